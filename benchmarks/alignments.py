@@ -2,9 +2,10 @@
 
     uv run python benchmarks/alignments.py [RUNS] [LABELS]
 
-Labels are A, B or TIE at random, so every judge is right in a third of the pairs, whatever its settings. The tie
-threshold and the weights of two criteria are tuned on new data each time. It exits with 1 if more than 5% of the
-alignments report an improvement, or the upper end of the 95% interval is above 7%. 500 alignments take some minutes.
+Labels are A, B or TIE at random, so every judge is right in a third of the pairs, whatever its
+settings. The tie threshold and the weights of two criteria are tuned on new data each time. It
+exits with 1 if more than 5% of the alignments report an improvement, or the upper end of the 95%
+interval is above 7%. 500 alignments take some minutes.
 """
 
 from __future__ import annotations
@@ -33,20 +34,44 @@ def run_of_noise(seed: int, labels: int) -> RunResult:
     """Return a run whose margins have nothing to do with its labels."""
     generator = np.random.default_rng(seed)
     config = RunConfig.model_validate(
-        {"judge": {"model": "m"}, "criteria": dict.fromkeys(CRITERIA, ""), "scoring": {"bootstrap": 200}}
+        {
+            "judge": {"model": "m"},
+            "criteria": dict.fromkeys(CRITERIA, ""),
+            "scoring": {"bootstrap": 200},
+        }
     )
-    cases, judgments = [], []
+    cases = []
+    judgments = []
     for k in range(labels):
         label = str(generator.choice(["A", "B", "TIE"]))
-        cases.append(Case(str(k), f"question {k}", (Response("one"), Response("two")), label=label))  # type: ignore[arg-type]
+        cases.append(
+            Case(
+                str(k), f"question {k}", (Response("one"), Response("two")), label=label
+            )
+        )  # type: ignore[arg-type]
         margin, *parts = generator.uniform(-1, 1, 1 + len(CRITERIA)).round(2).tolist()
         judgments += [
-            Judgment(str(k), (0, 1), shown, 0, "m", "ok", margin, criteria=dict(zip(CRITERIA, parts, strict=True)))
+            Judgment(
+                str(k),
+                (0, 1),
+                shown,
+                0,
+                "m",
+                "ok",
+                margin,
+                criteria=dict(zip(CRITERIA, parts, strict=True)),
+            )
             for shown in ((0, 1), (1, 0))
         ]
     scores = score_run(config, cases, judgments)
-    manifest = {"mode": "pairwise", "judge": "m", "dataset": {"name": "noise", "fingerprint": str(seed)}}
-    return RunResult(None, config, manifest, cases, judgments, scores.verdicts, scores.metrics)
+    manifest = {
+        "mode": "pairwise",
+        "judge": "m",
+        "dataset": {"name": "noise", "fingerprint": str(seed)},
+    }
+    return RunResult(
+        None, config, manifest, cases, judgments, scores.verdicts, scores.metrics
+    )
 
 
 def main(runs: int = 500, labels: int = 100) -> int:
@@ -55,12 +80,19 @@ def main(runs: int = 500, labels: int = 100) -> int:
     for seed in range(runs):
         with TemporaryDirectory() as folder, contextlib.chdir(folder):
             result = run_of_noise(seed, labels)
-            outcomes[align(result, Path(folder), AlignConfig(tune=("threshold", "weights"))).outcome] += 1
+            outcomes[
+                align(
+                    result, Path(folder), AlignConfig(tune=("threshold", "weights"))
+                ).outcome
+            ] += 1
     improved = outcomes["improved"]
     upper = binomtest(improved, runs).proportion_ci(method="exact").high
     for outcome, count in outcomes.most_common():
         print(f"{outcome:<10} {count:>5}  {count / runs:.1%}")
-    print(f"improved in {improved / runs:.1%} of {runs} alignments on {labels} labels of noise, at most {upper:.1%}")
+    print(
+        f"improved in {improved / runs:.1%} of {runs} alignments on {labels} labels of noise, at"
+        f" most {upper:.1%}"
+    )
     return int(improved > HIGHEST * runs or upper > UPPER)
 
 

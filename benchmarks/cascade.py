@@ -2,9 +2,10 @@
 
     uv run python benchmarks/cascade.py
 
-In each row, labels are drawn `RUNS` times, thresholds are chosen on them, and the agreement of the decided cases is
-computed in a population of 50,000. A run is a violation if it is below the target. Prints the table of
-docs/guides/cascade.md, and exits 1 if more runs than delta, by the lower end of a 95% interval, are violations.
+In each row, labels are drawn `RUNS` times, thresholds are chosen on them, and the agreement of the
+decided cases is computed in a population of 50,000. A run is a violation if it is below the target.
+Prints the table of docs/guides/cascade.md, and exits 1 if more runs than delta, by the lower end of
+a 95% interval, are violations.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ def draw(judges: Judges, n: int, random: np.random.Generator) -> dict[str, Vote]
     first = random.standard_normal(n)
     for name, (worst, best) in zip(NAMES, judges.errors, strict=False):
         own = random.standard_normal(n)
-        hard = judges.shared * first + (1 - judges.shared**2) ** 0.5 * own if votes else first
+        hard = (
+            judges.shared * first + (1 - judges.shared**2) ** 0.5 * own
+            if votes
+            else first
+        )
         luck = np.argsort(np.argsort(hard)) / n  # the errors are where a case is hard
         certainty = random.random(n)
         if judges.levels:
@@ -72,39 +77,60 @@ def draw(judges: Judges, n: int, random: np.random.Generator) -> dict[str, Vote]
 
 def config(judges: Judges, **settings: Any) -> JudgeConfig:
     """Return the config of a cascade."""
-    members = tuple(JudgeConfig(name=name, model=f"openai/{name}") for name in NAMES[: len(judges.errors)])
-    return JudgeConfig(judges=members, vote="cascade", target=TARGET, delta=DELTA, **settings)
+    members = tuple(
+        JudgeConfig(name=name, model=f"openai/{name}")
+        for name in NAMES[: len(judges.errors)]
+    )
+    return JudgeConfig(
+        judges=members, vote="cascade", target=TARGET, delta=DELTA, **settings
+    )
 
 
-def violations(judges: Judges, labels: int, runs: int, population: int, last: str) -> tuple[float, float, float]:
+def violations(
+    judges: Judges, labels: int, runs: int, population: int, last: str
+) -> tuple[float, float, float]:
     """Return the share of violations, and the mean shares that are decided and that the first judge decides."""
-    random, cascade = np.random.default_rng(labels), config(judges, last=last)
+    random = np.random.default_rng(labels)
+    cascade = config(judges, last=last)
     everyone = draw(judges, population, random)
     right = np.stack([one.right for one in everyone.values()])
     broken, decided, first = 0, 0.0, 0.0
     for _ in range(runs):
         votes = draw(judges, labels, random)
-        chosen = Cascade.of(cascade, votes, np.ones(labels, dtype=bool), np.ones(labels, dtype=bool))
+        chosen = Cascade.of(
+            cascade, votes, np.ones(labels, dtype=bool), np.ones(labels, dtype=bool)
+        )
         decider = np.full(population, -1)
-        for place, (step, one) in enumerate(zip(chosen.steps, everyone.values(), strict=True)):
+        for place, (step, one) in enumerate(
+            zip(chosen.steps, everyone.values(), strict=True)
+        ):
             if step.guaranteed and step.threshold is not None:
                 decider[(decider < 0) & (one.certainty >= step.threshold)] = place
         some = np.flatnonzero(decider >= 0)
         broken += len(some) > 0 and right[decider[some], some].mean() < TARGET
-        decided, first = decided + len(some) / population, first + float((decider == 0).mean())
+        decided = decided + len(some) / population
+        first = first + float((decider == 0).mean())
     return broken / runs, decided / runs, first / runs
 
 
 def main() -> int:
     """Print the table, and return 1 if the guarantee does not hold."""
-    print("| judges | labels | violations | decided | by the first judge |\n| --- | --- | --- | --- | --- |")
+    print(
+        "| judges | labels | violations | decided | by the first judge |\n| --- | --- | --- | --- |"
+        " --- |"
+    )
     failed = False
     for judges in SITUATIONS:
         for labels in (60, 150, 400):
-            share, decided, first = violations(judges, labels, RUNS, POPULATION, "abstain")
+            share, decided, first = violations(
+                judges, labels, RUNS, POPULATION, "abstain"
+            )
             low, high = share_interval(share, RUNS, 0.95)
             failed |= low > DELTA
-            print(f"| {judges.title} | {labels} | {share:.1%} [{low:.1%}, {high:.1%}] | {decided:.0%} | {first:.0%} |")
+            print(
+                f"| {judges.title} | {labels} | {share:.1%} [{low:.1%}, {high:.1%}] | {decided:.0%}"
+                f" | {first:.0%} |"
+            )
     return int(failed)
 
 

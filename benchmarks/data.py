@@ -2,10 +2,11 @@
 
     uv run python benchmarks/data.py [ROWS]
 
-It writes JSONL and Parquet of ROWS rows, and of a tenth of them, to a temporary folder. Each reading is a process of
-its own: processor seconds of the reading alone, without imports, and the process's peak memory. Plain is `json.loads`
-for each line, and pyarrow's `to_pylist` for each batch. `evalkit plan` renders every prompt and looks up every content
-key in a store that holds one answer of the judge's model.
+It writes JSONL and Parquet of ROWS rows, and of a tenth of them, to a temporary folder. Each
+reading is a process of its own: processor seconds of the reading alone, without imports, and the
+process's peak memory. Plain is `json.loads` for each line, and pyarrow's `to_pylist` for each
+batch. `evalkit plan` renders every prompt and looks up every content key in a store that holds one
+answer of the judge's model.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ def write(folder: Path, count: int) -> list[Path]:
     import pyarrow
     import pyarrow.parquet
 
-    jsonl, parquet = folder / f"{count}.jsonl", folder / f"{count}.parquet"
+    jsonl = folder / f"{count}.jsonl"
+    parquet = folder / f"{count}.parquet"
     with jsonl.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows(count))
-    writer, batch = None, []
+    writer = None
+    batch = []
     for row in rows(count):
         batch.append(row)
         if len(batch) == 20_000 or row["id"] == f"case-{count - 1}":
@@ -95,7 +98,15 @@ def plan(path: Path) -> int:
     assert store is not None
     store.put_many([("0" * 64, "openai/gpt-4o-mini", Completion("text"))])
     store.close()
-    return -main(["plan", "judge=gpt-4o-mini", f"store.url={url}", "dataset=file", f"dataset.path={path}"])
+    return -main(
+        [
+            "plan",
+            "judge=gpt-4o-mini",
+            f"store.url={url}",
+            "dataset=file",
+            f"dataset.path={path}",
+        ]
+    )
 
 
 WAYS = {"plain": plain, "cases": cases, "plan": plan}
@@ -103,7 +114,12 @@ WAYS = {"plain": plain, "cases": cases, "plan": plan}
 
 def measure(way: str, path: Path) -> tuple[float, float]:
     """Return the processor seconds of one reading, and the peak memory of its process in MiB."""
-    done = subprocess.run([sys.executable, __file__, way, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, way, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     seconds, memory = done.stdout.split("\n")[-2].split()
     return float(seconds), float(memory)
 
@@ -125,7 +141,11 @@ def peak() -> float:
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
+    line = next(
+        line
+        for line in status.read_text(encoding="utf-8").splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 1024
 
 
@@ -142,23 +162,36 @@ def main(count: int) -> int:
                     ours = measure(way, path)
                     tell(size, path, way, ours, read)
                     peaks.setdefault((path.suffix, way), []).append(ours[1])
-                    fine &= way != "plan" or ours[0] <= SECONDS_A_MILLION * count / 1e6 or size < count
+                    fine &= (
+                        way != "plan"
+                        or ours[0] <= SECONDS_A_MILLION * count / 1e6
+                        or size < count
+                    )
                 path.unlink()
     for (suffix, way), found in peaks.items():
         if len(found) > 1:
             grown = found[1] / found[0]
             fine &= grown <= GROWTH
-            print(f"{way} of {suffix}: peak memory of ten times the rows is {grown:.2f} times as much")
+            print(
+                f"{way} of {suffix}: peak memory of ten times the rows is {grown:.2f} times as much"
+            )
     limits = f"{SECONDS_A_MILLION:g} s for a million rows, or memory grows by more than {GROWTH - 1:.0%}"
     print("fine" if fine else f"NOT within {limits}")
     return 0 if fine else 1
 
 
-def tell(size: int, path: Path, way: str, found: tuple[float, float], read: tuple[float, float]) -> None:
+def tell(
+    size: int,
+    path: Path,
+    way: str,
+    found: tuple[float, float],
+    read: tuple[float, float],
+) -> None:
     words = {"cases": "as cases", "plan": "`evalkit plan`"}
     times = "" if way == "plain" else f"{found[0] / read[0]:.2f}"
     print(
-        f"| {size:,} {path.suffix} | {words.get(way, way)} | {found[0]:.2f} | {times} | {found[1]:.0f} MiB |",
+        f"| {size:,} {path.suffix} | {words.get(way, way)} | {found[0]:.2f} | {times} |"
+        f" {found[1]:.0f} MiB |",
         flush=True,
     )
 

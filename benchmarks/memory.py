@@ -2,10 +2,11 @@
 
     uv run python benchmarks/memory.py [--cases 20000 200000] [--profile]
 
-For each size a process of its own writes the data and fills the store, and another runs `evalkit.api.run` with
-`store.mode=read_only` and tracking off, everything else at its default. What counts is how far its highest resident
-memory lies above that of the same process after a run of 20 cases, which loads all there is to load. `--profile` prints
-the largest holders at the end of each stage instead (tracemalloc: many times slower, use few cases).
+For each size a process of its own writes the data and fills the store, and another runs
+`evalkit.api.run` with `store.mode=read_only` and tracking off, everything else at its default. What
+counts is how far its highest resident memory lies above that of the same process after a run of 20
+cases, which loads all there is to load. `--profile` prints the largest holders at the end of each
+stage instead (tracemalloc: many times slower, use few cases).
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def config(folder: Path, cases: int) -> RunConfig:
             "judge": {"model": "openai/loopback"},
             "criteria": [{"name": name} for name in CRITERIA],
             "dataset": {"path": str(folder / f"{cases}.jsonl")},
-            "store": {"url": f"sqlite:///{folder / f'{cases}.db'}", "mode": "read_only"},
+            "store": {
+                "url": f"sqlite:///{folder / f'{cases}.db'}",
+                "mode": "read_only",
+            },
             "tracking": {"enabled": False},
         }
     )
@@ -92,7 +96,13 @@ def answer(draw: random.Random, shown_as: str) -> Completion:
     said = "It is the more exact of the two, and says nothing that is not so."
     sides = {"strengths": [said], "weaknesses": [said]}
     compared = [
-        {"criterion": name, "aAssessment": said, "bAssessment": said, "reasoning": said, "winner": winner}
+        {
+            "criterion": name,
+            "aAssessment": said,
+            "bAssessment": said,
+            "reasoning": said,
+            "winner": winner,
+        }
         for name in CRITERIA
     ]
     result = {
@@ -101,22 +111,43 @@ def answer(draw: random.Random, shown_as: str) -> Completion:
         "winner": winner,
         "confidence": draw.choice((0.6, 0.8, 0.9)),
     }
-    text = json.dumps({"analysis": {"responseA": sides, "responseB": sides}, "comparison": compared, "result": result})
-    return Completion(text, "loopback", "stop", Usage(600, 300), 0.001, 1.0, rung="json_schema")
+    text = json.dumps(
+        {
+            "analysis": {"responseA": sides, "responseB": sides},
+            "comparison": compared,
+            "result": result,
+        }
+    )
+    return Completion(
+        text, "loopback", "stop", Usage(600, 300), 0.001, 1.0, rung="json_schema"
+    )
 
 
 def fill(folder: Path, cases: int) -> None:
     with (folder / f"{cases}.jsonl").open("w") as file:
         file.writelines(f"{row}\n" for row in rows(cases))
     settings = config(folder, cases)
-    materials, draw = load_materials(settings), random.Random(1)
+    materials = load_materials(settings)
+    draw = random.Random(1)
     store = SqliteStore(folder / f"{cases}.db")
-    asks = PlannedCalls(materials.dataset.cases, materials.evaluator, spec_of(settings.judge), None)
+    asks = PlannedCalls(
+        materials.dataset.cases, materials.evaluator, spec_of(settings.judge), None
+    )
     while batch := asks.batch():
-        shown = [("A" if ask.group.case.label == "A" else "B", ask.request.shown == ask.request.unit) for ask in batch]
+        shown = [
+            (
+                "A" if ask.group.case.label == "A" else "B",
+                ask.request.shown == ask.request.unit,
+            )
+            for ask in batch
+        ]
         store.put_many(
             [
-                (ask.key, "openai/loopback", answer(draw, label if straight else "AB".replace(label, "")))
+                (
+                    ask.key,
+                    "openai/loopback",
+                    answer(draw, label if straight else "AB".replace(label, "")),
+                )
                 for ask, (label, straight) in zip(batch, shown, strict=True)
             ]
         )
@@ -130,14 +161,24 @@ def peak() -> float:
 
 def measure(folder: Path, cases: int, *, profile: bool) -> dict[str, float]:
     judge_and_score(config(folder, FEW), folder / "warm")
-    before, began = peak(), time.process_time()
+    before = peak()
+    began = time.process_time()
     if profile:
         import tracemalloc
 
         tracemalloc.start(12)
     result = judge_and_score(config(folder, cases), folder / "run")
-    found = {"imports": before, "peak": peak(), "seconds": time.process_time() - began, "metrics": len(result.metrics)}
-    assert (len(result.cases), len(result.judgments), len(result.verdicts)) == (cases, 2 * cases, cases)
+    found = {
+        "imports": before,
+        "peak": peak(),
+        "seconds": time.process_time() - began,
+        "metrics": len(result.metrics),
+    }
+    assert (len(result.cases), len(result.judgments), len(result.verdicts)) == (
+        cases,
+        2 * cases,
+        cases,
+    )
     assert not result.calls.sent
     if profile:
         now, highest = tracemalloc.get_traced_memory()
@@ -148,7 +189,12 @@ def measure(folder: Path, cases: int, *, profile: bool) -> dict[str, float]:
 
 
 def in_a_process(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     sys.stderr.write(done.stderr)
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}")
@@ -162,7 +208,8 @@ def main() -> int:
     parser.add_argument("--stage", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.stage:
-        stage, folder = given.stage[0], Path(given.stage[1])
+        stage = given.stage[0]
+        folder = Path(given.stage[1])
         if stage == "fill":
             for cases in (FEW, *given.cases):
                 fill(folder, cases)
@@ -174,11 +221,21 @@ def main() -> int:
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
             in_a_process("--stage", "fill", folder, "--cases", str(cases))
             more = ["--profile"] if given.profile else []
-            found = json.loads(in_a_process("--stage", "run", folder, "--cases", str(cases), *more))
+            found = json.loads(
+                in_a_process("--stage", "run", folder, "--cases", str(cases), *more)
+            )
         above = found["peak"] - found["imports"]
         highest = max(highest, above)
-        rest = "".join(f", {name} {value:.0f}" for name, value in found.items() if name not in ("peak", "imports"))
-        print(f"{cases:>9,} cases: {above:6.0f} MiB above the {found['imports']:.0f} MiB of imports{rest}", flush=True)
+        rest = "".join(
+            f", {name} {value:.0f}"
+            for name, value in found.items()
+            if name not in ("peak", "imports")
+        )
+        print(
+            f"{cases:>9,} cases: {above:6.0f} MiB above the {found['imports']:.0f} MiB of"
+            f" imports{rest}",
+            flush=True,
+        )
     print(f"{'passed' if highest <= LIMIT else 'FAILED'}: at most {LIMIT} MiB")
     return int(highest > LIMIT)
 

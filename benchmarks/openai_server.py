@@ -1,6 +1,7 @@
 """A loopback server that answers as OpenAI does, every request after the same time, at next to no cost of its own.
 
-uv run python benchmarks/openai_server.py --latency 0.1     prints its port; GET /stats tells what it has seen
+uv run python benchmarks/openai_server.py --latency 0.1     prints its port; GET /stats tells what
+it has seen
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ class Seen:
             "requests": self.requests,
             "most_in_flight": self.most,
             "seconds": self.last - self.first,
-            "after_a_minute": len(self.times) - bisect_left(self.times, self.first + 60),
-            "busiest_minute": max((bisect_left(self.times, t + 60) - n for n, t in enumerate(self.times)), default=0),
+            "after_a_minute": len(self.times)
+            - bisect_left(self.times, self.first + 60),
+            "busiest_minute": max(
+                (bisect_left(self.times, t + 60) - n for n, t in enumerate(self.times)),
+                default=0,
+            ),
         }
 
 
@@ -75,7 +80,10 @@ class Answering(asyncio.Protocol):
 
     def _write(self, body: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+            head = (
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:"
+                f" {len(body)}\r\n\r\n"
+            )
             self._transport.write(head.encode() + body)
 
 
@@ -91,7 +99,9 @@ async def serve(latency: float, text: str) -> None:
     }
     seen, answer = Seen(), json.dumps(body).encode()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Answering(seen, latency, answer), "127.0.0.1", 0, backlog=1024)
+    server = await loop.create_server(
+        lambda: Answering(seen, latency, answer), "127.0.0.1", 0, backlog=1024
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
     # Whoever started it ends it by closing its standard input, so that none is ever left behind.
     await loop.run_in_executor(None, sys.stdin.read)

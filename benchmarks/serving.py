@@ -2,9 +2,10 @@
 
 uv run python benchmarks/serving.py [--runs 3] [--requests 500] [--latency 0.1] [--in-flight 64]
 
-`run` is the judging phase of `evalkit run` (the manifest's `timing.sending`), `serve` the time from the first question
-to the last verdict over HTTP; both judge the same cases without stored answers. Targets: serve within 10% of run,
-and a stored answer in at most 5 ms at the median. The status is 1 if a target is missed.
+`run` is the judging phase of `evalkit run` (the manifest's `timing.sending`), `serve` the time from
+the first question to the last verdict over HTTP; both judge the same cases without stored answers.
+Targets: serve within 10% of run, and a stored answer in at most 5 ms at the median. The status is 1
+if a target is missed.
 """
 
 from __future__ import annotations
@@ -35,9 +36,22 @@ def served(base: str, folder: Path, at_once: int) -> Iterator[str]:
     limits = [f"store.url={folder / 'served.db'}", f"runner.concurrency={at_once}"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "evalkit", "serve", str(folder / "judge"), "--port", port, "--api-base", base]
+    command = [
+        sys.executable,
+        "-m",
+        "evalkit",
+        "serve",
+        str(folder / "judge"),
+        "--port",
+        port,
+        "--api-base",
+        base,
+    ]
     process = subprocess.Popen(
-        [*command, "--concurrent", str(2 * at_once), *limits], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+        [*command, "--concurrent", str(2 * at_once), *limits],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     try:
@@ -48,7 +62,9 @@ def served(base: str, folder: Path, at_once: int) -> Iterator[str]:
         process.wait(60)
 
 
-async def ask(url: str, cases: Sequence[dict[str, Any]], at_once: int) -> tuple[float, list[float]]:
+async def ask(
+    url: str, cases: Sequence[dict[str, Any]], at_once: int
+) -> tuple[float, list[float]]:
     """Return the seconds of all questions together, and of each."""
     gate, each = asyncio.Semaphore(at_once), list[float]()
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
@@ -74,30 +90,54 @@ def main() -> int:
     parser.add_argument("--latency", type=float, default=0.1)
     parser.add_argument("--in-flight", type=int, default=64)
     given = parser.parse_args()
-    runs, serves, stored = list[float](), list[float](), list[float]()
+    runs = list[float]()
+    serves = list[float]()
+    stored = list[float]()
     with tempfile.TemporaryDirectory() as name, server(given.latency) as base:
         folder = Path(name)
         dataset(folder, given.requests)
-        cases = [json.loads(line) for line in (folder / "cases.jsonl").read_text().splitlines()]
+        cases = [
+            json.loads(line)
+            for line in (folder / "cases.jsonl").read_text().splitlines()
+        ]
         command = [sys.executable, "-m", "evalkit"]
         warm = {**cases[0], "prompt": "The first question prepares the judge."}
         for _ in range(given.runs):
             for file in folder.glob("*.db*"):
                 file.unlink() if file.is_file() else None
-            run = [*command, *words(base, folder, given.in_flight, "litellm", tracked=False)]
+            run = [
+                *command,
+                *words(base, folder, given.in_flight, "litellm", tracked=False),
+            ]
             subprocess.run(run, env=ENVIRONMENT, check=True, capture_output=True)
-            runs.append(json.loads((folder / "run" / "manifest.json").read_text())["timing"]["sending"])
-            export = [*command, "export", str(folder / "run"), "--to", "judge", "--output", str(folder / "judge")]
+            runs.append(
+                json.loads((folder / "run" / "manifest.json").read_text())["timing"][
+                    "sending"
+                ]
+            )
+            export = [
+                *command,
+                "export",
+                str(folder / "run"),
+                "--to",
+                "judge",
+                "--output",
+                str(folder / "judge"),
+            ]
             subprocess.run(export, env=ENVIRONMENT, check=True, capture_output=True)
             with served(base, folder, given.in_flight) as url:
                 asyncio.run(ask(url, [warm], 1))
                 serves.append(asyncio.run(ask(url, cases, given.in_flight))[0])
                 stored += asyncio.run(ask(url, cases[:STORED], 1))[1]
-    share, milliseconds = min(serves) / min(runs), median(stored) * 1000
+    share = min(serves) / min(runs)
+    milliseconds = median(stored) * 1000
     print("| | quickest phase | questions a second |\n| --- | --- | --- |")
     for title, seconds in (("evalkit run", min(runs)), ("evalkit serve", min(serves))):
         print(f"| `{title}` | {seconds:.2f} s | {given.requests / seconds:.0f} |")
-    print(f"\nserve takes {share:.0%} of the run's time; a stored answer takes {milliseconds:.1f} ms at the median")
+    print(
+        f"\nserve takes {share:.0%} of the run's time; a stored answer takes {milliseconds:.1f} ms"
+        " at the median"
+    )
     return int(share > 1.1 or milliseconds > 5)
 
 

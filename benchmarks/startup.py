@@ -23,7 +23,9 @@ COMMANDS = {
 
 def seconds(words: list[str], folder: str) -> float:
     started = time.perf_counter()
-    subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, check=False)
+    subprocess.run(
+        [sys.executable, *words], cwd=folder, capture_output=True, check=False
+    )
     return time.perf_counter() - started
 
 
@@ -37,7 +39,9 @@ def main() -> int:
                     times[name].append(taken)
     base = median(times["import hydra"])
     for name, taken in times.items():
-        print(f"{name:<16}{median(taken):7.3f} s{median(taken) / base:7.2f} × import hydra")
+        print(
+            f"{name:<16}{median(taken):7.3f} s{median(taken) / base:7.2f} × import hydra"
+        )
     return int(any(median(taken) / base > LIMIT for taken in times.values()))
 
 

@@ -2,9 +2,10 @@
 
     uv run python benchmarks/stopping.py [SIMULATIONS]
 
-It prints the table of docs/concepts/intervals.md. Each run looks as `StopRule` does. It is compared with a run that
-looks as often and stops at the same width of an ordinary interval for one fixed size (Wilson), and with sampling
-without replacement from a data set of 2,000 pairs, whose own rate must be in the interval. One process, minutes.
+It prints the table of docs/concepts/intervals.md. Each run looks as `StopRule` does. It is compared
+with a run that looks as often and stops at the same width of an ordinary interval for one fixed
+size (Wilson), and with sampling without replacement from a data set of 2,000 pairs, whose own rate
+must be in the interval. One process, minutes.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def stops(
 
 def simulate(generator: Generator, rate: float, width: float, runs: int) -> None:
     """Print the row of one rate and width."""
-    sizes, missed = [], [0, 0, 0]
+    sizes = []
+    missed = [0, 0, 0]
     data = np.zeros(DATA, dtype=np.int64)
     data[: round(rate * DATA)] = 1
     for _ in range(runs):
@@ -78,12 +80,17 @@ def simulate(generator: Generator, rate: float, width: float, runs: int) -> None
             sizes += [n] if place == 0 else []
     shares = " | ".join(f"{100 * count / runs:.1f}%" for count in missed)
     middle, most = np.quantile(sizes, [0.5, 0.95])
-    print(f"| {rate:g} | {width:g} | {middle:,.0f} | {most:,.0f} | {shares} |", flush=True)
+    print(
+        f"| {rate:g} | {width:g} | {middle:,.0f} | {most:,.0f} | {shares} |", flush=True
+    )
 
 
 def main(runs: int) -> None:
     """Print the table."""
-    print("| rate | width | pairs, median | 95% of runs | missed | missed, of this data set | missed, fixed size |")
+    print(
+        "| rate | width | pairs, median | 95% of runs | missed | missed, of this data set | missed,"
+        " fixed size |"
+    )
     print("| --: | --: | --: | --: | --: | --: | --: |")
     generator = np.random.default_rng(1)
     for rate in (0.1, 0.3, 0.5):

@@ -2,9 +2,10 @@
 
 uv run python benchmarks/throughput.py [--runs 5] [--requests 500] [--latency 0.1] [--in-flight 64]
 
-Everything is measured in one run, in turn, so that a busy machine slows all alike; a share is of the limit
-N × latency ÷ in flight. `phase` is the judging phase, `whole` the process from start to end. Each process imports anew.
-Where the limit is above 3 s only the phases are looked at. The status is 1 if a target is missed.
+Everything is measured in one run, in turn, so that a busy machine slows all alike; a share is of
+the limit N × latency ÷ in flight. `phase` is the judging phase, `whole` the process from start to
+end. Each process imports anew. Where the limit is above 3 s only the phases are looked at. The
+status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -30,11 +31,17 @@ MODEL = "openai/gpt-4o-mini"
 CRITERIA = ("accuracy", "instruction following", "clarity")
 ANSWERS = {
     "pointwise": {
-        "scores": [{"criterion": c, "justification": "It says so.", "examples": [], "score": 4} for c in CRITERIA],
+        "scores": [
+            {"criterion": c, "justification": "It says so.", "examples": [], "score": 4}
+            for c in CRITERIA
+        ],
         "summary": {"strengths": ["short"], "weaknesses": [], "suggestions": []},
     },
     "pairwise": {
-        "comparison": [{"criterion": c, "reasoning": "It says so.", "winner": "A"} for c in CRITERIA],
+        "comparison": [
+            {"criterion": c, "reasoning": "It says so.", "winner": "A"}
+            for c in CRITERIA
+        ],
         "result": {"reasoning": "It says so.", "winner": "A", "confidence": 0.8},
     },
 }
@@ -45,14 +52,23 @@ ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 LAYERS = (
-    ("evaluator, prompts, parsing", ("/evalkit/evaluators", "/evalkit/prompting", "/evalkit/parsing", "/jinja2/")),
+    (
+        "evaluator, prompts, parsing",
+        ("/evalkit/evaluators", "/evalkit/prompting", "/evalkit/parsing", "/jinja2/"),
+    ),
     ("judge, ladder, reading", ("/evalkit/judges",)),
     ("engine", ("/evalkit/engine", "/evalkit/core", "/evalkit/types")),
     ("store", ("/evalkit/store", "sqlite3")),
     ("LiteLLM and OpenAI's client", ("/litellm/", "/openai/", "/tiktoken/")),
-    ("HTTP", ("/aiohttp/", "/httpx/", "/httpcore/", "/yarl/", "/multidict/", "/anyio/")),
+    (
+        "HTTP",
+        ("/aiohttp/", "/httpx/", "/httpcore/", "/yarl/", "/multidict/", "/anyio/"),
+    ),
     ("waiting for the network", ("select.epoll",)),
-    ("event loop, threads", ("/asyncio/", "threading", "/concurrent/", "selectors", "socket", "_thread")),
+    (
+        "event loop, threads",
+        ("/asyncio/", "threading", "/concurrent/", "selectors", "socket", "_thread"),
+    ),
 )
 PLAIN_LITELLM = """
 import asyncio, os, sys, time
@@ -103,9 +119,20 @@ asyncio.run(main(base, n, at_once, [{"role": "user", "content": "Judge this. " *
 
 
 @contextmanager
-def server(latency: float, answer: Mapping[str, object] = ANSWERS["pointwise"]) -> Iterator[str]:
-    command = [sys.executable, str(HERE / "openai_server.py"), "--latency", str(latency), "--text", json.dumps(answer)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def server(
+    latency: float, answer: Mapping[str, object] = ANSWERS["pointwise"]
+) -> Iterator[str]:
+    command = [
+        sys.executable,
+        str(HERE / "openai_server.py"),
+        "--latency",
+        str(latency),
+        "--text",
+        json.dumps(answer),
+    ]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -120,12 +147,24 @@ def dataset(folder: Path, requests: int, mode: str = "pointwise") -> None:
     with (folder / "cases.jsonl").open("w") as file:
         for i in range(requests if mode == "pointwise" else requests // 2):
             said = f"Answer {i}. " + "It is so. " * 60
-            shown = {"response": said} if mode == "pointwise" else {"responses": [said, said + "Is it?"]}
-            file.write(json.dumps({"id": f"c{i}", "prompt": f"Question {i}?", **shown}) + "\n")
+            shown = (
+                {"response": said}
+                if mode == "pointwise"
+                else {"responses": [said, said + "Is it?"]}
+            )
+            file.write(
+                json.dumps({"id": f"c{i}", "prompt": f"Question {i}?", **shown}) + "\n"
+            )
 
 
-def words(base: str, folder: Path, at_once: int, transport: str, tracked: bool) -> list[str]:
-    mode = "pairwise" if "responses" in (folder / "cases.jsonl").read_text() else "pointwise"
+def words(
+    base: str, folder: Path, at_once: int, transport: str, tracked: bool
+) -> list[str]:
+    mode = (
+        "pairwise"
+        if "responses" in (folder / "cases.jsonl").read_text()
+        else "pointwise"
+    )
     return [
         *(
             "run",
@@ -135,9 +174,21 @@ def words(base: str, folder: Path, at_once: int, transport: str, tracked: bool) 
             f"judge.model={MODEL}",
             f"judge.api_base={base}",
         ),
-        *(f"judge.transport={transport}", f"dataset.path={folder / 'cases.jsonl'}", "dataset=jsonl"),
-        *(f"runner.concurrency={at_once}", f"hydra.run.dir={folder / 'run'}", f"store.url={folder / 'store.db'}"),
-        *((f"tracking.uri=sqlite:///{folder / 'mlflow.db'}",) if tracked else ("tracking=none",)),
+        *(
+            f"judge.transport={transport}",
+            f"dataset.path={folder / 'cases.jsonl'}",
+            "dataset=jsonl",
+        ),
+        *(
+            f"runner.concurrency={at_once}",
+            f"hydra.run.dir={folder / 'run'}",
+            f"store.url={folder / 'store.db'}",
+        ),
+        *(
+            (f"tracking.uri=sqlite:///{folder / 'mlflow.db'}",)
+            if tracked
+            else ("tracking=none",)
+        ),
     ]
 
 
@@ -151,20 +202,44 @@ class Times:
 
     def run(self, command: list[str], folder: Path | None = None) -> str:
         """Run a process to its end and return what it printed."""
-        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.perf_counter()
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.whole.append(time.perf_counter() - began)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        self.processor.append(
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        )
         if done.returncode:
             raise SystemExit(done.stderr)
         return done.stdout
 
 
-def evalkit(base: str, folder: Path, at_once: int, transport: str, times: Times, *, tracked: bool, kept: bool) -> None:
+def evalkit(
+    base: str,
+    folder: Path,
+    at_once: int,
+    transport: str,
+    times: Times,
+    *,
+    tracked: bool,
+    kept: bool,
+) -> None:
     for name in () if kept else ("store.db", "store.db-wal", "store.db-shm"):
         (folder / name).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "evalkit", *words(base, folder, at_once, transport, tracked)]
+    command = [
+        sys.executable,
+        "-m",
+        "evalkit",
+        *words(base, folder, at_once, transport, tracked),
+    ]
     times.run(command, folder)
     manifest = json.loads((folder / "run" / "manifest.json").read_text())
     times.phase.append(manifest["timing"]["judging" if kept else "sending"])
@@ -178,7 +253,10 @@ def script(source: str, base: str, requests: int, at_once: int, times: Times) ->
 
 
 Named = tuple[str, str, bool, bool]
-PHASES: tuple[Named, ...] = (("direct", "direct", False, False), ("litellm", "litellm", False, False))
+PHASES: tuple[Named, ...] = (
+    ("direct", "direct", False, False),
+    ("litellm", "litellm", False, False),
+)
 WHOLE: tuple[Named, ...] = (
     ("direct, MLflow", "direct", True, False),
     ("litellm, MLflow", "litellm", True, False),
@@ -186,12 +264,14 @@ WHOLE: tuple[Named, ...] = (
     ("all stored, MLflow", "litellm", True, True),
 )
 LONG = 3.0
-# Whole processes of the quickest framework and of bare aiohttp, as the issue has them, measured on one machine.
+# Whole processes of the quickest framework and of bare aiohttp, as the issue has them, measured on
+# one machine.
 QUICKEST, BARE = 4.2, 1.4
 
 
 def measure(given: argparse.Namespace, folder: Path) -> int:
-    requests, at_once = given.requests, given.in_flight
+    requests = given.requests
+    at_once = given.in_flight
     limit = requests * given.latency / at_once
     times: dict[str, Times] = {}
     imports: list[float] = []
@@ -199,25 +279,67 @@ def measure(given: argparse.Namespace, folder: Path) -> int:
     dataset(folder, requests, given.mode)
     with server(given.latency, ANSWERS[given.mode]) as base:
         if limit <= LONG:
-            evalkit(base, folder, at_once, "direct", Times(), tracked=True, kept=False)  # makes MLflow's tables
+            evalkit(
+                base, folder, at_once, "direct", Times(), tracked=True, kept=False
+            )  # makes MLflow's tables
         for _ in range(given.runs):
-            script(BARE_HTTP, base, requests, at_once, times.setdefault("bare aiohttp", Times()))
-            for name, transport, tracked, kept in PHASES + (WHOLE if limit <= LONG else ()):
-                evalkit(base, folder, at_once, transport, times.setdefault(name, Times()), tracked=tracked, kept=kept)
+            script(
+                BARE_HTTP,
+                base,
+                requests,
+                at_once,
+                times.setdefault("bare aiohttp", Times()),
+            )
+            for name, transport, tracked, kept in PHASES + (
+                WHOLE if limit <= LONG else ()
+            ):
+                evalkit(
+                    base,
+                    folder,
+                    at_once,
+                    transport,
+                    times.setdefault(name, Times()),
+                    tracked=tracked,
+                    kept=kept,
+                )
             plain = times.setdefault("plain litellm.acompletion", Times())
             imports.append(script(PLAIN_LITELLM, base, requests, at_once, plain))
             if limit <= LONG:
-                scoring.append(json.loads((folder / "run" / "manifest.json").read_text())["timing"]["scoring"])
-                command = [sys.executable, "-c", PLAIN_MLFLOW, f"sqlite:///{folder / 'mlflow.db'}", str(folder / "run")]
-                times.setdefault("plain MLflow, the same files", Times()).run(command, folder)
+                scoring.append(
+                    json.loads((folder / "run" / "manifest.json").read_text())[
+                        "timing"
+                    ]["scoring"]
+                )
+                command = [
+                    sys.executable,
+                    "-c",
+                    PLAIN_MLFLOW,
+                    f"sqlite:///{folder / 'mlflow.db'}",
+                    str(folder / "run"),
+                ]
+                times.setdefault("plain MLflow, the same files", Times()).run(
+                    command, folder
+                )
     print(
-        f"{requests} requests, {given.latency:g} s, {at_once} in flight: limit {limit:.2f} s, {requests / limit:.0f}/s"
+        f"{requests} requests, {given.latency:g} s, {at_once} in flight: limit {limit:.2f} s,"
+        f" {requests / limit:.0f}/s"
     )
-    print(f"median of {given.runs}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print("| | phase | a second | of limit | whole | processor |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        f"median of {given.runs}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
+    )
+    print(
+        "| | phase | a second | of limit | whole | processor |\n| --- | --- | --- | --- | --- |"
+        " --- |"
+    )
     for name, found in times.items():
-        print(f"| {name} | {row(found, requests, None if 'stored' in name else limit)} |")
-    reached = long_targets(times, limit) if limit > LONG else targets(times, limit, requests, imports, scoring)
+        print(
+            f"| {name} | {row(found, requests, None if 'stored' in name else limit)} |"
+        )
+    reached = (
+        long_targets(times, limit)
+        if limit > LONG
+        else targets(times, limit, requests, imports, scoring)
+    )
     print("\n| target | here | |\n| --- | --- | --- |")
     for what, here, held in reached:
         print(f"| {what} | {here} | {'reached' if held else 'missed'} |")
@@ -227,10 +349,16 @@ def measure(given: argparse.Namespace, folder: Path) -> int:
 def row(found: Times, requests: int, limit: float | None) -> str:
     """Return one line's cells; without a limit nothing is sent, and the phase has no share of it."""
     phase = median(found.phase) if found.phase else None
-    cells = ["", "", ""] if phase is None else [f"{phase:.2f} s", f"{requests / phase:.0f}", ""]
+    cells = (
+        ["", "", ""]
+        if phase is None
+        else [f"{phase:.2f} s", f"{requests / phase:.0f}", ""]
+    )
     if limit is not None and phase is not None:
         cells[2] = f"{limit / phase:.0%}"
-    return " | ".join([*cells, f"{median(found.whole):.2f} s", f"{median(found.processor):.2f} s"])
+    return " | ".join(
+        [*cells, f"{median(found.whole):.2f} s", f"{median(found.processor):.2f} s"]
+    )
 
 
 Target = tuple[str, str, bool]
@@ -238,11 +366,18 @@ Target = tuple[str, str, bool]
 
 def long_targets(times: dict[str, Times], limit: float) -> list[Target]:
     shares = {name: limit / median(times[name].phase) for name in ("direct", "litellm")}
-    return [(f"{name}: at least 90 % of the limit", f"{share:.0%}", share >= 0.9) for name, share in shares.items()]
+    return [
+        (f"{name}: at least 90 % of the limit", f"{share:.0%}", share >= 0.9)
+        for name, share in shares.items()
+    ]
 
 
 def targets(
-    times: dict[str, Times], limit: float, requests: int, imports: list[float], scoring: list[float]
+    times: dict[str, Times],
+    limit: float,
+    requests: int,
+    imports: list[float],
+    scoring: list[float],
 ) -> list[Target]:
     def phase(name: str) -> float:
         return median(times[name].phase)
@@ -250,24 +385,41 @@ def targets(
     def whole(name: str) -> float:
         return median(times[name].whole)
 
-    share, rate = limit / phase("direct"), requests / phase("litellm")
+    share = limit / phase("direct")
+    rate = requests / phase("litellm")
     times_bare = whole("direct") / whole("bare aiohttp")
-    with_mlflow = whole("litellm, MLflow") / (median(imports) + phase("litellm, MLflow"))
-    more = whole("all stored, MLflow") - median(scoring) - whole("plain MLflow, the same files")
+    with_mlflow = whole("litellm, MLflow") / (
+        median(imports) + phase("litellm, MLflow")
+    )
+    more = (
+        whole("all stored, MLflow")
+        - median(scoring)
+        - whole("plain MLflow, the same files")
+    )
     return [
         ("direct: at least 90 % of the limit", f"{share:.0%}", share >= 0.9),
         (
-            f"direct, whole: quicker than the quickest framework, {QUICKEST / BARE:.1f} × bare aiohttp",
+            (
+                f"direct, whole: quicker than the quickest framework, {QUICKEST / BARE:.1f} × bare"
+                " aiohttp"
+            ),
             f"{times_bare:.1f} ×",
             times_bare < QUICKEST / BARE,
         ),
         ("LiteLLM: at least 400 a second", f"{rate:.0f}", rate >= 400),
         (
-            f"LiteLLM with MLflow, whole: at most 1.3 × (import alone, {median(imports):.2f} s, + phase)",
+            (
+                f"LiteLLM with MLflow, whole: at most 1.3 × (import alone, {median(imports):.2f} s,"
+                " + phase)"
+            ),
             f"{with_mlflow:.2f} ×",
             with_mlflow <= 1.3,
         ),
-        ("all stored: at most 2 s more than scoring and MLflow alone", f"{more:.1f} s", more <= 2.0),
+        (
+            "all stored: at most 2 s more than scoring and MLflow alone",
+            f"{more:.1f} s",
+            more <= 2.0,
+        ),
     ]
 
 
@@ -280,16 +432,29 @@ def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
     os.environ.update(ENVIRONMENT)
     (folder / "store.db").unlink(missing_ok=True)
     with server(given.latency, ANSWERS[given.mode]) as base:
-        _, overrides = split_study(words(base, folder, given.in_flight, transport, tracked=False)[1:])
-        [(_, config)] = load_jobs(DEFAULT, [w for w in overrides if not w.startswith(("hydra.", "--"))], sweep=False)
+        _, overrides = split_study(
+            words(base, folder, given.in_flight, transport, tracked=False)[1:]
+        )
+        [(_, config)] = load_jobs(
+            DEFAULT,
+            [w for w in overrides if not w.startswith(("hydra.", "--"))],
+            sweep=False,
+        )
         watch = cProfile.Profile()
         watch.enable()
         judge_and_score(config, folder / "profiled")
         watch.disable()
-    by_layer = dict.fromkeys([name for name, _ in LAYERS] + ["other (built-ins, imports, scoring)"], 0.0)
-    for (file, _, name), (_, _, own, _, _) in pstats.Stats(watch, stream=io.StringIO()).stats.items():  # type: ignore[attr-defined]
+    by_layer = dict.fromkeys(
+        [name for name, _ in LAYERS] + ["other (built-ins, imports, scoring)"], 0.0
+    )
+    for (file, _, name), (_, _, own, _, _) in pstats.Stats(
+        watch, stream=io.StringIO()
+    ).stats.items():  # type: ignore[attr-defined]
         place = f"{file} {name}".replace("\\", "/")
-        layer = next((layer for layer, marks in LAYERS if any(mark in place for mark in marks)), None)
+        layer = next(
+            (layer for layer, marks in LAYERS if any(mark in place for mark in marks)),
+            None,
+        )
         by_layer[layer or "other (built-ins, imports, scoring)"] += own
     print(f"\nprofile, {transport}: ms a request by layer")
     for layer, seconds in by_layer.items():
@@ -299,7 +464,9 @@ def profile(given: argparse.Namespace, folder: Path, transport: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--mode", choices=("pointwise", "pairwise"), default="pointwise")
+    parser.add_argument(
+        "--mode", choices=("pointwise", "pairwise"), default="pointwise"
+    )
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--latency", type=float, default=0.1)
     parser.add_argument("--in-flight", type=int, default=64)

@@ -1,7 +1,8 @@
 """Write the screenshots in docs/images: `uv run python docs/generate_images.py [FOLDER]`.
 
-It runs the commands of README.md in a temporary folder, and opens their pages in Chromium. Chinese texts need a font
-with Chinese characters, such as Debian's package `fonts-noto-cjk`; without one they would be boxes, so it stops.
+It runs the commands of README.md in a temporary folder, and opens their pages in Chromium. Chinese
+texts need a font with Chinese characters, such as Debian's package `fonts-noto-cjk`; without one
+they would be boxes, so it stops.
 """
 
 from __future__ import annotations
@@ -41,10 +42,17 @@ def browser() -> str:
         raise SystemExit("Chromium is not installed: apt-get install chromium")
     fonts = (
         shutil.which("fc-list")
-        and subprocess.run(["fc-list", ":lang=zh", "family"], capture_output=True, text=True, check=True).stdout.strip()
+        and subprocess.run(
+            ["fc-list", ":lang=zh", "family"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
     )
     if not fonts:
-        raise SystemExit("no font has Chinese characters: apt-get install fontconfig fonts-noto-cjk")
+        raise SystemExit(
+            "no font has Chinese characters: apt-get install fontconfig fonts-noto-cjk"
+        )
     return found
 
 
@@ -55,8 +63,15 @@ def write_images(folder: Path) -> None:
     with TemporaryDirectory() as work, sync_playwright() as playwright:
         environment = {**os.environ, "EVALKIT_STORE": str(Path(work, "store.sqlite"))}
         for _, words, *_ in RUNS:
-            subprocess.run([sys.executable, "-m", "evalkit", *words], cwd=work, env=environment, check=True)
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+            subprocess.run(
+                [sys.executable, "-m", "evalkit", *words],
+                cwd=work,
+                env=environment,
+                check=True,
+            )
+        chromium = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
+        )
         for name, _, file, (width, height) in RUNS:
             page = chromium.new_page(viewport={"width": width, "height": height})
             page.goto(Path(work, file).as_uri())

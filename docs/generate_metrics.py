@@ -35,7 +35,14 @@ SCOPES = {"comparison": "a comparison of runs", "sweep": "a sweep"}
 def page() -> str:
     """Return the page: evalkit's own metrics by group, then those of benchmarks."""
     published = [row for row in full_catalog().rows if row.benchmark]
-    return "\n".join([INTRODUCTION, *_groups(CATALOG.rows, "##"), BENCHMARKS, *_groups(published, "###")])
+    return "\n".join(
+        [
+            INTRODUCTION,
+            *_groups(CATALOG.rows, "##"),
+            BENCHMARKS,
+            *_groups(published, "###"),
+        ]
+    )
 
 
 def _groups(rows: Sequence[MetricSpec], level: str) -> Iterator[str]:
@@ -49,18 +56,33 @@ def _entry(row: MetricSpec) -> str:
     facts = [f"Range: {_range(row)}."]
     facts += [f"Better: {row.better}."] if row.better else []
     facts += [] if row.chance is None else [f"Chance level: {_number(row.chance)}."]
-    facts += [f"Modes: {', '.join(row.modes)}."] if row.modes not in (BOTH, EVERY) else []
+    facts += (
+        [f"Modes: {', '.join(row.modes)}."] if row.modes not in (BOTH, EVERY) else []
+    )
     facts += [f"Needs {row.needs}."] if row.needs else []
     facts += [f"Measured in {SCOPES[row.scope]}."] if row.scope != "run" else []
     facts += [f"Interval: {row.interval}."] if row.interval != BOOTSTRAP else []
     formula = [f"    Formula: {row.formula}", ""] if row.formula else []
     source = [f"    Source: {row.source}", ""] if row.source else []
-    return "\n".join([f"`{row.name}`", f":   {row.definition}", "", *formula, f"    {' '.join(facts)}", "", *source])
+    return "\n".join(
+        [
+            f"`{row.name}`",
+            f":   {row.definition}",
+            "",
+            *formula,
+            f"    {' '.join(facts)}",
+            "",
+            *source,
+        ]
+    )
 
 
 def _range(row: MetricSpec) -> str:
     ends = {(True, True): "any number", (False, True): f"{_number(row.low)} or more"}
-    return f"{ends.get((row.low is None, row.high is None), f'{_number(row.low)} to {_number(row.high)}')} ({row.unit})"
+    return (
+        f"{ends.get((row.low is None, row.high is None), f'{_number(row.low)} to {_number(row.high)}')}"
+        f" ({row.unit})"
+    )
 
 
 def _number(value: float | str | None) -> str:

@@ -21,10 +21,21 @@ from pydantic import BaseModel
 from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.config.align import AlignConfig
-from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict, WeightedJudgment
+from evalkit.types import (
+    Case,
+    Completion,
+    Judgment,
+    Metric,
+    Orders,
+    Response,
+    Verdict,
+    WeightedJudgment,
+)
 
 REFERENCE = Path(__file__).parent / "reference"
-NOTE = "<!-- Written by docs/generate_reference.py from {}. Edit that, not this page. -->"
+NOTE = (
+    "<!-- Written by docs/generate_reference.py from {}. Edit that, not this page. -->"
+)
 SWITCHES = ("help", "allow_code")
 EXAMPLES = {
     "judge": "judge=gpt-4o-mini judge.temperature=0.7",
@@ -49,82 +60,140 @@ EXAMPLES = {
 
 RUN_FILES = {
     "config.yaml": "The complete config. `evalkit run FOLDER/config.yaml` repeats the run.",
-    "manifest.json": "Versions, hashes, judges, dataset, times, notes and the MLflow run id. It is written last: a "
-    "folder without it is not a finished run.",
+    "manifest.json": (
+        "Versions, hashes, judges, dataset, times, notes and the MLflow run id. It is written last:"
+        " a folder without it is not a finished run."
+    ),
     "cases.jsonl": "One case per line, as judged.",
     "judgments.jsonl": "One judgment per line: each completion after parsing, with its text.",
-    "verdicts.jsonl": "One verdict per line: each pair or response, aggregated over orders, samples and judges.",
-    "metrics.json": "All metrics with intervals and bounds, the decision about the judge, the calls and tokens, and "
-    "the cost in US dollars.",
-    "findings.md": "The findings of the report, as a list. The first one says what to do with the judge.",
+    "verdicts.jsonl": (
+        "One verdict per line: each pair or response, aggregated over orders, samples and judges."
+    ),
+    "metrics.json": (
+        "All metrics with intervals and bounds, the decision about the judge, the calls and tokens,"
+        " and the cost in US dollars."
+    ),
+    "findings.md": (
+        "The findings of the report, as a list. The first one says what to do with the judge."
+    ),
     "report.html": "The report: one page that needs no network.",
     "figures/*.svg": "The figures of the report, one file each.",
-    "prompts.json": "The text of each template in use, by its name in the manifest's `prompt_hashes`.",
+    "prompts.json": (
+        "The text of each template in use, by its name in the manifest's `prompt_hashes`."
+    ),
 }
 """The files that every run writes; `prompts.json` is missing where judgments were imported."""
 DETAIL_FILES = {
     "confusion.json": "How often each label met each verdict. Needs labels.",
-    "missing.json": "The agreement metrics with bounds for each kind of missing answer. Needs labels.",
+    "missing.json": (
+        "The agreement metrics with bounds for each kind of missing answer. Needs labels."
+    ),
     "frontier.json": "Ties and accuracy at each tie threshold.",
     "conflicts.json": "The cycles of each case (A > B > C > A), overall and by criterion.",
     "reliability.json": "Accuracy by stated confidence. Needs labels and confidences.",
-    "ranking.json": "The ranking of the systems that wrote the responses. Needs the systems' names.",
+    "ranking.json": (
+        "The ranking of the systems that wrote the responses. Needs the systems' names."
+    ),
     "jnd.json": "The just-noticeable difference of margins.",
     "corrected.json": "Win rates and mean scores corrected by the labeled cases.",
-    "cascade.json": "The thresholds of a cascade, the labels behind them, and how many verdicts each judge gives.",
-    "transport.json": "Whether a correction by labels of other systems holds, by system, and where it is refused.",
-    "panel.json": "Every subset of a panel's judges, the cheapest first: accuracy, $ per case, and the one to use.",
+    "cascade.json": (
+        "The thresholds of a cascade, the labels behind them, and how many verdicts each judge"
+        " gives."
+    ),
+    "transport.json": (
+        "Whether a correction by labels of other systems holds, by system, and where it is refused."
+    ),
+    "panel.json": (
+        "Every subset of a panel's judges, the cheapest first: accuracy, $ per case, and the one to"
+        " use."
+    ),
     "sequence.json": "The intervals of the metric of `runner.stop` by the number of clusters.",
-    "slices.json": "Metrics by slice with intervals, the value of the rest, tests, and shrunk estimates.",
-    "variance.json": "The variance of margins or scores by source, and how many repetitions would halve it.",
-    "annotators.json": "Agreement of the judge and of each annotator with the others. Needs several annotators.",
+    "slices.json": (
+        "Metrics by slice with intervals, the value of the rest, tests, and shrunk estimates."
+    ),
+    "variance.json": (
+        "The variance of margins or scores by source, and how many repetitions would halve it."
+    ),
+    "annotators.json": (
+        "Agreement of the judge and of each annotator with the others. Needs several annotators."
+    ),
 }
 """The files that scoring writes if the run has data for them."""
 COMMAND_FILES = {
-    "datasheet.html": "What the judge falls for, what it withstands, and on what that rests (`evalkit audit`).",
+    "datasheet.html": (
+        "What the judge falls for, what it withstands, and on what that rests (`evalkit audit`)."
+    ),
     "datasheet.md": "The same as Markdown.",
     "datasheet.json": "The same as JSON, each sentence in English and Chinese.",
     "effects.jsonl": "The effect of each probe on each case (`evalkit audit`).",
-    "probe_cases.jsonl": "The edited cases (`evalkit audit`). An id is the case's id, `#probe:` and the probe's name.",
+    "probe_cases.jsonl": (
+        "The edited cases (`evalkit audit`). An id is the case's id, `#probe:` and the probe's"
+        " name."
+    ),
     "probe_judgments.jsonl": "The judgments of the edited cases (`evalkit audit`).",
     "gate.json": "The gate's rules and their results (`evalkit gate`, or a run with `gate`).",
     "gate.xml": "The same as JUnit XML.",
     "gate.md": "The same as Markdown.",
     "differences.jsonl": "The judgments that changed (`evalkit reproduce`).",
-    "reproduction.json": "Whether the run was reproduced, and each metric that differs (`evalkit reproduce`).",
+    "reproduction.json": (
+        "Whether the run was reproduced, and each metric that differs (`evalkit reproduce`)."
+    ),
     "judgments.csv": "One judgment per row (`evalkit export`).",
-    "judgments.parquet": "The same as Parquet (`evalkit export`, or `runner.judgments=parquet` in its place).",
-    "judgments-table.parquet": "What `evalkit export --to parquet` writes in a run whose own judgments are Parquet.",
+    "judgments.parquet": (
+        "The same as Parquet (`evalkit export`, or `runner.judgments=parquet` in its place)."
+    ),
+    "judgments-table.parquet": (
+        "What `evalkit export --to parquet` writes in a run whose own judgments are Parquet."
+    ),
     "alpaca_eval.json": "Annotations in AlpacaEval's format (`evalkit export`).",
     "mt_bench.jsonl": "Judgments in MT-bench's format (`evalkit export`).",
     "argilla.json": "Tasks for Argilla (`evalkit export`).",
     "label_studio.json": "Tasks for Label Studio (`evalkit export`).",
-    "label-sample.json": "The cases sampled for labeling, with probabilities (`evalkit export --n`, `evalkit label`).",
-    "split.json": "The cases of train, dev and test, the hash of the data, and when test labels were opened "
-    "(`evalkit align`, or a run with `dataset.holdout`).",
-    "holdout.jsonl": "The cases of test with their labels, which no other file has (`dataset.holdout`).",
+    "label-sample.json": (
+        "The cases sampled for labeling, with probabilities (`evalkit export --n`, `evalkit"
+        " label`)."
+    ),
+    "split.json": (
+        "The cases of train, dev and test, the hash of the data, and when test labels were opened "
+        "(`evalkit align`, or a run with `dataset.holdout`)."
+    ),
+    "holdout.jsonl": (
+        "The cases of test with their labels, which no other file has (`dataset.holdout`)."
+    ),
     "alignments.json": "The result of each `evalkit align`.",
-    "labels-NAME.jsonl": "The labels of one annotator, one per line, in the order in which they were given "
-    "(`evalkit label --page`). No command deletes it.",
+    "labels-NAME.jsonl": (
+        "The labels of one annotator, one per line, in the order in which they were given "
+        "(`evalkit label --page`). No command deletes it."
+    ),
 }
 """The files that other commands add to a run folder."""
 SWEEP_FILES = {
-    "sweep.json": "The config hashes of the jobs, with the sweep's start and end. It resumes the sweep.",
+    "sweep.json": (
+        "The config hashes of the jobs, with the sweep's start and end. It resumes the sweep."
+    ),
     "multirun.yaml": "Hydra's record of the sweep.",
-    "leaderboard.csv": "One job per row, best first, with intervals, and its `decision` with the `reason`.",
+    "leaderboard.csv": (
+        "One job per row, best first, with intervals, and its `decision` with the `reason`."
+    ),
     "leaderboard.json": (
-        "The same, with each pair of jobs compared, and `choices`: for each dataset the `job` to use (or none), the "
-        "`reason`, `rivals` that may be better, `labels_needed` to decide, and the sentence as `text`."
+        "The same, with each pair of jobs compared, and `choices`: for each dataset the `job` to"
+        " use (or none), the `reason`, `rivals` that may be better, `labels_needed` to decide, and"
+        " the sentence as `text`."
     ),
     "report.html": "The leaderboard as a page, with links to the reports of the jobs.",
-    "datasheet.html": "Of audits: the judges compared probe by probe; also as `datasheet.md` and `datasheet.json`.",
+    "datasheet.html": (
+        "Of audits: the judges compared probe by probe; also as `datasheet.md` and"
+        " `datasheet.json`."
+    ),
     "0/, 1/, …": "The run folder of each job.",
 }
 """The files of a sweep's folder."""
 WATCH_FILES = {
-    "watch.json": "The baselines, each with its units, labels and clusters, and its looks: the `key` of its stored "
-    "answers, whether it is `complete`, its answers, the models and fingerprints that the provider reported, and the "
-    "`facts` after it.",
+    "watch.json": (
+        "The baselines, each with its units, labels and clusters, and its looks: the `key` of its"
+        " stored answers, whether it is `complete`, its answers, the models and fingerprints that"
+        " the provider reported, and the `facts` after it."
+    ),
     "watch.html": "The history of the looks as a page.",
     "looks/001/, looks/002/, …": "The run folder of each look.",
 }
@@ -142,14 +211,23 @@ def commands_page() -> str:
     """Return the page of all commands with their arguments and options."""
     parts = ["# Commands", NOTE.format("evalkit/cli/parser.py")]
     parts.append(
-        "Every command also has `--help`, and `--allow-code`: it lets configs name code and set any option of workers."
+        "Every command also has `--help`, and `--allow-code`: it lets configs name code and set any"
+        " option of workers."
     )
     parts.append(STATUS.replace("\n", " "))
     for name, command in COMMANDS.items():
         parser = command.parser()
-        parts += [f"## evalkit {name}", f"{_sentence(command.summary)}", *_arguments(parser)]
+        parts += [
+            f"## evalkit {name}",
+            f"{_sentence(command.summary)}",
+            *_arguments(parser),
+        ]
         for action, part in (subparsers(parser) or {}).items():
-            parts += [f"### evalkit {name} {action}", str(part.description), *_arguments(part)]
+            parts += [
+                f"### evalkit {name} {action}",
+                str(part.description),
+                *_arguments(part),
+            ]
         parts.append(f"Example:\n\n```text\n{command.example}\n```")
     return "\n\n".join(parts) + "\n"
 
@@ -162,19 +240,28 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
     actions = [one for one in parser._actions if one.dest not in (*SWITCHES, "action")]
     words = " ".join([parser.prog, *map(_usage, actions)])
     yield f"```text\n{words}\n```"
-    rows = [f"| `{_cell(_name(one))}` | {_cell(str(one.help) + default_note(one) % vars(one))} |" for one in actions]
+    rows = [
+        f"| `{_cell(_name(one))}` | {_cell(str(one.help) + default_note(one) % vars(one))} |"
+        for one in actions
+    ]
     if rows:
         yield "\n".join(["| argument | meaning |", "| --- | --- |", *rows])
 
 
 def _name(action: argparse.Action) -> str:
     values = "" if action.nargs == 0 else f" {action.metavar}"
-    return ", ".join(f"{flag}{values}" for flag in action.option_strings) or str(action.metavar)
+    return ", ".join(f"{flag}{values}" for flag in action.option_strings) or str(
+        action.metavar
+    )
 
 
 def _usage(action: argparse.Action) -> str:
     word = action.option_strings[-1] if action.option_strings else ""
-    value = "" if action.nargs == 0 else f"{action.metavar}{' …' if action.nargs == '*' else ''}"
+    value = (
+        ""
+        if action.nargs == 0
+        else f"{action.metavar}{' …' if action.nargs == '*' else ''}"
+    )
     text = f"{word} {value}".strip()
     required = action.required if action.option_strings else action.nargs is None
     return text if required else f"[{text}]"
@@ -188,9 +275,9 @@ def config_page() -> str:
     """Return the page of all config keys with type, default and meaning."""
     parts = ["# Config keys", NOTE.format("the models in evalkit/config")]
     parts.append(
-        "Set a key on the command line (`evalkit run judge.temperature=0.7`), or in a study or in a file of `conf/`. "
-        "`evalkit run --cfg job` prints every key with its value. A group has ready options, such as `swap=both`; "
-        "additional options are files in `conf/GROUP/`."
+        "Set a key on the command line (`evalkit run judge.temperature=0.7`), or in a study or in a"
+        " file of `conf/`. `evalkit run --cfg job` prints every key with its value. A group has"
+        " ready options, such as `swap=both`; additional options are files in `conf/GROUP/`."
     )
     groups = config_groups()
     meanings = field_meanings(RunConfig)
@@ -209,14 +296,19 @@ def config_page() -> str:
     ]
     parts.append(_table(AlignConfig, "align.").replace("`align.tune`", "`tune`"))
     parts.append(
-        "Example:\n\n```text\nevalkit align runs/first tune=prompt align.model=openai/gpt-4o align.budget_usd=5\n```"
+        "Example:\n\n```text\nevalkit align runs/first tune=prompt align.model=openai/gpt-4o"
+        " align.budget_usd=5\n```"
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _nested(model: type[BaseModel], prefix: str, known: set[type[BaseModel]]) -> Iterator[str]:
+def _nested(
+    model: type[BaseModel], prefix: str, known: set[type[BaseModel]]
+) -> Iterator[str]:
     """Yield a table for each model inside a section, such as `dataset.join`."""
-    fields = [(name, _model(field.annotation)) for name, field in model.model_fields.items()]
+    fields = [
+        (name, _model(field.annotation)) for name, field in model.model_fields.items()
+    ]
     extra = inspect.get_annotations(model, eval_str=True).get("__pydantic_extra__")
     for name, inner in [*fields, ("METRIC", _model(extra))]:
         if inner is not None and inner not in known:
@@ -230,28 +322,43 @@ def _model(annotation: Any) -> type[BaseModel] | None:
     """Return the model in a type, such as that in `tuple[Model, ...] | None`."""
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model(part))), None)
+    return next(
+        (found for part in get_args(annotation) if (found := _model(part))), None
+    )
 
 
 def _table(model: type[BaseModel], prefix: str) -> str:
     meanings = field_meanings(model)
     rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, field in model.model_fields.items():
-        default = "required" if field.is_required() else f"`{_default(field.get_default(call_default_factory=True))}`"
-        rows.append(f"| `{prefix}{name}` | {_cell(_type(model, name))} | {default} | {_cell(meanings.get(name, ''))} |")
+        default = (
+            "required"
+            if field.is_required()
+            else f"`{_default(field.get_default(call_default_factory=True))}`"
+        )
+        rows.append(
+            f"| `{prefix}{name}` | {_cell(_type(model, name))} | {default} |"
+            f" {_cell(meanings.get(name, ''))} |"
+        )
     return "\n".join(rows)
 
 
 def _default(value: Any) -> str:
     if isinstance(value, tuple):
         value = list(value)
-    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+    return (
+        yaml.safe_dump(value, default_flow_style=True)
+        .removesuffix("\n")
+        .removesuffix("\n...")
+    )
 
 
 def _type(model: type[BaseModel], name: str) -> str:
     """Return a key's type in the words of YAML."""
     schema = model.model_json_schema()
-    properties = schema.get("properties") or schema["$defs"][model.__name__]["properties"]
+    properties = (
+        schema.get("properties") or schema["$defs"][model.__name__]["properties"]
+    )
     return _schema_type(properties[name])
 
 
@@ -266,7 +373,13 @@ def _schema_type(schema: dict[str, Any]) -> str:
     if kind == "array":
         items = schema.get("items") or {}
         return f"list of {_schema_type(items)}" if items.get("type") else "list"
-    names = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false", "null": "null"}
+    names = {
+        "string": "text",
+        "integer": "integer",
+        "number": "number",
+        "boolean": "true or false",
+        "null": "null",
+    }
     bounds = [
         f"{sign} {schema[key]:g}"
         for key, sign in (
@@ -287,21 +400,28 @@ def field_meanings(model: type[BaseModel]) -> dict[str, str]:
         if issubclass(base, BaseModel) and base is not BaseModel:
             tree = ast.parse(inspect.getsource(sys.modules[base.__module__]))
             body = next(
-                node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == base.__name__
+                node.body
+                for node in tree.body
+                if isinstance(node, ast.ClassDef) and node.name == base.__name__
             )
             for field, after in pairwise(body):
                 if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
-                    found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(after.value))
+                    found[ast.unparse(field.target)] = inspect.cleandoc(
+                        ast.literal_eval(after.value)
+                    )
     return {name: re.sub(r"\s+", " ", text) for name, text in found.items()}
 
 
 def files_page() -> str:
     """Return the page of the files of run and sweep folders, with the fields of their records."""
-    parts = ["# Run folder", NOTE.format("docs/generate_reference.py and evalkit/types.py")]
+    parts = [
+        "# Run folder",
+        NOTE.format("docs/generate_reference.py and evalkit/types.py"),
+    ]
     parts.append(
-        "A run writes everything to one folder. It is complete: every command that takes a run works on the folder "
-        "alone, without the store, MLflow or a model. JSON is strict UTF-8, a missing value is `null`, and lines of "
-        "`.jsonl` files are in the order of the cases."
+        "A run writes everything to one folder. It is complete: every command that takes a run"
+        " works on the folder alone, without the store, MLflow or a model. JSON is strict UTF-8, a"
+        " missing value is `null`, and lines of `.jsonl` files are in the order of the cases."
     )
     for title, files in (
         ("Every run", RUN_FILES),
@@ -310,33 +430,40 @@ def files_page() -> str:
         ("Sweep folder", SWEEP_FILES),
         ("Watch folder", WATCH_FILES),
     ):
-        rows = "\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in files.items())
+        rows = "\n".join(
+            f"| `{name}` | {_cell(meaning)} |" for name, meaning in files.items()
+        )
         parts += [f"## {title}", f"| file | content |\n| --- | --- |\n{rows}"]
     parts.append(
-        "A detail file is written only if the run has data for it; the manifest's `files` lists those written."
+        "A detail file is written only if the run has data for it; the manifest's `files` lists"
+        " those written."
     )
     for file, types in RECORDS.items():
         parts += [f"## Fields of {file}", *([METRICS_JSON] if Metric in types else [])]
         for one in types:
-            rows = "\n".join(f"| `{name}` | {_cell(text)} |" for name, text in attribute_meanings(one).items())
-            parts += [f"### {one.__name__}", f"| field | meaning |\n| --- | --- |\n{rows}"]
+            rows = "\n".join(
+                f"| `{name}` | {_cell(text)} |"
+                for name, text in attribute_meanings(one).items()
+            )
+            parts += [
+                f"### {one.__name__}",
+                f"| field | meaning |\n| --- | --- |\n{rows}",
+            ]
     return "\n\n".join(parts) + "\n"
 
 
 METRICS_JSON = (
-    "`metrics` holds each metric by its name, without the field `name`. Next to it are `calls` (requests planned, from "
-    "the store, sent, retried and failed), `tokens` and `cost_usd`.\n\n"
-    "`decision` is what may be concluded about the judge. With a panel, `decisions` has the same of each judge, by the "
-    "name that it has in metrics.\n\n"
-    "| key | meaning |\n| --- | --- |\n"
-    "| `use` | What the judge is good for: `single` verdicts, `rates` over many, `rates_corrected` by labels, `none`, "
-    "or `unknown`. |\n"
-    "| `reason` | Why, as one word. |\n"
-    "| `unit` | What a verdict is about: a `pair`, `response` or `item`. |\n"
-    "| `evidence` | The metric that decided, with its interval and `n`; `null` without labels. |\n"
-    "| `limits` | What limits trust: the `kind`, its `subject`, and the metric that shows it. |\n"
-    "| `labels_needed` | How many more labels would probably decide; only if `use` is `unknown`. |\n"
-    "| `possible` | The strongest use that the intervals do not exclude. |"
+    "`metrics` holds each metric by its name, without the field `name`. Next to it are `calls`"
+    " (requests planned, from the store, sent, retried and failed), `tokens` and"
+    " `cost_usd`.\n\n`decision` is what may be concluded about the judge. With a panel, `decisions`"
+    " has the same of each judge, by the name that it has in metrics.\n\n| key | meaning |\n| --- |"
+    " --- |\n| `use` | What the judge is good for: `single` verdicts, `rates` over many,"
+    " `rates_corrected` by labels, `none`, or `unknown`. |\n| `reason` | Why, as one word. |\n|"
+    " `unit` | What a verdict is about: a `pair`, `response` or `item`. |\n| `evidence` | The"
+    " metric that decided, with its interval and `n`; `null` without labels. |\n| `limits` | What"
+    " limits trust: the `kind`, its `subject`, and the metric that shows it. |\n| `labels_needed` |"
+    " How many more labels would probably decide; only if `use` is `unknown`. |\n| `possible` | The"
+    " strongest use that the intervals do not exclude. |"
 )
 
 

@@ -1,7 +1,7 @@
 """Collect the texts of reports into evalkit/locale/*/LC_MESSAGES/evalkit.po, and compile it to evalkit.mo.
 
-Run `python docs/translations.py` after a text has changed, translate what is new in the .po file if you can, and run it
-again. A text without a translation is shown in English.
+Run `python docs/translations.py` after a text has changed, translate what is new in the .po file if
+you can, and run it again. A text without a translation is shown in English.
 """
 
 from __future__ import annotations
@@ -41,15 +41,29 @@ def template() -> Catalog:
     found = Catalog(project="evalkit")
     for path in sorted((ROOT / "evalkit").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
-                texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in FUNCTIONS
+            ):
+                texts = [
+                    one.value
+                    for one in node.args
+                    if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                ]
                 _add(found, node.func.id, texts)
     for text in (*all_texts(), *NOTES, *HEADINGS.values()):
-        found.add(text.message if text.plural is None else (text.message, text.plural), context=text.context)
+        found.add(
+            text.message if text.plural is None else (text.message, text.plural),
+            context=text.context,
+        )
     for row in full_catalog().rows:
         found.add(row.title)
     for benchmark in own_benchmarks().values():
-        words, substitute = getattr(benchmark, "words", {}), getattr(benchmark, "substitute", None)
+        words, substitute = (
+            getattr(benchmark, "words", {}),
+            getattr(benchmark, "substitute", None),
+        )
         for text in (*words.values(), *(substitute or ())[1:]):
             found.add(text.message)
     return found
@@ -68,12 +82,20 @@ def updated(path: Path) -> Catalog:
     """Return a file of translations with the texts there are now, in their order."""
     with path.open("rb") as file:
         old = read_po(file, locale=path.parts[-3], domain="evalkit")
-    new = Catalog(locale=old.locale, domain="evalkit", project="evalkit", creation_date=NO_DATE, revision_date=NO_DATE)
+    new = Catalog(
+        locale=old.locale,
+        domain="evalkit",
+        project="evalkit",
+        creation_date=NO_DATE,
+        revision_date=NO_DATE,
+    )
     new.fuzzy = False
     for message in template():
         if message.id:
             known = old.get(message.id, message.context)
-            new.add(message.id, known.string if known else None, context=message.context)
+            new.add(
+                message.id, known.string if known else None, context=message.context
+            )
     return new
 
 
@@ -95,7 +117,11 @@ def as_mo(catalog: Catalog) -> bytes:
 def untranslated(catalog: Catalog) -> list[str]:
     """Return the texts without a translation, in the singular or in the plural."""
     texts = [
-        (message.id, [message.string] if isinstance(message.string, str) else message.string) for message in catalog
+        (
+            message.id,
+            [message.string] if isinstance(message.string, str) else message.string,
+        )
+        for message in catalog
     ]
     return [str(name) for name, strings in texts if name and not all(strings or [""])]
 

@@ -48,7 +48,8 @@ PUBLIC_MODULES = (
     "evalkit.scoring.catalog",
     "evalkit.testing",
 )
-"""The modules that plug-ins may import, each with `__all__`. Everything else may change in any release."""
+"""The modules that plug-ins may import, each with `__all__`. Everything else may change in any
+release."""
 
 
 def __getattr__(name: str) -> Any:

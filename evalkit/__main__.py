@@ -3,7 +3,10 @@
 import sys
 from pathlib import Path
 
-if not sys.flags.safe_path and Path(sys.path[0]).resolve() != Path(__file__).resolve().parents[1]:
+if (
+    not sys.flags.safe_path
+    and Path(sys.path[0]).resolve() != Path(__file__).resolve().parents[1]
+):
     del sys.path[0]
 
 from evalkit.cli import entry_point

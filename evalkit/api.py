@@ -12,7 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evalkit.audit import Audit, AuditPlan, Rewriter, check_audit, is_audit, paraphrases, rewriting, split
+from evalkit.audit import (
+    Audit,
+    AuditPlan,
+    Rewriter,
+    check_audit,
+    is_audit,
+    paraphrases,
+    rewriting,
+    split,
+)
 from evalkit.audit.datasheet import earlier_reviews
 from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_reviews
 from evalkit.batch.jobs import BatchRun
@@ -22,7 +31,15 @@ from evalkit.core.resources import project
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import fit_ends, message_tokens
-from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
+from evalkit.datasets import (
+    RECORDED,
+    CaseStream,
+    Dataset,
+    Fetch,
+    Source,
+    load_cases,
+    with_examples,
+)
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.cascade import Units, ask_in_turn
@@ -31,7 +48,13 @@ from evalkit.engine.judging import Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
-from evalkit.gating import apply_gate, check_gate, check_leads, check_rules, write_with_gate
+from evalkit.gating import (
+    apply_gate,
+    check_gate,
+    check_leads,
+    check_rules,
+    write_with_gate,
+)
 from evalkit.holdout import hold_out, read_split, split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
 from evalkit.plugins import allowing_code, check_options
@@ -53,12 +76,31 @@ from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.scoring.verdicts.panel import UNASKED
 from evalkit.scoring.verdicts.rewards import REWARDS
-from evalkit.stopping import StopRule, check_clusters, in_random_order, refuse_stop, with_stop
+from evalkit.stopping import (
+    StopRule,
+    check_clusters,
+    in_random_order,
+    refuse_stop,
+    with_stop,
+)
 from evalkit.store import open_store, shared_state
-from evalkit.tracking import TRACES, begin_recording, dataset_fetchers, fetch_traces, tracking_uri, warm_up
+from evalkit.tracking import (
+    TRACES,
+    begin_recording,
+    dataset_fetchers,
+    fetch_traces,
+    tracking_uri,
+    warm_up,
+)
 from evalkit.types import Case, Judgment
 from evalkit.values import JsonObject, frozen
-from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
+from evalkit.workers import (
+    WORKER_KINDS,
+    Shard,
+    ShardReport,
+    add_spent,
+    judge_in_workers,
+)
 
 
 class RunInterruption(KeyboardInterrupt):
@@ -80,7 +122,10 @@ class Materials:
 
 
 def load_materials(
-    config: RunConfig, folder: Path | None = None, cases: Any = None, templates: Mapping[str, str] | None = None
+    config: RunConfig,
+    folder: Path | None = None,
+    cases: Any = None,
+    templates: Mapping[str, str] | None = None,
 ) -> Materials:
     """Load the cases and build the evaluator.
 
@@ -95,7 +140,9 @@ def load_materials(
     """
     evaluator = build_evaluator(config, templates)
     container = partial(Spool[Case], folder=folder or Path.cwd())
-    dataset = load_cases(config.dataset, frame=cases, container=container, **_how_to_read(config))
+    dataset = load_cases(
+        config.dataset, frame=cases, container=container, **_how_to_read(config)
+    )
     dataset, split, held = hold_out(config, dataset, container)
     dataset = replace(dataset, cases=in_random_order(config, dataset.cases, container))
     return Materials(dataset, evaluator, split, held)
@@ -129,11 +176,24 @@ def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
     if config.dataset.fit is None:
         return None
     plan = build_evaluator(config).plan
-    room = 3 * min((one.context or 0) - (one.max_tokens or 0) for one in config.judge.members) // 4
-    return partial(fit_ends, fits=lambda case: all(message_tokens(one.messages) <= room for one in plan(case)))
+    room = (
+        3
+        * min(
+            (one.context or 0) - (one.max_tokens or 0) for one in config.judge.members
+        )
+        // 4
+    )
+    return partial(
+        fit_ends,
+        fits=lambda case: all(
+            message_tokens(one.messages) <= room for one in plan(case)
+        ),
+    )
 
 
-def build_evaluator(config: RunConfig, templates: Mapping[str, str] | None = None) -> Evaluator:
+def build_evaluator(
+    config: RunConfig, templates: Mapping[str, str] | None = None
+) -> Evaluator:
     """Return the evaluator that a config describes.
 
     Args:
@@ -143,18 +203,28 @@ def build_evaluator(config: RunConfig, templates: Mapping[str, str] | None = Non
     Raises:
         ConfigError: if a template, a plug-in or a judge's name cannot be used.
     """
-    check_names([judge.label for judge in config.judge.members])  # scoring would fail too, but after everything is paid
-    return make_evaluator(config, prompt_folders=[project() / "prompts"], recorded=templates)
+    check_names(
+        [judge.label for judge in config.judge.members]
+    )  # scoring would fail too, but after everything is paid
+    return make_evaluator(
+        config, prompt_folders=[project() / "prompts"], recorded=templates
+    )
 
 
 def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
     def traces(named: str, _format: str | None) -> Source:
         with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
             file = Path(folder) / "traces.jsonl"
-            fetch_traces(tracking_uri(config.tracking), named.removeprefix(TRACES), file)
+            fetch_traces(
+                tracking_uri(config.tracking), named.removeprefix(TRACES), file
+            )
             source = _logs([file], named, config=config)
         if source is None:
-            raise DatasetError("the traces have no answers", where=named, remedy="name another experiment")
+            raise DatasetError(
+                "the traces have no answers",
+                where=named,
+                remedy="name another experiment",
+            )
         return replace(source, files=())
 
     return {**dataset_fetchers(config.tracking), TRACES.removesuffix(":"): traces}
@@ -164,7 +234,9 @@ def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | No
     from evalkit.interop.answers import log_source
 
     turns = config.dataset.has_turns
-    return log_source(paths, name, classes=config.rubric.named_classes is not None, turns=turns)
+    return log_source(
+        paths, name, classes=config.rubric.named_classes is not None, turns=turns
+    )
 
 
 def _describe(path: Path) -> str | None:
@@ -176,7 +248,11 @@ def _describe(path: Path) -> str | None:
 def default_folder(config: RunConfig) -> Path:
     """Return `outputs/<date>/<time>-<mode>-<judge>` under the current folder."""
     name = re.sub(r"[^\w.-]+", "_", f"{config.mode.name}-{config.judge.label}")
-    return unused_folder(Path("outputs") / f"{datetime.now():%Y-%m-%d}" / f"{datetime.now():%H-%M-%S}-{name}")
+    return unused_folder(
+        Path("outputs")
+        / f"{datetime.now():%Y-%m-%d}"
+        / f"{datetime.now():%H-%M-%S}-{name}"
+    )
 
 
 def run(
@@ -193,11 +269,11 @@ def run(
     Args:
         config: the config of the run.
         folder: the run folder (default: `default_folder`).
-        cases: rows to use instead of `dataset.path`: a pandas or polars frame, an Arrow table, or a list of mappings;
-            `dataset.fields` applies to their columns.
+        cases: rows to use instead of `dataset.path`: a pandas or polars frame, an Arrow table, or a
+            list of mappings; `dataset.fields` applies to their columns.
         observe: called with the progress while judging.
-        allow_code: let the config name classes by dotted paths, which are imported and run, and set any option of
-            workers.
+        allow_code: let the config name classes by dotted paths, which are imported and run, and set
+            any option of workers.
         overwrite: replace another run in `folder`; without it, such a folder is refused.
 
     Raises:
@@ -211,23 +287,34 @@ def run(
     folder = folder or default_folder(config)
     with allowing_code(allow_code):
         check_options(config.runner.options)
-        return track(config, judge_and_score(config, folder, cases=cases, observe=observe, overwrite=overwrite))
+        return track(
+            config,
+            judge_and_score(
+                config, folder, cases=cases, observe=observe, overwrite=overwrite
+            ),
+        )
 
 
 def compare(
-    runs: Mapping[str, RunResult], metrics: Sequence[str] = (), scoring: ScoringConfig | None = None
+    runs: Mapping[str, RunResult],
+    metrics: Sequence[str] = (),
+    scoring: ScoringConfig | None = None,
 ) -> Comparison:
     """Compare finished runs on the cases they share, paired by case, as `evalkit compare` does.
 
     Args:
         runs: The runs by the names that they have in the comparison.
-        metrics: The metrics to test; by default agreement and scores, as far as they are known in every run.
+        metrics: The metrics to test; by default agreement and scores, as far as they are known in
+            every run.
         scoring: Confidence, resamples, seed and clusters.
 
     Raises:
-        ConfigError: If there are fewer than two runs, they share no case, or a case or metric differs.
+        ConfigError: If there are fewer than two runs, they share no case, or a case or metric
+            differs.
     """
-    return compare_runs([RunEntry.of(*run) for run in runs.items()], scoring or ScoringConfig(), metrics)
+    return compare_runs(
+        [RunEntry.of(*run) for run in runs.items()], scoring or ScoringConfig(), metrics
+    )
 
 
 def judge_and_score(
@@ -255,45 +342,83 @@ def judge_and_score(
     """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials, given = load_materials(config, folder, cases, templates), cases is not None
+    materials = load_materials(config, folder, cases, templates)
+    given = cases is not None
     config = with_stop(config, materials.dataset.cases)
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
     reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
-    cases, evaluator = materials.dataset.cases, materials.evaluator
+    cases = materials.dataset.cases
+    evaluator = materials.evaluator
     rule = None if config.runner.stop is None else StopRule(config, cases, evaluator)
     warm_up(config.tracking)
     begun = time.perf_counter()
-    reports, seconds = _judge_in_workers(config, materials, folder, observe, given=given)
-    plan, judged, notes = run_async(_judge_all(config, cases, evaluator, observe, folder, spent, rule))
+    reports, seconds = _judge_in_workers(
+        config, materials, folder, observe, given=given
+    )
+    plan, judged, notes = run_async(
+        _judge_all(config, cases, evaluator, observe, folder, spent, rule)
+    )
     judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
         raise RunInterruption(judged)
     facts: JsonObject = {}
     if rule is not None:
-        dataset, judgments, facts = rule.part(materials.dataset, judged.judgments, folder)
-        materials, cases = replace(materials, dataset=dataset), dataset.cases
-        judged = replace(judged, judgments=judgments, stopped=None if rule.settled else judged.stopped)
-    timing = {"judging": round(time.perf_counter() - begun, 4), "sending": round(judged.sending, 4)}
+        dataset, judgments, facts = rule.part(
+            materials.dataset, judged.judgments, folder
+        )
+        materials = replace(materials, dataset=dataset)
+        cases = dataset.cases
+        judged = replace(
+            judged,
+            judgments=judgments,
+            stopped=None if rule.settled else judged.stopped,
+        )
+    timing = {
+        "judging": round(time.perf_counter() - begun, 4),
+        "sending": round(judged.sending, 4),
+    }
     manifest = run_manifest(
         config,
         materials,
         started,
         sweep=sweep,
-        judges=[{**one, "dropped": [*judged.dropped.get(one["name"], ())]} for one in describe_judges(config)],
-        judging={"stopped": judged.stopped, "timing": timing, **facts, **_rewriter(config)},
+        judges=[
+            {**one, "dropped": [*judged.dropped.get(one["name"], ())]}
+            for one in describe_judges(config)
+        ],
+        judging={
+            "stopped": judged.stopped,
+            "timing": timing,
+            **facts,
+            **_rewriter(config),
+        },
     )
     manifest["notes"] += notes
     begun = time.perf_counter()
-    judgments, answers = (judged.judgments, ()) if plan is None else split(plan, judged.judgments, folder)
+    judgments, answers = (
+        (judged.judgments, ())
+        if plan is None
+        else split(plan, judged.judgments, folder)
+    )
     scores = score_run(config, cases, judgments)
-    edits = () if plan is None else with_reviews(plan.edits(), reviews) if reviews else plan.edits()
+    edits = (
+        ()
+        if plan is None
+        else with_reviews(plan.edits(), reviews)
+        if reviews
+        else plan.edits()
+    )
     audit = None if plan is None else Audit.of(config, cases, judgments, edits, answers)
     scoring = round(time.perf_counter() - begun, 4)
     sides = None if materials.split is None else with_openings(materials.split, folder)
     result = RunResult(
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(manifest, **_scoring_facts(config, manifest, cases, scores, sides), seconds=scoring),
+        manifest=describe_scoring(
+            manifest,
+            **_scoring_facts(config, manifest, cases, scores, sides),
+            seconds=scoring,
+        ),
         cases=cases,
         judgments=judgments,
         verdicts=scores.verdicts,
@@ -305,7 +430,9 @@ def judge_and_score(
     files = audit.files(result) if audit else {}
     if sides is not None:
         files = {**files, **split_files(sides, materials.held_out)}
-    return _write(config, folder, result, scores, files, evaluator=evaluator, replace_run=True)
+    return _write(
+        config, folder, result, scores, files, evaluator=evaluator, replace_run=True
+    )
 
 
 def _judge_in_workers(
@@ -321,15 +448,29 @@ def _judge_in_workers(
         return (), 0.0
     if given:
         remedy = "write the cases to a file, and set dataset.path"
-        raise ConfigError("workers cannot read cases from memory", where=f"runner={config.runner.kind}", remedy=remedy)
+        raise ConfigError(
+            "workers cannot read cases from memory",
+            where=f"runner={config.runner.kind}",
+            remedy=remedy,
+        )
 
-    return judge_in_workers(config, folder, judge_shard, observe, partial(stored_answers, config, materials, folder))
+    return judge_in_workers(
+        config,
+        folder,
+        judge_shard,
+        observe,
+        partial(stored_answers, config, materials, folder),
+    )
 
 
 def stored_answers(config: RunConfig, materials: Materials, folder: Path) -> int:
     """Return the number of different answers of a run that are in the store; nothing is sent."""
     reading = config.with_({"store.mode": "read_only"})
-    return run_async(_judge_all(reading, materials.dataset.cases, materials.evaluator, None, folder, None))[1].answers
+    return run_async(
+        _judge_all(
+            reading, materials.dataset.cases, materials.evaluator, None, folder, None
+        )
+    )[1].answers
 
 
 def judge_shard(
@@ -339,13 +480,20 @@ def judge_shard(
     spent: Spent | None = None,
 ) -> JudgingResult:
     """Have one shard of the cases judged into the store, and nothing else."""
-    refuse_cascade(config, "set judge.thresholds as in cascade.json of a run with labels, or use evalkit run")
+    refuse_cascade(
+        config,
+        "set judge.thresholds as in cascade.json of a run with labels, or use evalkit run",
+    )
     refuse_stop(config)
     evaluator = build_evaluator(config)
-    cases = Spool((case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd())
+    cases = Spool(
+        (case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd()
+    )
     if is_audit(config):
         check_audit(config, cases)
-    return run_async(_judge_all(config, cases, evaluator, observe, Path.cwd(), spent))[1]
+    return run_async(_judge_all(config, cases, evaluator, observe, Path.cwd(), spent))[
+        1
+    ]
 
 
 async def _judge_all(
@@ -359,19 +507,45 @@ async def _judge_all(
 ) -> tuple[AuditPlan | None, JudgingResult, list[str]]:
     """Judge the cases, and with probes the edited ones, once the rewriter has written its texts.
 
-    Returns the plan of an audit, the judgments with the calls of both steps, and notes for the user.
+    Returns the plan of an audit, the judgments with the calls of both steps, and notes for the
+    user.
     """
-    # The steps of an audit share the budget of the run; one of the store counts what each step takes of it.
+    # The steps of an audit share the budget of the run; one of the store counts what each step
+    # takes of it.
     scope = config.runner.budget_scope
-    spent = None if scope == "store" else spent if spent is not None and scope == "sweep" else Spent()
+    spent = (
+        None
+        if scope == "store"
+        else spent
+        if spent is not None and scope == "sweep"
+        else Spent()
+    )
     if not is_audit(config):
-        return None, await ask_judges(config, cases, evaluator, observe, folder, spent, until=until), []
-    first = await _rewrite(config, cases, observe, folder, spent) if config.probe.rewriter else None
-    plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(first.judgments if first else ()))
+        return (
+            None,
+            await ask_judges(
+                config, cases, evaluator, observe, folder, spent, until=until
+            ),
+            [],
+        )
+    first = (
+        await _rewrite(config, cases, observe, folder, spent)
+        if config.probe.rewriter
+        else None
+    )
+    plan = AuditPlan.of(
+        config, cases, evaluator, folder, paraphrases(first.judgments if first else ())
+    )
     if first is not None and first.interrupted:
         return plan, replace(first, whole=None), []
-    judged = await ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent, chosen_on=cases)
-    return plan, *((judged, []) if first is None else (judged.after(first), note_missing(first.judgments)))
+    judged = await ask_judges(
+        config, plan.cases, plan.evaluator, observe, folder, spent, chosen_on=cases
+    )
+    return plan, *(
+        (judged, [])
+        if first is None
+        else (judged.after(first), note_missing(first.judgments))
+    )
 
 
 async def _rewrite(
@@ -383,21 +557,37 @@ async def _rewrite(
 ) -> JudgingResult:
     """Have `probe.rewriter` write the paraphrases, one by one if it cannot be batched."""
     own = rewriting(config)
-    if own.runner.kind == "batch" and any(map(reason_against, make_judges(own.judge, own.runner))):
+    if own.runner.kind == "batch" and any(
+        map(reason_against, make_judges(own.judge, own.runner))
+    ):
         own = own.with_({"runner.kind": "online"})
-    return await ask_judges(own, cases, Rewriter(config), observe, folder, spent, study=config)
+    return await ask_judges(
+        own, cases, Rewriter(config), observe, folder, spent, study=config
+    )
 
 
 def _rewriter(config: RunConfig) -> dict[str, Any]:
     found = describe_rewriter(config)
-    return {} if found is None else {"rewriter": {**found, "prompt_hashes": Rewriter(config).prompt_hashes}}
+    return (
+        {}
+        if found is None
+        else {"rewriter": {**found, "prompt_hashes": Rewriter(config).prompt_hashes}}
+    )
 
 
-def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: bool, overwrite: bool) -> None:
+def _check(
+    config: RunConfig,
+    materials: Materials,
+    folder: Path,
+    *,
+    in_sweep: bool,
+    overwrite: bool,
+) -> None:
     """Check before the judges are paid what would only fail after that.
 
     Raises:
-        ConfigError: if no case has a column of `scoring`, a gate cannot be decided, or the folder holds another run.
+        ConfigError: if no case has a column of `scoring`, a gate cannot be decided, or the folder
+            holds another run.
     """
     if is_audit(config):
         check_audit(config, materials.dataset.cases)
@@ -410,7 +600,11 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
         check_no_sweep(folder)
     else:
         # A sweep runs a job again if its data have changed.
-        check_free(folder, config, fingerprint=None if in_sweep else materials.dataset.fingerprint)
+        check_free(
+            folder,
+            config,
+            fingerprint=None if in_sweep else materials.dataset.fingerprint,
+        )
 
 
 async def ask_judges(
@@ -432,15 +626,19 @@ async def ask_judges(
         evaluator: plans and reads the requests.
         observe: called with the progress.
         folder: where many judgments are kept in a temporary file.
-        spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared budget.
+        spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared
+            budget.
         study: the config of the run that this is a step of, if it is another one.
         chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
         until: whether no more cases are needed; by default all are.
     """
     if config.judge.cascades:
-        return await _ask_cascade(config, cases, evaluator, observe, folder, spent, chosen_on or cases)
+        return await _ask_cascade(
+            config, cases, evaluator, observe, folder, spent, chosen_on or cases
+        )
     store = open_store(config.store)
-    judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
+    judges = make_judges(config.judge, config.runner)
+    arbiter = make_arbiter(config)
     batches = None
     try:
         if config.runner.kind == "batch" and config.store.mode != "read_only":
@@ -455,7 +653,9 @@ async def ask_judges(
             store,
             config.runner,
             store_mode=config.store.mode,
-            arbiter=arbiter if batches is None or arbiter is None else batches.judge(arbiter),
+            arbiter=arbiter
+            if batches is None or arbiter is None
+            else batches.judge(arbiter),
             observe=observe,
             spool=folder,
             until=until,
@@ -484,12 +684,22 @@ async def _ask_cascade(
         spent = Spent()
 
     async def ask(judge: JudgeConfig, remaining: Evaluator) -> JudgingResult:
-        return await ask_judges(config.with_({"judge": judge}), cases, remaining, observe, folder, spent, study=config)
+        return await ask_judges(
+            config.with_({"judge": judge}),
+            cases,
+            remaining,
+            observe,
+            folder,
+            spent,
+            study=config,
+        )
 
     def waiting(judgments: Sequence[Judgment]) -> Units:
         return escalated(calibrated(config, chosen_on, judgments), cases, judgments)
 
-    return await ask_in_turn(config.judge.members, cases, evaluator, ask, waiting, folder)
+    return await ask_in_turn(
+        config.judge.members, cases, evaluator, ask, waiting, folder
+    )
 
 
 def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None:
@@ -501,7 +711,11 @@ def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None
     state = None if config.store.mode == "read_only" else shared_state(store)
     if state is None and config.runner.budget_scope == "store":
         what = "workers cannot share a budget without a writable SQLite or PostgreSQL store"
-        raise ConfigError(what, where="runner.budget_scope", remedy="set store.mode=read_write, or budget_scope=run")
+        raise ConfigError(
+            what,
+            where="runner.budget_scope",
+            remedy="set store.mode=read_write, or budget_scope=run",
+        )
     return None if state is None else SharedLimits(state, config.hash())
 
 
@@ -530,10 +744,19 @@ def rescore(
     if config.judge.calibrates:
         check_labels(config, result.cases, Clusters.of(config, result.cases))
     check_clusters(config, result.config)
-    scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result, reviews)
-    before, now = result.config.notes(), config.notes()
-    kept = [note for note in result.manifest.get("notes") or () if note in now or note not in before]
-    manifest = {**result.manifest, "notes": [*kept, *(note for note in now if note not in before)]}
+    scores = score_run(config, result.cases, result.judgments)
+    audit = Audit.read(config, result, reviews)
+    before = result.config.notes()
+    now = config.notes()
+    kept = [
+        note
+        for note in result.manifest.get("notes") or ()
+        if note in now or note not in before
+    ]
+    manifest = {
+        **result.manifest,
+        "notes": [*kept, *(note for note in now if note not in before)],
+    }
     facts = _scoring_facts(config, manifest, result.cases, scores, read_split(folder))
     again = replace(
         result,
@@ -544,7 +767,9 @@ def rescore(
         metrics={**scores.metrics, **(audit.metrics if audit else {})},
     )
     check_rules(config, again)
-    if config.gate != result.config.gate:  # a run that an earlier gate names may be gone
+    if (
+        config.gate != result.config.gate
+    ):  # a run that an earlier gate names may be gone
         check_leads(config, again.cases)
     files = {**(audit.files(again) if audit else {}), **(files or {})}
     return _write(config, folder, again, scores, files, replace_run=replace_run)
@@ -567,10 +792,16 @@ def _write(
 
 
 def _scoring_facts(
-    config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores, split: Split | None
+    config: RunConfig,
+    manifest: Mapping[str, Any],
+    cases: Sequence[Case],
+    scores: Scores,
+    split: Split | None,
 ) -> dict[str, Any]:
     """Return the manifest entries on scoring; a scoring on test labels is counted."""
-    opened = count_opening(config, str(manifest["dataset"].get("fingerprint") or ""), cases)
+    opened = count_opening(
+        config, str(manifest["dataset"].get("fingerprint") or ""), cases
+    )
     aligned = 0 if split is None else len(split.opened)
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
@@ -580,7 +811,11 @@ def _scoring_facts(
         "notes": [*scores.notes, *own],
         "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS, UNASKED),
         "opened": max(opened or 0, aligned) or None,
-        "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
+        "clusters": {
+            "by": clusters.by,
+            "count": clusters.count,
+            "cases": clusters.cases,
+        },
     }
 
 
@@ -629,7 +864,11 @@ def run_manifest(
         },
         prompt_hashes=getattr(materials.evaluator, "prompt_hashes", {}),
         judges=describe_judges(config) if judges is None else judges,
-        notes=[*config.notes(judged=imported is None), *dataset.notes, *family_notes(config, dataset.cases)],
+        notes=[
+            *config.notes(judged=imported is None),
+            *dataset.notes,
+            *family_notes(config, dataset.cases),
+        ],
         sweep=sweep,
         judging=judging,
         imported=imported,

@@ -23,11 +23,16 @@ def find_benchmark(name: str) -> Benchmark:
 
     Raises:
         ConfigError: If there is no such benchmark.
-        PluginError: If two packages register it, it cannot be imported, or it is not a benchmark with that name.
+        PluginError: If two packages register it, it cannot be imported, or it is not a benchmark
+            with that name.
     """
     if (found := _load_benchmark(name)) is not None:
         return found
-    raise ConfigError("no such benchmark", where=f"dataset.benchmark={name}", remedy=did_you_mean(name, _names()))
+    raise ConfigError(
+        "no such benchmark",
+        where=f"dataset.benchmark={name}",
+        remedy=did_you_mean(name, _names()),
+    )
 
 
 def benchmark_named(name: str) -> Benchmark | None:
@@ -40,18 +45,26 @@ def benchmark_named(name: str) -> Benchmark | None:
 
 def iter_benchmarks() -> Iterator[Benchmark]:
     """Yield evalkit's benchmarks, then those of plug-ins, without those that cannot be used."""
-    yield from (found for name in _names() if (found := benchmark_named(name)) is not None)
+    yield from (
+        found for name in _names() if (found := benchmark_named(name)) is not None
+    )
 
 
 def _names() -> Iterable[str]:
-    return dict.fromkeys([*own_benchmarks(), *(point.name for point in entry_points_in(BENCHMARKS))])
+    return dict.fromkeys(
+        [*own_benchmarks(), *(point.name for point in entry_points_in(BENCHMARKS))]
+    )
 
 
 @cache
 def own_benchmarks() -> Mapping[str, Benchmark]:
     """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
     modules = iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}.")
-    found = (one for module in modules for one in getattr(import_module(module.name), "BENCHMARKS", ()))
+    found = (
+        one
+        for module in modules
+        for one in getattr(import_module(module.name), "BENCHMARKS", ())
+    )
     return MappingProxyType({benchmark.name: benchmark for benchmark in found})
 
 
@@ -59,9 +72,14 @@ def own_benchmarks() -> Mapping[str, Benchmark]:
 def own_benchmark_names() -> frozenset[str]:
     """Return the names of evalkit's benchmarks without importing their modules, which takes half a second.
 
-    They are the tables of the `.toml` next to a module; a module without one has the name of its benchmark.
+    They are the tables of the `.toml` next to a module; a module without one has the name of its
+    benchmark.
     """
-    alone = {file.stem for file in _FOLDER.glob("[!_]*.py") if not file.with_suffix(".toml").exists()}
+    alone = {
+        file.stem
+        for file in _FOLDER.glob("[!_]*.py")
+        if not file.with_suffix(".toml").exists()
+    }
     return frozenset({*benchmark_facts(), *alone})
 
 
@@ -69,12 +87,16 @@ def own_benchmark_names() -> frozenset[str]:
 def benchmark_facts() -> Json:
     """Return the facts of evalkit's benchmarks by name, from the file next to each module.
 
-    They are descriptions, licenses, citations, words, and the rows of metrics; `tables` are those that only a module
-    reads. A metric without a source has that of its benchmark; otherwise what is left out has the defaults of
-    `evalkit/scoring/catalog/metrics.toml`. Words are translated.
+    They are descriptions, licenses, citations, words, and the rows of metrics; `tables` are those
+    that only a module reads. A metric without a source has that of its benchmark; otherwise what is
+    left out has the defaults of `evalkit/scoring/catalog/metrics.toml`. Words are translated.
     """
     files = sorted(_FOLDER.glob("*.toml"))
-    return {name: facts for file in files for name, facts in tomllib.loads(file.read_text("utf-8")).items()}
+    return {
+        name: facts
+        for file in files
+        for name, facts in tomllib.loads(file.read_text("utf-8")).items()
+    }
 
 
 def _load_benchmark(name: str) -> Benchmark | None:
@@ -85,5 +107,9 @@ def _load_benchmark(name: str) -> Benchmark | None:
         return None
     if not isinstance(found, Benchmark) or found.name != name:
         what = f"the entry point '{name}' is not a benchmark with that name"
-        raise PluginError(what, where=where, remedy=f"point it to an evalkit.benchmarks.Benchmark('{name}', …)")
+        raise PluginError(
+            what,
+            where=where,
+            remedy=f"point it to an evalkit.benchmarks.Benchmark('{name}', …)",
+        )
     return found

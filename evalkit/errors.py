@@ -6,8 +6,8 @@ EvalkitError
 │   ├── PromptError        a template
 │   ├── PluginError        an evaluator, judge or format that is looked up by name
 │   └── JudgeSetupError    a key, model or endpoint that is rejected before any judging
-├── CallError              one failed call: retried, then recorded as a row, never shown as a traceback
-├── StoreError             the answer store cannot be read or written; exit status 1
+├── CallError              one failed call: retried, then recorded as a row, never shown as a
+traceback ├── StoreError             the answer store cannot be read or written; exit status 1
 └── TrackingError          the run is complete on disk but could not be logged; exit status 3
 """
 
@@ -80,7 +80,9 @@ class ConfigError(EvalkitError):
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         self.what, self.where, self.remedy = what, where, remedy
-        text = (f"{where}: " if where else "") + what + (f"; {remedy}" if remedy else "")
+        text = (
+            (f"{where}: " if where else "") + what + (f"; {remedy}" if remedy else "")
+        )
         super().__init__(" ".join(text.split()))
 
 
@@ -104,15 +106,27 @@ class CallError(EvalkitError):
     """One call to a judge failed.
 
     Args:
-        kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `too_long`, `auth`,
-            `not_found`, `content_filter` and `bad_response`.
+        kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `too_long`,
+            `auth`, `not_found`, `content_filter` and `bad_response`.
         message: The provider's message, on one line and without secrets.
         retryable: Whether the same call may succeed later.
         retry_after: Seconds that the provider asked to wait; `None` if it did not ask.
     """
 
-    def __init__(self, kind: str, message: str, *, retryable: bool, retry_after: float | None = None) -> None:
-        self.kind, self.message, self.retryable, self.retry_after = kind, message, retryable, retry_after
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        retryable: bool,
+        retry_after: float | None = None,
+    ) -> None:
+        self.kind, self.message, self.retryable, self.retry_after = (
+            kind,
+            message,
+            retryable,
+            retry_after,
+        )
         super().__init__(f"{kind}: {message}")
 
 

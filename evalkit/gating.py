@@ -52,8 +52,8 @@ LONGEST_NAME = 100
 def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
     """Check that every metric and run that a gate names can exist, as far as that is known before judging.
 
-    The metric catalog has the possible names. The cases are read once for each run to compare with, and once more if
-    the name of a metric depends on them.
+    The metric catalog has the possible names. The cases are read once for each run to compare with,
+    and once more if the name of a metric depends on them.
 
     Args:
         config: The run's config.
@@ -80,7 +80,8 @@ def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
         cases: The run's cases; read once for each run to compare with.
 
     Raises:
-        ConfigError: If there is no such run, or if it has other metrics or cases; the message names the first one.
+        ConfigError: If there is no such run, or if it has other metrics or cases; the message names
+            the first one.
         TrackingError: If a run must be downloaded and the tracking server is not reachable.
     """
     for lead in config.gate.leads if config.gate else ():
@@ -88,11 +89,17 @@ def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
         with other_run(lead, config) as other:
             if lead.metric not in other.metrics:
                 remedy = did_you_mean(lead.metric, other.metrics)
-                raise ConfigError(f"this run has no metric '{lead.metric}'", where=_where(lead), remedy=remedy)
+                raise ConfigError(
+                    f"this run has no metric '{lead.metric}'",
+                    where=_where(lead),
+                    remedy=remedy,
+                )
             theirs = {case.id for case in other.cases}
             if not any(case.id in theirs for case in cases):
                 raise ConfigError(
-                    "it shares no case with this run", where=_where(lead), remedy="choose a run on the same dataset"
+                    "it shares no case with this run",
+                    where=_where(lead),
+                    remedy="choose a run on the same dataset",
                 )
 
 
@@ -100,16 +107,30 @@ def _where(lead: LeadRule) -> str:
     return f"gate.no_worse_than.run {lead.run}"
 
 
-def _check_name(name: str, config: RunConfig, cases: Iterable[Case], where: str) -> None:
+def _check_name(
+    name: str, config: RunConfig, cases: Iterable[Case], where: str
+) -> None:
     members = [member.label for member in config.judge.members]
     parts = [metric_part(member) for member in members] if len(members) > 1 else []
-    of_judge = re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name) if parts else None
+    of_judge = (
+        re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name)
+        if parts
+        else None
+    )
     plain = of_judge[1] if of_judge else name
     if parts and plain.startswith("judge/"):
-        raise ConfigError("no such judge", where=where, remedy=f"choose from {', '.join(parts)}")
+        raise ConfigError(
+            "no such judge", where=where, remedy=f"choose from {', '.join(parts)}"
+        )
     found = None if plain.startswith("judge/") else CATALOG.find(plain)
-    if found is None or not is_available(found.spec, config) or not fits(found, config, lambda: _names_in(cases)):
-        names = available_names(config, catalog_of(config.dataset.benchmark), _names_in(cases))
+    if (
+        found is None
+        or not is_available(found.spec, config)
+        or not fits(found, config, lambda: _names_in(cases))
+    ):
+        names = available_names(
+            config, catalog_of(config.dataset.benchmark), _names_in(cases)
+        )
         remedy = did_you_mean(plain, names)
         raise ConfigError("no such metric", where=where, remedy=remedy)
 
@@ -121,7 +142,11 @@ def _names_in(cases: Iterable[Case]) -> dict[str, None]:
 
 def _names_of(case: Case) -> Iterator[str]:
     yield from (response.model for response in case.responses if response.model)
-    yield from (value for value in case.metadata.values() if isinstance(value, str) and len(value) <= LONGEST_NAME)
+    yield from (
+        value
+        for value in case.metadata.values()
+        if isinstance(value, str) and len(value) <= LONGEST_NAME
+    )
 
 
 @contextmanager
@@ -141,11 +166,13 @@ GATE = "gate"
 """The manifest's key for the outcome of the gate."""
 
 
-def apply_gate(config: RunConfig, result: RunResult) -> tuple[RunResult, dict[str, str]]:
+def apply_gate(
+    config: RunConfig, result: RunResult
+) -> tuple[RunResult, dict[str, str]]:
     """Add the outcome of the gate to a scored run's manifest, and return it with the gate's files by name.
 
-    Without a gate in the config, there is neither. A missing metric or run does not raise an error, because the run is
-    already paid for: the rule is undecided instead.
+    Without a gate in the config, there is neither. A missing metric or run does not raise an error,
+    because the run is already paid for: the rule is undecided instead.
     """
     plain = {key: value for key, value in result.manifest.items() if key != GATE}
     if not config.gate:
@@ -156,7 +183,9 @@ def apply_gate(config: RunConfig, result: RunResult) -> tuple[RunResult, dict[st
         *_leads(config, result),
     )
     gate = Gate(rulings, config.gate.undecided == "fail")
-    return replace(result, manifest={**plain, GATE: gate.json()}), gate_files(gate, plain)
+    return replace(result, manifest={**plain, GATE: gate.json()}), gate_files(
+        gate, plain
+    )
 
 
 def _of_decision(gate: GateConfig, result: RunResult) -> Iterator[Ruling]:
@@ -175,7 +204,11 @@ def check_rules(config: RunConfig, result: RunResult) -> None:
     named += [("gate.no_worse_than.metric", lead.metric) for lead in config.gate.leads]
     for where, name in named:
         if name not in result.metrics:
-            raise ConfigError("no such metric in this run", where=where, remedy=did_you_mean(name, result.metrics))
+            raise ConfigError(
+                "no such metric in this run",
+                where=where,
+                remedy=did_you_mean(name, result.metrics),
+            )
 
 
 def _leads(config: RunConfig, result: RunResult) -> Iterator[Ruling]:
@@ -191,7 +224,12 @@ def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
             theirs = RunEntry.of(name, other)
             return judge_lead(lead, mine, theirs, config.scoring, config.gate.by)
     except ValidationError:
-        return Ruling(lead.metric, lead_text(lead, name), "undecided", f"the config of {name} is invalid")
+        return Ruling(
+            lead.metric,
+            lead_text(lead, name),
+            "undecided",
+            f"the config of {name} is invalid",
+        )
     except EvalkitError as error:
         return Ruling(lead.metric, lead_text(lead, name), "undecided", str(error))
 
@@ -202,11 +240,14 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
     failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
     if stopped := result.manifest.get("stopped"):
         again = "with a higher budget " if "budget" in stopped else ""
-        return f"{stopped}; finished answers were scored and written; rerun {again}to request the rest only"
+        return (
+            f"{stopped}; finished answers were scored and written; rerun {again}to request the rest"
+            " only"
+        )
     if failed > highest:
         return (
-            f"{failed:.1%} of the requests failed, more than runner.max_failure_rate={highest:.1%} allows; "
-            "the results were written"
+            f"{failed:.1%} of the requests failed, more than runner.max_failure_rate={highest:.1%}"
+            " allows; the results were written"
         )
     return unusable(config, result.metrics)
 
@@ -214,15 +255,17 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
 def unusable(config: RunConfig, metrics: Metrics) -> str | None:
     """Report on one line that too many answers of a run are missing; `None` if enough are usable."""
     shares = {
-        kind: metrics[f"missing/{kind}"].value or 0.0 for kind in KINDS[:READABLE] if f"missing/{kind}" in metrics
+        kind: metrics[f"missing/{kind}"].value or 0.0
+        for kind in KINDS[:READABLE]
+        if f"missing/{kind}" in metrics
     }
     highest = config.runner.max_unusable_rate
     if (share := sum(shares.values())) <= highest:
         return None
     parts = ", ".join(f"{value:.1%} {name}" for name, value in shares.items() if value)
     return (
-        f"{share:.1%} of the answers are unusable ({parts}), more than runner.max_unusable_rate={highest:.1%} allows; "
-        "the results were written"
+        f"{share:.1%} of the answers are unusable ({parts}), more than"
+        f" runner.max_unusable_rate={highest:.1%} allows; the results were written"
     )
 
 
@@ -236,7 +279,8 @@ def gate_files(gate: Gate, manifest: Json) -> dict[str, str]:
     """Return the files of a gate by name."""
     title = title_of(manifest)
     return {
-        JSON: json.dumps(gate.json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        JSON: json.dumps(gate.json(), indent=1, ensure_ascii=False, allow_nan=False)
+        + "\n",
         JUNIT: junit(gate, title),
         MARKDOWN: markdown(gate, title),
     }
@@ -245,28 +289,52 @@ def gate_files(gate: Gate, manifest: Json) -> dict[str, str]:
 def title_of(manifest: Json) -> str:
     """Return a run's title: its mode, judge and data."""
     dataset = (manifest.get("dataset") or {}).get("name")
-    return " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
+    return " · ".join(
+        str(part)
+        for part in (manifest.get("mode"), manifest.get("judge"), dataset)
+        if part
+    )
 
 
 def junit(gate: Gate, title: str) -> str:
     """Return JUnit XML with a test case per rule; an undecided rule is skipped, or failed if the gate is strict."""
     failed = [ruling for ruling in gate.rulings if _counts_as_failed(ruling, gate)]
-    skipped = [ruling for ruling in gate.rulings if ruling.state == "undecided" and not gate.strict]
-    counts = {"tests": len(gate.rulings), "failures": len(failed), "errors": 0, "skipped": len(skipped)}
+    skipped = [
+        ruling
+        for ruling in gate.rulings
+        if ruling.state == "undecided" and not gate.strict
+    ]
+    counts = {
+        "tests": len(gate.rulings),
+        "failures": len(failed),
+        "errors": 0,
+        "skipped": len(skipped),
+    }
     counted = {name: str(count) for name, count in counts.items()}
     root = Xml.Element("testsuites", {"name": "evalkit", **counted})
     suite = Xml.SubElement(root, "testsuite", {"name": _xml(title), **counted})
     for ruling in gate.rulings:
         case = Xml.SubElement(
-            suite, "testcase", {"classname": _xml(f"evalkit.{title}"), "name": _xml(f"{ruling.metric} {ruling.rule}")}
+            suite,
+            "testcase",
+            {
+                "classname": _xml(f"evalkit.{title}"),
+                "name": _xml(f"{ruling.metric} {ruling.rule}"),
+            },
         )
         message = _xml(f"{ruling.state}: {ruling.why}")
         if ruling in failed:
-            Xml.SubElement(case, "failure", {"message": message, "type": ruling.state}).text = message
+            Xml.SubElement(
+                case, "failure", {"message": message, "type": ruling.state}
+            ).text = message
         elif ruling in skipped:
             Xml.SubElement(case, "skipped", {"message": message})
     Xml.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        + Xml.tostring(root, encoding="unicode")
+        + "\n"
+    )
 
 
 def _counts_as_failed(ruling: Ruling, gate: Gate) -> bool:
@@ -279,9 +347,14 @@ def _xml(text: str) -> str:
 
 def markdown(gate: Gate, title: str) -> str:
     """Return a summary in GitHub's Markdown: the state, and a row per rule."""
-    strict = ", because `gate.undecided` is `fail`" if gate.strict and gate.state == "failed" else ""
+    strict = (
+        ", because `gate.undecided` is `fail`"
+        if gate.strict and gate.state == "failed"
+        else ""
+    )
     rows = [
-        f"| {_MARKS[one.state]} | {' | '.join(map(_cell, (one.metric, one.rule, one.why)))} | {one.n} | {one.missing} |"
+        f"| {_MARKS[one.state]} | {' | '.join(map(_cell, (one.metric, one.rule, one.why)))} |"
+        f" {one.n} | {one.missing} |"
         for one in gate.rulings
     ]
     head = [
@@ -304,24 +377,42 @@ def gate_lines(gate: Json) -> list[str]:
 def gate_title(gate: Json) -> str:
     """Return the outcome of a gate from a manifest, on one line."""
     states = [one["state"] for one in gate["rules"]]
-    counts = ", ".join(f"{states.count(state)} {state}" for state in _MARKS if state in states)
-    strict = ", because gate.undecided is fail" if gate["state"] == "failed" and "failed" not in states else ""
+    counts = ", ".join(
+        f"{states.count(state)} {state}" for state in _MARKS if state in states
+    )
+    strict = (
+        ", because gate.undecided is fail"
+        if gate["state"] == "failed" and "failed" not in states
+        else ""
+    )
     return f"gate {gate['state']}: {counts}{strict}"
 
 
 def gate_faults(gate: Json) -> str:
     """Return the rules that made a gate fail, on one line, from a manifest."""
     rules = gate["rules"]
-    bad = [one for one in rules if one["state"] == "failed"] or [one for one in rules if one["state"] == "undecided"]
-    return "; ".join(f"{one['metric']} {one['rule']} {one['state']}: {one['why']}" for one in bad)
+    bad = [one for one in rules if one["state"] == "failed"] or [
+        one for one in rules if one["state"] == "undecided"
+    ]
+    return "; ".join(
+        f"{one['metric']} {one['rule']} {one['state']}: {one['why']}" for one in bad
+    )
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [*(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]
+    return [
+        *(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)),
+        row[3],
+    ]
 
 
 def _cell(text: str) -> str:
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = (
+        " ".join(text.split())
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
     return re.sub(r"([\\|`*_\[\]])", r"\\\1", text)
 
 
@@ -346,8 +437,18 @@ def write_with_gate(
         ConfigError: If the folder cannot be written.
     """
     stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN, *DETAILS}
-    names = {*files, *gate, *(() if replace_run else {*(result.manifest.get("files") or ())} - stale)}
-    result = replace(result, manifest={**result.manifest, "files": sorted(name for name in names if "/" not in name)})
+    names = {
+        *files,
+        *gate,
+        *(() if replace_run else {*(result.manifest.get("files") or ())} - stale),
+    }
+    result = replace(
+        result,
+        manifest={
+            **result.manifest,
+            "files": sorted(name for name in names if "/" not in name),
+        },
+    )
     written = write_run(folder, result, {**files, **gate})
     remove_files(folder, stale - {*files_of(result.config), *files, *gate})
     return written
@@ -360,9 +461,15 @@ def write_step_summary(folder: str | None) -> None:
         ConfigError: If the file cannot be written.
     """
     target = os.environ.get(STEP_SUMMARY)
-    if not target or folder is None or not (summary := Path(folder) / MARKDOWN).is_file():
+    if (
+        not target
+        or folder is None
+        or not (summary := Path(folder) / MARKDOWN).is_file()
+    ):
         return
-    with file_errors("cannot be written", f"${STEP_SUMMARY} {target}", "check its permissions"):
+    with file_errors(
+        "cannot be written", f"${STEP_SUMMARY} {target}", "check its permissions"
+    ):
         text = summary.read_text(encoding="utf-8")
         with Path(target).open("a", encoding="utf-8") as file:
             file.write(text + "\n")

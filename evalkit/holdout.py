@@ -1,6 +1,7 @@
 """Labels that are held out from a run until they prove a better judge: the split, its files, and their openings.
 
-It uses the clusters of `scoring`, the hash of `datasets` and the files of `runs`; `api` and `alignment` use it.
+It uses the clusters of `scoring`, the hash of `datasets` and the files of `runs`; `api` and
+`alignment` use it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.core.splits import FEWEST, Split, clusters_named, is_labeled, remedy_for_few, without_labels
+from evalkit.core.splits import (
+    FEWEST,
+    Split,
+    clusters_named,
+    is_labeled,
+    remedy_for_few,
+    without_labels,
+)
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
@@ -26,7 +34,9 @@ from evalkit.types import Case
 
 
 def hold_out(
-    config: RunConfig, dataset: Dataset, container: Callable[[Iterable[Case]], Sequence[Case]]
+    config: RunConfig,
+    dataset: Dataset,
+    container: Callable[[Iterable[Case]], Sequence[Case]],
 ) -> tuple[Dataset, Split | None, Sequence[Case]]:
     """Return the data without the labels of test, the split, and the cases of test with their labels.
 
@@ -41,16 +51,32 @@ def hold_out(
     rule = config.dataset.holdout
     if rule is None:
         return dataset, None, ()
-    split = split_cases(config, dataset.cases, share=rule.share, seed=rule.seed, held_out=True)
+    split = split_cases(
+        config, dataset.cases, share=rule.share, seed=rule.seed, held_out=True
+    )
     test = split.ids("test")
     held = tuple(case for case in dataset.cases if case.id in test and is_labeled(case))
-    cases = container(without_labels(case) if case.id in test else case for case in dataset.cases)
+    cases = container(
+        without_labels(case) if case.id in test else case for case in dataset.cases
+    )
     note = f"labels held out for evalkit align: {len(held)} cases"
-    changed = replace(dataset, cases=cases, fingerprint=fingerprint(cases), notes=(*dataset.notes, note))
+    changed = replace(
+        dataset,
+        cases=cases,
+        fingerprint=fingerprint(cases),
+        notes=(*dataset.notes, note),
+    )
     return changed, split, held
 
 
-def split_cases(config: RunConfig, cases: Sequence[Case], *, share: float, seed: int, held_out: bool = False) -> Split:
+def split_cases(
+    config: RunConfig,
+    cases: Sequence[Case],
+    *,
+    share: float,
+    seed: int,
+    held_out: bool = False,
+) -> Split:
     """Return the split of cases by their clusters.
 
     Args:
@@ -67,11 +93,26 @@ def split_cases(config: RunConfig, cases: Sequence[Case], *, share: float, seed:
     number = clusters.of_rows(np.arange(len(cases)))
     labeled = len(set(number[[is_labeled(case) for case in cases]].tolist()))
     if labeled < FEWEST:
-        what = f"train, dev and test need a labeled {clusters_named(clusters.by, 1)} each, and there are {labeled}"
+        what = (
+            f"train, dev and test need a labeled {clusters_named(clusters.by, 1)} each, and there"
+            f" are {labeled}"
+        )
         remedy = remedy_for_few(clusters.by, all_labeled=labeled == clusters.count)
-        raise ConfigError(what, where="dataset.holdout" if held_out else "evalkit align", remedy=remedy)
+        raise ConfigError(
+            what,
+            where="dataset.holdout" if held_out else "evalkit align",
+            remedy=remedy,
+        )
     data = fingerprint(map(without_labels, cases))
-    return Split.of(cases, number.tolist(), data=data, by=clusters.by, seed=seed, share=share, held_out=held_out)
+    return Split.of(
+        cases,
+        number.tolist(),
+        data=data,
+        by=clusters.by,
+        seed=seed,
+        share=share,
+        held_out=held_out,
+    )
 
 
 def with_openings(split: Split, folder: Path) -> Split:
@@ -85,7 +126,10 @@ def with_openings(split: Split, folder: Path) -> Split:
 
 def split_files(split: Split, held: Sequence[Case]) -> dict[str, str]:
     """Return the files of a split and its held-out cases."""
-    return {layout.SPLIT: encode_pretty(split).decode(), layout.HOLDOUT: b"".join(map(encode_line, held)).decode()}
+    return {
+        layout.SPLIT: encode_pretty(split).decode(),
+        layout.HOLDOUT: b"".join(map(encode_line, held)).decode(),
+    }
 
 
 def read_split(folder: Path) -> Split | None:

@@ -16,14 +16,27 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
 from evalkit.datasets import Dataset
-from evalkit.datasets.labels import CONSENSUS, SPLIT, UNLABELED, Labels, consensus, has_label, unlabeled_note
+from evalkit.datasets.labels import (
+    CONSENSUS,
+    SPLIT,
+    UNLABELED,
+    Labels,
+    consensus,
+    has_label,
+    unlabeled_note,
+)
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import check_leads
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
-from evalkit.interop.labeling import Label, has_own_label, with_labels, with_probabilities
+from evalkit.interop.labeling import (
+    Label,
+    has_own_label,
+    with_labels,
+    with_probabilities,
+)
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult
 from evalkit.runs import check_free, check_no_sweep
@@ -46,12 +59,15 @@ class Difference:
         """Return the difference as one line of text."""
         one = self.stored
         shown = "" if one.shown == one.unit else ", swapped"
-        place = f"{one.case_id} {list(one.unit)}{shown}" + (f", sample {one.sample}" if one.sample else "")
+        place = f"{one.case_id} {list(one.unit)}{shown}" + (
+            f", sample {one.sample}" if one.sample else ""
+        )
         return f"{place}: stored {describe_differences(one)}, read {describe_differences(self.read)}"
 
     def row(self) -> JsonObject:
         """Return the difference as JSON values."""
-        one, text = self.stored, self.stored.completion.text if self.stored.completion else ""
+        one = self.stored
+        text = self.stored.completion.text if self.stored.completion else ""
         return {
             "case_id": one.case_id,
             "unit": list(one.unit),
@@ -77,7 +93,9 @@ def describe_differences(judgment: Judgment) -> str:
     return judgment.status
 
 
-def reread(evaluator: Evaluator, cases: Sequence[Case], judgments: Sequence[Judgment]) -> list[Judgment]:
+def reread(
+    evaluator: Evaluator, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> list[Judgment]:
     """Reread each judgment's text with `evaluator`; judgments without a text are unchanged.
 
     Args:
@@ -87,30 +105,48 @@ def reread(evaluator: Evaluator, cases: Sequence[Case], judgments: Sequence[Judg
     """
     by_id = {case.id: case for case in cases}
     requests: dict[tuple[Unit, Unit], JudgeRequest] = {}
-    planned_for, again = None, []
+    planned_for = None
+    again = []
     for stored in judgments:
         read: object = stored
         if stored.completion is not None:
             if stored.case_id != planned_for:  # requests of one case at a time
                 planned_for = stored.case_id
                 planned = evaluator.plan(by_id[planned_for])
-                requests = {(request.unit, request.shown): request for request in planned}
+                requests = {
+                    (request.unit, request.shown): request for request in planned
+                }
             request = requests.get((stored.unit, stored.shown))
             if request is None:
                 what = f"responses {list(stored.unit)} are not judged in this mode"
                 raise DatasetError(what, where=f"case '{stored.case_id}'")
             request = replace(request, judge=stored.judge, sample=stored.sample, turn=1)
             read = evaluator.read(request, stored.completion)
-        if not isinstance(read, Judgment):  # There is no retry: an unreadable text is unparseable.
+        if not isinstance(
+            read, Judgment
+        ):  # There is no retry: an unreadable text is unparseable.
             lost = "it would be retried"
-            read = replace(stored, status="unparseable", value=None, criteria={}, class_name=None, error=lost)
-        elif read is not stored and read.status == "repaired" and read.read_by != "repaired":
+            read = replace(
+                stored,
+                status="unparseable",
+                value=None,
+                criteria={},
+                class_name=None,
+                error=lost,
+            )
+        elif (
+            read is not stored
+            and read.status == "repaired"
+            and read.read_by != "repaired"
+        ):
             read = replace(read, status="ok")
         again.append(read)
     return again
 
 
-def differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> Iterator[Difference]:
+def differences(
+    stored: Sequence[Judgment], read: Sequence[Judgment]
+) -> Iterator[Difference]:
     """Yield the judgments whose reread value differs from the stored one."""
     for one, other in zip(stored, read, strict=True):
         if one.completion is not None and not _same(one, other):
@@ -120,15 +156,32 @@ def differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> Iterato
 def _same(one: Judgment, other: Judgment) -> bool:
     if one.class_name is not None or other.class_name is not None:
         return one.class_name == other.class_name
-    if (one.value is None) != (other.value is None) or bool(one.criteria) != bool(other.criteria):
+    if (one.value is None) != (other.value is None) or bool(one.criteria) != bool(
+        other.criteria
+    ):
         return False
     if one.value is not None or not one.criteria:
-        return describe_differences(one) == describe_differences(other) if one.value is not None else True
-    return all(abs(value - other.criteria.get(name, value + 1)) < _CLOSE for name, value in one.criteria.items())
+        return (
+            describe_differences(one) == describe_differences(other)
+            if one.value is not None
+            else True
+        )
+    return all(
+        abs(value - other.criteria.get(name, value + 1)) < _CLOSE
+        for name, value in one.criteria.items()
+    )
 
 
 DIFFERENCES = "differences.jsonl"
-UNTELLING = ("result", "results", "annotations", "output", "outputs", "judgments", "pairwise")
+UNTELLING = (
+    "result",
+    "results",
+    "annotations",
+    "output",
+    "outputs",
+    "judgments",
+    "pairwise",
+)
 
 
 @frozen
@@ -183,7 +236,9 @@ def import_run(
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
     if not any(one.readable for one in judgments):
-        remedy = "name the column of the verdicts, or the meaning of their words with --map"
+        remedy = (
+            "name the column of the verdicts, or the meaning of their words with --map"
+        )
         raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
     dataset = _dataset(config, brought, source, scale_given=scale_given)
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
@@ -196,26 +251,58 @@ def import_run(
         "differences": None if brought.unread else len(differs),
     }
     check_leads(config, brought.cases)
-    manifest = run_manifest(config, Materials(dataset, evaluator), started, name=_name(Path(source)), imported=imported)
+    manifest = run_manifest(
+        config,
+        Materials(dataset, evaluator),
+        started,
+        name=_name(Path(source)),
+        imported=imported,
+    )
     result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)
     compared = texts > 0 and not brought.unread
-    written = rescore(config, result, folder, {DIFFERENCES: lines} if compared else None, replace_run=True)
+    written = rescore(
+        config,
+        result,
+        folder,
+        {DIFFERENCES: lines} if compared else None,
+        replace_run=True,
+    )
     return ImportedRun(written, texts, differs)
 
 
 def _name(source: Path) -> str:
     """Return a distinctive name of a file, with its folder's name if its own is generic."""
-    return f"{source.parent.name}/{source.stem}" if source.stem in UNTELLING and source.parent.name else source.stem
+    return (
+        f"{source.parent.name}/{source.stem}"
+        if source.stem in UNTELLING and source.parent.name
+        else source.stem
+    )
 
 
-def _dataset(config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool) -> Dataset:
-    known = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark)
+def _dataset(
+    config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool
+) -> Dataset:
+    known = (
+        None
+        if config.dataset.benchmark is None
+        else find_benchmark(config.dataset.benchmark)
+    )
     benchmark_note = () if known is None else (known.note,)
     described = None if known is None else known.described()
     given = scale_given or _has_scale(config, brought)
-    notes = [note for note in brought.notes if not (note.startswith((NO_SCALE, NAMED)) and given)]
-    return Dataset(brought.cases, fingerprint(brought.cases), source, (*benchmark_note, *notes), described)
+    notes = [
+        note
+        for note in brought.notes
+        if not (note.startswith((NO_SCALE, NAMED)) and given)
+    ]
+    return Dataset(
+        brought.cases,
+        fingerprint(brought.cases),
+        source,
+        (*benchmark_note, *notes),
+        described,
+    )
 
 
 def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
@@ -223,7 +310,10 @@ def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
     guessed = brought.settings.get("rubric") or {}
     if config.rubric.classes:
         return config.rubric.classes != guessed.get("classes")
-    return config.rubric.real or (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
+    return config.rubric.real or (config.rubric.min, config.rubric.max) != (
+        guessed.get("min"),
+        guessed.get("max"),
+    )
 
 
 def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
@@ -239,40 +329,58 @@ def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
                 )
 
 
-def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgments) -> ImportedJudgments:
+def _with_classes(
+    config: RunConfig, classes: Classes, brought: ImportedJudgments
+) -> ImportedJudgments:
     """Return judgments and cases with the classes of the rubric, which a file may spell in another way.
 
     Raises:
-        ConfigError: If a judgment is not by class, or a class is neither in the rubric nor in `dataset.label_map`.
+        ConfigError: If a judgment is not by class, or a class is neither in the rubric nor in
+            `dataset.label_map`.
     """
     labels = Labels(config.dataset.label_map, classes)
     judgments = []
     for one in brought.judgments:
         if one.readable and one.class_name is None:
-            what, where = "it was not judged by class, and the rubric has classes", f"case '{one.case_id}'"
+            what = "it was not judged by class, and the rubric has classes"
+            where = f"case '{one.case_id}'"
             raise ConfigError(
-                what, where=where, remedy="choose another rubric, or import as generic with --fields class=COLUMN"
+                what,
+                where=where,
+                remedy="choose another rubric, or import as generic with --fields class=COLUMN",
             )
         place = f"the judgment of case '{one.case_id}'"
         name = labels.answer_of(one.class_name, place)
-        judgments.append(one if name == one.class_name else replace(one, class_name=name))
+        judgments.append(
+            one if name == one.class_name else replace(one, class_name=name)
+        )
     cases = []
     for case in brought.cases:
         place = f"case '{case.id}'"
-        named = ((one, labels.class_of(one.class_name, place)) for one in case.responses)
-        responses = tuple(one if name == one.class_name else replace(one, class_name=name) for one, name in named)
+        named = (
+            (one, labels.class_of(one.class_name, place)) for one in case.responses
+        )
+        responses = tuple(
+            one if name == one.class_name else replace(one, class_name=name)
+            for one, name in named
+        )
         people = {
-            name: labels.annotations(given, place) if (given := annotation_classes(said)) else said
+            name: labels.annotations(given, place)
+            if (given := annotation_classes(said))
+            else said
             for name, said in case.labels.items()
         }
         same = responses == case.responses and people == case.labels
-        cases.append(case if same else replace(case, responses=responses, labels=people))
+        cases.append(
+            case if same else replace(case, responses=responses, labels=people)
+        )
     return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
 
 
 def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
     """Label cases that only have annotators' labels with the majority's choice or class, or the mean grade."""
-    cases, labeled = [], 0
+    cases = []
+    labeled = 0
     for case in brought.cases:
         if case.labels and not has_label(case):
             label, responses = consensus(case.labels, case.responses)
@@ -280,7 +388,9 @@ def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
             labeled += has_label(case)
         cases.append(case)
     notes = [f"{CONSENSUS}: {labeled}"] if labeled else []
-    return replace(brought, cases=tuple(cases), notes=(*brought.notes, *notes, *_split_note(cases)))
+    return replace(
+        brought, cases=tuple(cases), notes=(*brought.notes, *notes, *_split_note(cases))
+    )
 
 
 def _is_split(case: Case) -> bool:
@@ -316,18 +426,41 @@ def add_labels(
     named = {label.case_id for label in labels}
     # Labels added later must not replace these either.
     before = result.manifest.get("own_labels") or []
-    own = dict.fromkeys((*before, *(case.id for case in result.cases if case.id in named and has_own_label(case))))
+    own = dict.fromkeys(
+        (
+            *before,
+            *(
+                case.id
+                for case in result.cases
+                if case.id in named and has_own_label(case)
+            ),
+        )
+    )
     cases = with_labels(result.cases, labels, own, result.config.rubric.named_classes)
     cases = with_probabilities(result.cases, cases, labels, sampled)
     counts = Counter(label.annotator for label in labels)
-    given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
-    notes = [note for note in result.manifest.get("notes") or () if not note.startswith((UNLABELED, SPLIT))]
+    given = {
+        "source": source,
+        "annotators": dict(sorted(counts.items())),
+        "at": datetime.now(UTC).isoformat(),
+    }
+    notes = [
+        note
+        for note in result.manifest.get("notes") or ()
+        if not note.startswith((UNLABELED, SPLIT))
+    ]
     notes += _split_note(cases)
     notes += unlabeled_note(sum(not has_label(case) for case in cases), len(cases))
-    manifest = {**result.manifest, "notes": notes, "labels": [*result.manifest.get("labels", []), given]}
+    manifest = {
+        **result.manifest,
+        "notes": notes,
+        "labels": [*result.manifest.get("labels", []), given],
+    }
     if own:
         manifest["own_labels"] = [*own]
-    return rescore(result.config, replace(result, cases=cases, manifest=manifest), folder)
+    return rescore(
+        result.config, replace(result, cases=cases, manifest=manifest), folder
+    )
 
 
 def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:

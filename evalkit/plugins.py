@@ -1,7 +1,8 @@
 """Find code by name, evalkit's own in a table of lazy imports and plug-ins by entry point, and guard its errors.
 
-The dotted path of a class also works, for code that is not in a package. A config may come from anyone, so a path is
-imported only if the user allows code: by `--allow-code`, `EVALKIT_ALLOW_CODE=1`, or `allow_code=True` in Python.
+The dotted path of a class also works, for code that is not in a package. A config may come from
+anyone, so a path is imported only if the user allows code: by `--allow-code`,
+`EVALKIT_ALLOW_CODE=1`, or `allow_code=True` in Python.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ T = TypeVar("T")
 
 
 @contextmanager
-def third_party_errors(kind: Callable[..., EvalkitError], what: str, **details: str) -> Iterator[None]:
+def third_party_errors(
+    kind: Callable[..., EvalkitError], what: str, **details: str
+) -> Iterator[None]:
     """Turn any error in the block that is not evalkit's own into one line without secrets.
 
     Args:
@@ -61,7 +64,9 @@ class Guarded:
         what: What fails.
     """
 
-    def __init__(self, inner: object, kind: Callable[..., EvalkitError], what: str) -> None:
+    def __init__(
+        self, inner: object, kind: Callable[..., EvalkitError], what: str
+    ) -> None:
         # On the object itself, where `isinstance` finds the methods of a protocol.
         for name in dir(inner):
             if not name.startswith("_") and callable(method := getattr(inner, name)):
@@ -119,18 +124,30 @@ _JOB = frozenset(
 OPTIONS = "runner.options"
 HARMLESS = MappingProxyType(
     {
-        OPTIONS: _JOB | {f"slurm_{name}" for name in _JOB} | {"cluster", "num_cpus", "memory"},
+        OPTIONS: _JOB
+        | {f"slurm_{name}" for name in _JOB}
+        | {"cluster", "num_cpus", "memory"},
         "hydra.launcher": _JOB | {"_target_", "n_jobs", "jobs", "verbose"},
         "hydra.sweeper": frozenset(
-            ("_target_", "direction", "study_name", "n_trials", "n_jobs", "max_failure_rate", "max_batch_size")
+            (
+                "_target_",
+                "direction",
+                "study_name",
+                "n_trials",
+                "n_jobs",
+                "max_failure_rate",
+                "max_batch_size",
+            )
         ),
     }
 )
 """The settings of workers, launchers and sweepers that any config may set, by section.
 
-Anything else may run a command or open a connection: only the command line sets it, unless code is allowed.
+Anything else may run a command or open a connection: only the command line sets it, unless code is
+allowed.
 """
-# A line break in a value would be a new line in Slurm's script. Only the user sets environment variables.
+# A line break in a value would be a new line in Slurm's script. Only the user sets environment
+# variables.
 _HARMLESS_TEXT = re.compile(r"(?!-)[\w .,:+@%-]*|\$\{oc\.env:\w+(,[\w.]*)?\}")
 
 _allowed = ContextVar("evalkit_allow_code", default=False)
@@ -154,11 +171,15 @@ def code_allowed() -> bool:
 def risky_settings(section: str, settings: Any) -> Iterator[tuple[str, ...]]:
     """Yield the path of each setting in a section that may run code."""
     for path, value in leaves(settings):
-        if value is not None and not (len(path) == 1 and path[0] in HARMLESS[section] and _is_harmless(value)):
+        if value is not None and not (
+            len(path) == 1 and path[0] in HARMLESS[section] and _is_harmless(value)
+        ):
             yield path
 
 
-def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(
+    value: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield each value in nested mappings that is not a mapping, with its path."""
     if not isinstance(value, Mapping):
         yield path, value
@@ -170,7 +191,11 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 def _is_harmless(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_harmless, value))
-    return bool(_HARMLESS_TEXT.fullmatch(value)) if isinstance(value, str) else isinstance(value, int | float | Enum)
+    return (
+        bool(_HARMLESS_TEXT.fullmatch(value))
+        if isinstance(value, str)
+        else isinstance(value, int | float | Enum)
+    )
 
 
 def check_options(options: Json) -> None:
@@ -186,7 +211,11 @@ def check_options(options: Json) -> None:
 def risky_setting(path: Sequence[str]) -> ConfigError:
     """Return the error for a setting that may run code."""
     remedy = f"set it on the command line; or, {TRUST}"
-    return ConfigError("may run code, so a config cannot set it to this value", where=".".join(path), remedy=remedy)
+    return ConfigError(
+        "may run code, so a config cannot set it to this value",
+        where=".".join(path),
+        remedy=remedy,
+    )
 
 
 @frozen
@@ -201,7 +230,14 @@ class Offer:
     problem: str = ""
 
 
-def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods: Sequence[str]) -> Any:
+def find(
+    group: str,
+    name: str,
+    ours: Mapping[str, str],
+    *,
+    where: str,
+    methods: Sequence[str],
+) -> Any:
     """Import and return the code with a name.
 
     Args:
@@ -212,8 +248,9 @@ def find(group: str, name: str, ours: Mapping[str, str], *, where: str, methods:
         methods: A class that is named by its path must have at least one of these methods.
 
     Raises:
-        PluginError: If there is no such code, two packages register it, or it cannot be imported. For a path, also if
-            code is not allowed, or it is not the path of a class with one of these methods.
+        PluginError: If there is no such code, two packages register it, or it cannot be imported.
+            For a path, also if code is not allowed, or it is not the path of a class with one of
+            these methods.
     """
     if name in ours:
         return _load(ours[name], where)
@@ -244,12 +281,22 @@ def _unknown(group: str, name: str, ours: Mapping[str, str], where: str) -> Plug
 
 def _named_class(path: str, where: str, methods: Sequence[str]) -> type:
     if not code_allowed():
-        raise PluginError(f"'{path}' is a path to code, which needs permission", where=where, remedy=TRUST)
+        raise PluginError(
+            f"'{path}' is a path to code, which needs permission",
+            where=where,
+            remedy=TRUST,
+        )
     imported = _load(path if ":" in path else ":".join(path.rsplit(".", 1)), where)
-    has = isclass(imported) and any(method in vars(base) for base in imported.__mro__ for method in methods)
+    has = isclass(imported) and any(
+        method in vars(base) for base in imported.__mro__ for method in methods
+    )
     if not has:
         remedy = f"choose a class with the method {' or '.join(methods)}"
-        raise PluginError(f"'{path}' does not implement the protocol of '{where}'", where=where, remedy=remedy)
+        raise PluginError(
+            f"'{path}' does not implement the protocol of '{where}'",
+            where=where,
+            remedy=remedy,
+        )
     cls: type = imported
     return cls
 
@@ -266,7 +313,12 @@ def construct(cls: Any, *arguments: Any, name: str, where: str) -> Any:
     Raises:
         PluginError: If it fails with an error that is not evalkit's own.
     """
-    with third_party_errors(PluginError, f"'{name}' cannot be constructed", where=where, remedy="fix the plug-in"):
+    with third_party_errors(
+        PluginError,
+        f"'{name}' cannot be constructed",
+        where=where,
+        remedy="fix the plug-in",
+    ):
         return cls(*arguments)
 
 
@@ -286,7 +338,9 @@ def entry_points_in(group: str) -> list[EntryPoint]:
     The variable is a comma-separated list of package names; an empty value disables all plug-ins.
     """
     chosen = os.environ.get(VARIABLE)
-    points = sorted(_installed(group, tuple(sys.path)), key=lambda point: (point.name, point.value))
+    points = sorted(
+        _installed(group, tuple(sys.path)), key=lambda point: (point.name, point.value)
+    )
     if chosen is None:
         return points
     allowed = {_normalized(name) for name in chosen.split(",") if name.strip()}
@@ -313,18 +367,29 @@ def iter_offers() -> Iterator[Offer]:
     for group in GROUPS:
         for point in entry_points_in(group):
             try:
-                place, problem = _place(group, point), ""
+                place = _place(group, point)
+                problem = ""
             except PluginError as error:
-                place, problem = "", error.what
+                place = ""
+                problem = error.what
             version = f" {point.dist.version}" if point.dist else ""
-            yield Offer(group, point.name, point.value, _package(point) + version, place, problem)
+            yield Offer(
+                group,
+                point.name,
+                point.value,
+                _package(point) + version,
+                place,
+                problem,
+            )
 
 
 def _place(group: str, point: EntryPoint) -> str:
     if group in FOLDERS:
         return str(_folder(point))
     found = _load(point.value, "")
-    return str(getattr(sys.modules.get(getattr(found, "__module__", "")), "__file__", "") or "")
+    return str(
+        getattr(sys.modules.get(getattr(found, "__module__", "")), "__file__", "") or ""
+    )
 
 
 def _folder(point: EntryPoint) -> Path:
@@ -333,12 +398,18 @@ def _folder(point: EntryPoint) -> Path:
     remedy = f"fix or uninstall it, or exclude it with {VARIABLE}"
     try:
         spec = find_spec(package)
-    except Exception as error:  # this imports the parent packages, whose code may fail in any way
-        raise PluginError(f"'{package}' cannot be imported: {error}", where=where, remedy=remedy) from error
+    except (
+        Exception
+    ) as error:  # this imports the parent packages, whose code may fail in any way
+        raise PluginError(
+            f"'{package}' cannot be imported: {error}", where=where, remedy=remedy
+        ) from error
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     found = [Path(root) / inside for root in roots if (Path(root) / inside).is_dir()]
     if not found:
-        raise PluginError(f"there is no folder '{point.value}'", where=where, remedy=remedy)
+        raise PluginError(
+            f"there is no folder '{point.value}'", where=where, remedy=remedy
+        )
     return found[0].resolve()
 
 
@@ -365,16 +436,21 @@ def load_only(group: str, name: str, where: str) -> Any:
         try:
             add_translations(folder)
         except (OSError, ValueError, struct.error) as error:
-            what, remedy = f"its translations cannot be read ({error})", "compile them again, as with `msgfmt`"
+            what = f"its translations cannot be read ({error})"
+            remedy = "compile them again, as with `msgfmt`"
             raise PluginError(what, where=str(folder), remedy=remedy) from None
     return _load(_only(found, where).value, where)
 
 
 def _only(found: list[EntryPoint], where: str) -> EntryPoint:
     if len({point.value for point in found}) > 1:
-        packages = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
+        packages = ", ".join(
+            sorted(point.dist.name if point.dist else point.value for point in found)
+        )
         raise PluginError(
-            f"several packages ({packages}) register '{found[0].name}'", where=where, remedy="uninstall one of them"
+            f"several packages ({packages}) register '{found[0].name}'",
+            where=where,
+            remedy="uninstall one of them",
         )
     return found[0]
 
@@ -382,7 +458,9 @@ def _only(found: list[EntryPoint], where: str) -> EntryPoint:
 def _load(path: str, where: str) -> Any:
     module, _, attribute = path.partition(":")
     remedy = "check that package.module.Class is installed or in the current folder"
-    with third_party_errors(PluginError, f"'{path}' cannot be imported", where=where, remedy=remedy):
+    with third_party_errors(
+        PluginError, f"'{path}' cannot be imported", where=where, remedy=remedy
+    ):
         value: Any = _import(module)
         for part in attribute.split("."):
             value = getattr(value, part)
@@ -393,7 +471,8 @@ def _import(module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # For code next to the user's conf/: a console script does not have the current folder in sys.path.
+        # For code next to the user's conf/: a console script does not have the current folder in
+        # sys.path.
         here = str(Path.cwd())
         if error.name != module.partition(".")[0] or here in sys.path:
             raise

@@ -42,21 +42,23 @@ __all__ = [
 class Evaluator(Protocol):
     """A method of judging.
 
-    It is constructed as `cls(config, prompts)`, or as `cls(config, prompts, params)` if it has its own settings:
-    `cls.Params`, a pydantic model, validates `mode.params`. If it has templates, `prompt_hashes` has their hashes by
-    name, and `prompt_texts` their texts.
+    It is constructed as `cls(config, prompts)`, or as `cls(config, prompts, params)` if it has its
+    own settings: `cls.Params`, a pydantic model, validates `mode.params`. If it has templates,
+    `prompt_hashes` has their hashes by name, and `prompt_texts` their texts.
     """
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the first requests for a case, always the same ones, each with a different (shown, sample)."""
         ...
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the judgment in a completion, or one more request.
 
-        The request is either the same one again, with `turn` incremented, if the completion cannot be read, or the
-        request that needed this answer (`request.then`). Any other request counts as unreadable, so that every judgment
-        ends.
+        The request is either the same one again, with `turn` incremented, if the completion cannot
+        be read, or the request that needed this answer (`request.then`). Any other request counts
+        as unreadable, so that every judgment ends.
         """
         ...
 
@@ -65,7 +67,9 @@ class Evaluator(Protocol):
 class FollowUpEvaluator(Protocol):
     """An optional part of an evaluator: requests that depend on all judgments of a unit."""
 
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return the follow-up requests, usually none, after all planned `judgments` of one unit by one judge."""
         ...
 
@@ -74,9 +78,10 @@ class FollowUpEvaluator(Protocol):
 class Judge(Protocol):
     """A judge that can be called. Heavy packages are imported by the first `complete`.
 
-    A judge that a package registers for `judge.transport=NAME` (entry-point group `evalkit.judges`) is constructed as
-    `cls(judge_config, runner_config)`. evalkit sets its `spec`, applies the runner's timeout, retries and limits, and
-    computes its cost by `judge.price`. An optional `prepare` is awaited once before the first call.
+    A judge that a package registers for `judge.transport=NAME` (entry-point group `evalkit.judges`)
+    is constructed as `cls(judge_config, runner_config)`. evalkit sets its `spec`, applies the
+    runner's timeout, retries and limits, and computes its cost by `judge.price`. An optional
+    `prepare` is awaited once before the first call.
     """
 
     spec: JudgeSpec
@@ -99,8 +104,9 @@ class Judge(Protocol):
 class CompletionCache(Protocol):
     """The part of a store that judging needs: completions by content key, and claims on keys.
 
-    Any thread may call any method. The effect of a method is visible to all other calls, in this process and in others,
-    when it returns. Every method raises StoreError, with one line without secrets, if the store fails.
+    Any thread may call any method. The effect of a method is visible to all other calls, in this
+    process and in others, when it returns. Every method raises StoreError, with one line without
+    secrets, if the store fails.
     """
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
@@ -124,8 +130,9 @@ class CompletionCache(Protocol):
     def claim(self, key: str) -> bool:
         """Claim a key without waiting, and return whether it is claimed now; a read-only store grants every claim.
 
-        At most one of all threads and processes on the store holds a key's claim, and only that one requests the
-        answer. A claim ends with `release`, with `close`, and with the process, however it ends.
+        At most one of all threads and processes on the store holds a key's claim, and only that one
+        requests the answer. A claim ends with `release`, with `close`, and with the process,
+        however it ends.
         """
         ...
 
@@ -148,8 +155,8 @@ class ClaimChecker(Protocol):
     def holds(self, key: str) -> bool:
         """Return, without waiting for the server, whether a claim made here still holds.
 
-        The engine asks right before it sends a request. If the claim is lost, it claims the key again and reads the
-        store again.
+        The engine asks right before it sends a request. If the claim is lost, it claims the key
+        again and reads the store again.
         """
         ...
 
@@ -175,11 +182,14 @@ class SharedState(Protocol):
         """Return the texts whose names start with `prefix`, in the order of their names."""
         ...
 
-    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+    def change_state(
+        self, name: str, change: Callable[[str | None, float], str | None]
+    ) -> None:
         """Replace a text by what `change` returns, while nobody else changes it; durable when this returns.
 
-        `change` gets the text (`None` if there is none) and the store's time in seconds, and returns the new text, or
-        `None` to remove it. It may be called again if the connection is lost.
+        `change` gets the text (`None` if there is none) and the store's time in seconds, and
+        returns the new text, or `None` to remove it. It may be called again if the connection is
+        lost.
         """
         ...
 
@@ -199,7 +209,8 @@ class Store(CompletionCache, Protocol):
     def scan(self) -> Iterator[StoredCompletion | None]:
         """Yield every completion in the order of first storage, and `None` for each damaged one.
 
-        Memory use is constant. Completions that are stored or pruned in the meantime may or may not be included.
+        Memory use is constant. Completions that are stored or pruned in the meantime may or may not
+        be included.
         """
         ...
 
@@ -233,7 +244,9 @@ class DamagePruner(Protocol):
 class StoreBackend(Protocol):
     """A kind of store: a class, registered for the scheme of its URLs in the entry-point group `evalkit.stores`."""
 
-    def __call__(self, url: str, *, read_only: bool = False, verify: bool = True) -> Store:
+    def __call__(
+        self, url: str, *, read_only: bool = False, verify: bool = True
+    ) -> Store:
         """Open the store at `store.url`; a missing store is created.
 
         Args:
@@ -242,7 +255,8 @@ class StoreBackend(Protocol):
             verify: Whether to refuse a damaged store; `False` to save what is readable.
 
         Raises:
-            StoreError: If it cannot be opened, is not a store, or is of a newer version; it is not changed.
+            StoreError: If it cannot be opened, is not a store, or is of a newer version; it is not
+                changed.
         """
         ...
 
@@ -263,8 +277,8 @@ class StoreBackend(Protocol):
 class WinnerReader(Protocol):
     """An output format that reads pairwise verdicts; constructed as `cls(config)` with the `output` group.
 
-    Its method may have a parameter `cut_off`, whether the text ends early, and a parameter `sources`, the texts under
-    judgment, from which a verdict may be quoted.
+    Its method may have a parameter `cut_off`, whether the text ends early, and a parameter
+    `sources`, the texts under judgment, from which a verdict may be quoted.
     """
 
     def winner(self, text: str) -> Winner:
@@ -306,15 +320,19 @@ class ClassReader(Protocol):
 class InstructionWriter(Protocol):
     """An optional part of an output format.
 
-    It is required unless the format reads `Response A`, `Score: 4` or `Class: pass`, or `output.instruction` is set. An
-    optional attribute `schema` is a JSON schema that is sent with each request.
+    It is required unless the format reads `Response A`, `Score: 4` or `Class: pass`, or
+    `output.instruction` is set. An optional attribute `schema` is a JSON schema that is sent with
+    each request.
     """
 
-    def instruction(self, decision: Literal["winner", "score", "class"], language: str) -> str:
+    def instruction(
+        self, decision: Literal["winner", "score", "class"], language: str
+    ) -> str:
         """Return the text that tells the judge how to answer; templates show it as `{{ output_instruction }}`.
 
-        The method may have a parameter `tie_allowed`, whether a tie is an answer; a parameter `scale`, the scale of the
-        score; and a parameter `classes`, the names that a judge may answer, in order.
+        The method may have a parameter `tie_allowed`, whether a tie is an answer; a parameter
+        `scale`, the scale of the score; and a parameter `classes`, the names that a judge may
+        answer, in order.
         """
         ...
 
@@ -329,7 +347,8 @@ class Benchmark(Protocol):
     - `main_metric`: the name of its main metric, which is a finding of each run
     - `substitute`: the name of the metric to report if a run cannot have the main one, and a caveat
     - `human_labels`: whether its labels are from annotators
-    - `values`: the values of `{placeholders}` in names of metrics that have the same ones in every run
+    - `values`: the values of `{placeholders}` in names of metrics that have the same ones in every
+      run
     - `extra_values`: values of placeholders in addition to those in the cases
     - `words`: what values of placeholders are called in reports
     - `item_rule`: a function that returns its metrics in mode `checklist`
@@ -378,20 +397,25 @@ class Benchmark(Protocol):
         """Return whether a folder belongs to this benchmark, by its files, if single rows cannot show it."""
         ...
 
-    def rows(self, path: Path, baseline: str | None, left_out: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(
+        self, path: Path, baseline: str | None, left_out: Counter[str]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (location, canonical row) for the rows of a file or folder.
 
         Args:
             path: The path in `dataset.path`.
             baseline: The model to compare with, if it is set.
-            left_out: Updated with the number of omitted items by kind, before the first row is yielded.
+            left_out: Updated with the number of omitted items by kind, before the first row is
+                yielded.
 
         Raises:
             DatasetError: If the files are not those of the benchmark.
         """
         ...
 
-    def statistics(self, config: Any, cases: Sequence[Case], verdicts: Any) -> list[Any]:
+    def statistics(
+        self, config: Any, cases: Sequence[Case], verdicts: Any
+    ) -> list[Any]:
         """Return its metrics of a run, computed by the authors' rule: statistics, or metrics without a value."""
         ...
 

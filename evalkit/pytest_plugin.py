@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 MARKER, FIXTURE = "evalkit", "evalkit_run"
 UNTRACKED = "tracking.enabled=false"
 _DESCRIPTION = (
-    "evalkit(*words, gate=None): before the test, judge like `evalkit run *words`; the test fails if the gate fails. "
-    "The words are an optional study and overrides; a gate is a mapping as under `gate:` in a config"
+    "evalkit(*words, gate=None): before the test, judge like `evalkit run *words`; the test fails"
+    " if the gate fails. The words are an optional study and overrides; a gate is a mapping as"
+    " under `gate:` in a config"
 )
 
 
@@ -36,12 +37,20 @@ class _RunSpec:
 
     @classmethod
     def of(cls, *words: str, gate: Json | None = None) -> _RunSpec:
-        named = words[:1] if words and "=" not in words[0] and not words[0].startswith("~") else ()
+        named = (
+            words[:1]
+            if words and "=" not in words[0] and not words[0].startswith("~")
+            else ()
+        )
         return cls(named[0] if named else None, words[len(named) :], dict(gate or {}))
 
     def then(self, more: _RunSpec) -> _RunSpec:
         """Return this with additions, which take precedence."""
-        return _RunSpec(more.study or self.study, (*self.overrides, *more.overrides), {**self.gate, **more.gate})
+        return _RunSpec(
+            more.study or self.study,
+            (*self.overrides, *more.overrides),
+            {**self.gate, **more.gate},
+        )
 
 
 @dataclass
@@ -91,7 +100,9 @@ def _fault(config: RunConfig, result: RunResult) -> str | None:
     gate = result.manifest.get(GATE)
     if not gate or gate["state"] != "failed":
         return None
-    return "\n".join((f"{title_of(result.manifest)} ({result.folder})", *gate_lines(gate)))
+    return "\n".join(
+        (f"{title_of(result.manifest)} ({result.folder})", *gate_lines(gate))
+    )
 
 
 def _config(spec: _RunSpec) -> RunConfig:
@@ -102,12 +113,16 @@ def _config(spec: _RunSpec) -> RunConfig:
     from evalkit.hydra_app import DEFAULT, load_config
 
     tracked = any(word.lstrip("+~").startswith("tracking") for word in spec.overrides)
-    config = load_config(spec.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *spec.overrides])
+    config = load_config(
+        spec.study or DEFAULT, [*([] if tracked else [UNTRACKED]), *spec.overrides]
+    )
     if not spec.gate:
         return config
     values = config.dump()
     try:
-        return RunConfig.model_validate({**values, "gate": {**values["gate"], **spec.gate}})
+        return RunConfig.model_validate(
+            {**values, "gate": {**values["gate"], **spec.gate}}
+        )
     except ValidationError as error:
         raise config_error(error, ()) from None
 
@@ -119,7 +134,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Add the fixture to a marked test that does not request it."""
-    if isinstance(item, pytest.Function) and item.get_closest_marker(MARKER) and FIXTURE not in item.fixturenames:
+    if (
+        isinstance(item, pytest.Function)
+        and item.get_closest_marker(MARKER)
+        and FIXTURE not in item.fixturenames
+    ):
         item.fixturenames.append(FIXTURE)
 
 
@@ -137,13 +156,17 @@ def _evalkit_runs(tmp_path_factory: pytest.TempPathFactory) -> _Runs:
 
 
 @pytest.fixture
-def evalkit_run(request: pytest.FixtureRequest, _evalkit_runs: _Runs) -> Callable[..., RunResult]:
+def evalkit_run(
+    request: pytest.FixtureRequest, _evalkit_runs: _Runs
+) -> Callable[..., RunResult]:
     """Return a function that judges like `evalkit run` with the same words, and returns the run.
 
-    `evalkit_run("judge=gpt-4o-mini", "dataset.limit=50", gate={"agreement/kappa": {"low": ">= 0.6"}})`: an optional
-    study, overrides, and optional rules. In a test with the marker `evalkit` they are added to those of the marker. The
-    test fails if the gate fails. Each run is judged once per session, in a temporary folder, and is not tracked unless
-    an override of `tracking` enables it.
+    `evalkit_run("judge=gpt-4o-mini",
+    "dataset.limit=50", gate={"agreement/kappa": {"low": ">=
+    0.6"}})`: an optional
+    study, overrides, and optional rules. In a test with the marker `evalkit` they are added to
+    those of the marker. The test fails if the gate fails. Each run is judged once per session, in a
+    temporary folder, and is not tracked unless an override of `tracking` enables it.
     """
     # The closest marker comes first; a marker on a function takes precedence over one on its class.
     spec = _RunSpec()

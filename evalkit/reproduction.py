@@ -36,7 +36,10 @@ from evalkit.values import Json, JsonObject, frozen
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
 """The answers are not in the store."""
-ABSENT = {True: "answers that are not in the store", False: "prompts that differ from those of the run"}
+ABSENT = {
+    True: "answers that are not in the store",
+    False: "prompts that differ from those of the run",
+}
 
 
 @frozen
@@ -52,12 +55,13 @@ class MetricChange:
 class Reproduction:
     """The outcome of a reproduction.
 
-    `metrics` lists every number that differs, as `metric value`, `metric low` and so on; `reasons` lists other
-    differences, whether or not they change a number. `compared` counts the metrics, `answers` the requests, `prompts`
-    the requests whose prompts have the recorded content keys, and `carried` the failed (or, from a store, refused)
-    requests that were copied. `sources` lists what was read: files of the run folder, `dataset`, `store`. `missing` is
-    the reason why a folder cannot be reproduced from its own files. `added` lists metrics of this evalkit that the run
-    does not have, if all others are equal.
+    `metrics` lists every number that differs, as `metric value`, `metric low` and so on; `reasons`
+    lists other differences, whether or not they change a number. `compared` counts the metrics,
+    `answers` the requests, `prompts` the requests whose prompts have the recorded content keys, and
+    `carried` the failed (or, from a store, refused) requests that were copied. `sources` lists what
+    was read: files of the run folder, `dataset`, `store`. `missing` is the reason why a folder
+    cannot be reproduced from its own files. `added` lists metrics of this evalkit that the run does
+    not have, if all others are equal.
     """
 
     metrics: tuple[MetricChange, ...]
@@ -77,12 +81,16 @@ class Reproduction:
 
 
 def reproduce(
-    result: RunResult, config: RunConfig, *, from_dataset: bool = False, from_store: bool = False
+    result: RunResult,
+    config: RunConfig,
+    *,
+    from_dataset: bool = False,
+    from_store: bool = False,
 ) -> Reproduction:
     """Recompute a run's prompts, judgments and metrics, and compare; nothing is written or sent.
 
-    Cases, templates and answers come from the run folder. If a folder of an older version does not have them, the
-    dataset and the store are read. An imported run is only rescored.
+    Cases, templates and answers come from the run folder. If a folder of an older version does not
+    have them, the dataset and the store are read. An imported run is only rescored.
 
     Args:
         result: The recorded run.
@@ -94,34 +102,51 @@ def reproduce(
         ConfigError: If the dataset, a template or a plug-in no longer matches the config.
         StoreError: If the store is needed and cannot be read.
     """
-    imported, missing = bool(result.manifest.get("imported")), None
+    imported = bool(result.manifest.get("imported"))
+    missing = None
     templates = read_templates(result) or {}
     if not imported and not (from_dataset and from_store):
         missing = _missing(result, templates)
         from_store = from_store or missing is not None
-        from_dataset = from_dataset or (missing is not None and config.dataset.path not in (None, STDIN))
+        from_dataset = from_dataset or (
+            missing is not None and config.dataset.path not in (None, STDIN)
+        )
     if imported:
-        materials, judgments, carried, sources = _own(result, config, None), list(result.judgments), 0, (JUDGMENTS,)
+        materials = _own(result, config, None)
+        judgments = list(result.judgments)
+        carried = 0
+        sources = (JUDGMENTS,)
     else:
         materials = _own(result, config, None if missing else templates)
         if from_dataset:
             dataset = load_materials(config).dataset
-            if config.runner.stop is not None:  # the first cases of the same random order
+            if (
+                config.runner.stop is not None
+            ):  # the first cases of the same random order
                 cases = dataset.cases[: len(result.cases)]
                 dataset = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
             materials = replace(materials, dataset=dataset)
         if from_store:
             reading = config.with_({"store.mode": "read_only"})
-            judged = run_async(ask_judges(reading, materials.dataset.cases, materials.evaluator)).judgments
+            judged = run_async(
+                ask_judges(reading, materials.dataset.cases, materials.evaluator)
+            ).judgments
         else:
             judged = _from_run(result, config, materials)
-        judgments, carried = _carry_over(judged, result.judgments, always=not from_store)
+        judgments, carried = _carry_over(
+            judged, result.judgments, always=not from_store
+        )
         sources = (
             *(("dataset",) if from_dataset else (CASES, PROMPTS)),
             "store" if from_store else JUDGMENTS,
         )
-    audit = Audit.read(config, result)  # its judgments are scored again, and not read again
-    metrics = {**score_run(config, materials.dataset.cases, judgments).metrics, **(audit.metrics if audit else {})}
+    audit = Audit.read(
+        config, result
+    )  # its judgments are scored again, and not read again
+    metrics = {
+        **score_run(config, materials.dataset.cases, judgments).metrics,
+        **(audit.metrics if audit else {}),
+    }
     differing = tuple(_different_numbers(result.metrics, metrics))
     reasons = (
         *_different_things(result, config, materials),
@@ -129,7 +154,9 @@ def reproduce(
     )
     # A newer evalkit can have more metrics; these are not differences of the run.
     added = tuple(name for name in metrics if name not in result.metrics)
-    if {change.what for change in differing} != {*added} or not all(_of_versions(reason) for reason in reasons):
+    if {change.what for change in differing} != {*added} or not all(
+        _of_versions(reason) for reason in reasons
+    ):
         added = ()
     keys = {_place(one): one.keys for one in result.judgments}
     return Reproduction(
@@ -137,7 +164,14 @@ def reproduce(
         reasons,
         compared=len(metrics) - len(added),
         answers=len(judgments),
-        prompts=0 if imported else sum(bool(one.keys) and one.keys == keys.get(_place(one)) for one in judgments),
+        prompts=(
+            0
+            if imported
+            else sum(
+                bool(one.keys) and one.keys == keys.get(_place(one))
+                for one in judgments
+            )
+        ),
         carried=carried,
         sources=sources,
         missing=missing,
@@ -147,35 +181,63 @@ def reproduce(
 
 def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:
     """Return what is missing in the run folder for a reproduction, if anything."""
-    if absent := sorted(set(result.manifest.get("prompt_hashes") or {}) - set(templates)):
+    if absent := sorted(
+        set(result.manifest.get("prompt_hashes") or {}) - set(templates)
+    ):
         return f"{PROMPTS} has no {absent[0]}" if templates else f"{PROMPTS} is missing"
-    incomplete = sum(len(one.keys) != len(one.earlier) + (one.completion is not None) for one in result.judgments)
-    return f"{JUDGMENTS} has no answers for {incomplete} judgments" if incomplete else None
+    incomplete = sum(
+        len(one.keys) != len(one.earlier) + (one.completion is not None)
+        for one in result.judgments
+    )
+    return (
+        f"{JUDGMENTS} has no answers for {incomplete} judgments" if incomplete else None
+    )
 
 
-def _own(result: RunResult, config: RunConfig, templates: Mapping[str, str] | None) -> Materials:
+def _own(
+    result: RunResult, config: RunConfig, templates: Mapping[str, str] | None
+) -> Materials:
     """Return the cases and the evaluator of a run, from its folder."""
     source = str((result.manifest.get("dataset") or {}).get("source") or "")
     dataset = Dataset(tuple(result.cases), fingerprint(result.cases), source, ())
-    return Materials(dataset, make_evaluator(config, prompt_folders=[project() / "prompts"], recorded=templates))
+    return Materials(
+        dataset,
+        make_evaluator(
+            config, prompt_folders=[project() / "prompts"], recorded=templates
+        ),
+    )
 
 
-def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Sequence[Judgment]:
+def _from_run(
+    result: RunResult, config: RunConfig, materials: Materials
+) -> Sequence[Judgment]:
     if config.judge.cascades:
         cases = materials.dataset.cases
 
         async def ask(judge: JudgeConfig, evaluator: Evaluator) -> JudgingResult:
-            return await _replay(result, config.with_({"judge": judge}), cases, evaluator)
+            return await _replay(
+                result, config.with_({"judge": judge}), cases, evaluator
+            )
 
         waiting = partial(escalated, config, cases)
-        judging = ask_in_turn(config.judge.members, cases, materials.evaluator, ask, waiting, Path.cwd())
+        judging = ask_in_turn(
+            config.judge.members, cases, materials.evaluator, ask, waiting, Path.cwd()
+        )
         return run_async(judging).judgments
-    return run_async(_replay(result, config, materials.dataset.cases, materials.evaluator)).judgments
+    return run_async(
+        _replay(result, config, materials.dataset.cases, materials.evaluator)
+    ).judgments
 
 
-async def _replay(result: RunResult, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator) -> JudgingResult:
+async def _replay(
+    result: RunResult, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
+) -> JudgingResult:
     specs = _specs(result, config.judge)
-    arbiter = config.swap.arbiter if config.swap.resolve == "third_pass" and config.swap.policy == "both" else None
+    arbiter = (
+        config.swap.arbiter
+        if config.swap.resolve == "third_pass" and config.swap.policy == "both"
+        else None
+    )
     return await judge_cases(
         cases,
         evaluator,
@@ -191,7 +253,10 @@ async def _replay(result: RunResult, config: RunConfig, cases: Sequence[Case], e
 def _specs(result: RunResult, judge: JudgeConfig) -> tuple[JudgeSpec, ...]:
     """Return the identity of each judge; the weights of an embedded judge need not be installed."""
     recorded = _models(result.manifest.get("judges"))
-    return spec_of(judge, models={name: model for name, model in recorded.items() if "@sha256:" in model})
+    return spec_of(
+        judge,
+        models={name: model for name, model in recorded.items() if "@sha256:" in model},
+    )
 
 
 class _Answers:
@@ -206,11 +271,15 @@ class _Answers:
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the recorded completions among `keys`."""
-        return {key: self._at(*self._places[key]) for key in keys if key in self._places}
+        return {
+            key: self._at(*self._places[key]) for key in keys if key in self._places
+        }
 
     def _at(self, number: int, turn: int) -> Completion:
         one = self._judgments[number]
-        answers = one.earlier if one.completion is None else (*one.earlier, one.completion)
+        answers = (
+            one.earlier if one.completion is None else (*one.earlier, one.completion)
+        )
         return answers[turn]
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:  # noqa: ARG002
@@ -234,7 +303,9 @@ def _place(judgment: Judgment) -> tuple[Any, ...]:
     return one.case_id, one.judge, one.unit, one.shown, one.sample, one.arbiter
 
 
-def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment], *, always: bool) -> tuple[list[Judgment], int]:
+def _carry_over(
+    again: Sequence[Judgment], before: Sequence[Judgment], *, always: bool
+) -> tuple[list[Judgment], int]:
     """Return the judgments with missing ones copied from earlier failures, and the number copied.
 
     With `always`, earlier failures are copied even if an identical request has an answer.
@@ -243,42 +314,72 @@ def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment], *, always
 
     def kept(one: Judgment) -> Judgment:
         was = lost.get(_place(one))
-        copied = was is not None and (one.error_kind == "not_stored" or (always and was.completion is None))
+        copied = was is not None and (
+            one.error_kind == "not_stored" or (always and was.completion is None)
+        )
         return was if copied and was is not None else one
 
     found = [kept(one) for one in again]
     return found, sum(one is not other for one, other in zip(found, again, strict=True))
 
 
-def _different_numbers(before: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[MetricChange]:
+def _different_numbers(
+    before: Mapping[str, Metric], again: Mapping[str, Metric]
+) -> Iterator[MetricChange]:
     for name, (one, other) in _both(before, again):
         if one is None or other is None:
-            yield MetricChange(name, *("there" if metric else "not there" for metric in (one, other)))
+            yield MetricChange(
+                name, *("there" if metric else "not there" for metric in (one, other))
+            )
             continue
         for number in NUMBERS:
-            was, now = getattr(one, number), getattr(other, number)
+            was = getattr(one, number)
+            now = getattr(other, number)
             if was != now:
                 yield MetricChange(f"{name} {number}", was, now)
 
 
 def _of_versions(reason: MetricChange) -> bool:
-    return reason.what in ("evalkit", "python", "git commit") or reason.what.startswith("package ")
+    return reason.what in ("evalkit", "python", "git commit") or reason.what.startswith(
+        "package "
+    )
 
 
-def _different_things(result: RunResult, config: RunConfig, materials: Materials) -> Iterator[MetricChange]:
-    was, now = result.manifest, _described(config, materials)
-    dataset, prompts = was.get("dataset") or {}, {} if was.get("imported") else now["prompt_hashes"]
+def _different_things(
+    result: RunResult, config: RunConfig, materials: Materials
+) -> Iterator[MetricChange]:
+    was = result.manifest
+    now = _described(config, materials)
+    dataset = was.get("dataset") or {}
+    prompts = {} if was.get("imported") else now["prompt_hashes"]
     pairs = [
-        *((f"prompt {name}", *both) for name, both in _both(was.get("prompt_hashes"), prompts)),
-        ("dataset fingerprint", dataset.get("fingerprint"), now["dataset"]["fingerprint"]),
+        *(
+            (f"prompt {name}", *both)
+            for name, both in _both(was.get("prompt_hashes"), prompts)
+        ),
+        (
+            "dataset fingerprint",
+            dataset.get("fingerprint"),
+            now["dataset"]["fingerprint"],
+        ),
         ("dataset rows", dataset.get("rows"), now["dataset"]["rows"]),
-        *((f"judge {name}", *both) for name, both in _both(_models(was.get("judges")), _models(now["judges"]))),
+        *(
+            (f"judge {name}", *both)
+            for name, both in _both(_models(was.get("judges")), _models(now["judges"]))
+        ),
         ("evalkit", was.get("evalkit"), now["evalkit"]),
         ("python", was.get("python"), now["python"]),
-        *((f"package {name}", *both) for name, both in _both(was.get("packages"), now["packages"])),
+        *(
+            (f"package {name}", *both)
+            for name, both in _both(was.get("packages"), now["packages"])
+        ),
         ("git commit", was.get("git_commit"), now["git_commit"]),
     ]
-    yield from (MetricChange(what, before, after) for what, before, after in pairs if before != after)
+    yield from (
+        MetricChange(what, before, after)
+        for what, before, after in pairs
+        if before != after
+    )
 
 
 def _described(config: RunConfig, materials: Materials) -> JsonObject:
@@ -297,7 +398,9 @@ def _models(judges: Sequence[Json] | None) -> dict[str, str]:
     return {str(one.get("name")): str(one.get("model")) for one in judges or ()}
 
 
-def _different_answers(before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str) -> Iterator[MetricChange]:
+def _different_answers(
+    before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str
+) -> Iterator[MetricChange]:
     """Yield the numbers of answers that are missing, different, or parsed differently."""
     was = {_place(one): one for one in before}
     counts = Counter(_difference(was.get(_place(one)), one, absent) for one in again)
@@ -315,7 +418,9 @@ def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
         return absent
     if was.status in NEVER_STORED and now.status not in NEVER_STORED:
         return "answers received since"
-    texts = [None if one.completion is None else one.completion.text for one in (was, now)]
+    texts = [
+        None if one.completion is None else one.completion.text for one in (was, now)
+    ]
     if texts[0] != texts[1]:
         return "answers with different texts"
     return "" if _said(was) == _said(now) else "answers that are parsed differently"

@@ -48,7 +48,8 @@ class Calls:
 class RunResult(Shown):
     """One finished run, as in its folder.
 
-    Cases, judgments and verdicts may exceed memory: iterate over them, and avoid repeated access to an item.
+    Cases, judgments and verdicts may exceed memory: iterate over them, and avoid repeated access to
+    an item.
     """
 
     folder: str | None
@@ -66,8 +67,9 @@ class RunResult(Shown):
     def decision(self) -> Decision:
         """What may be concluded about the judge, or about a panel as a whole, from the metrics.
 
-        Its `use` is `single`, `rates`, `rates_corrected`, `none` or `unknown`; its other attributes are `reason`,
-        `unit`, `metric`, `share`, `limits`, `labels_needed` and `possible`, as in metrics.json.
+        Its `use` is `single`, `rates`, `rates_corrected`, `none` or `unknown`; its other attributes
+        are `reason`, `unit`, `metric`, `share`, `limits`, `labels_needed` and `possible`, as in
+        metrics.json.
         """
         return decide(self.metrics, self.config.scoring.confidence)
 
@@ -79,8 +81,8 @@ class RunResult(Shown):
     def to_pandas(self, table: TableName = "verdicts") -> Any:
         """Return the cases, judgments, verdicts or metrics as a pandas data frame; all its rows are in memory.
 
-        Cases have the fields of a data set, so `evalkit.run(config, cases=frame)` judges them again. Judgments are the
-        rows of `evalkit export --to csv`.
+        Cases have the fields of a data set, so `evalkit.run(config, cases=frame)` judges them
+        again. Judgments are the rows of `evalkit export --to csv`.
 
         Raises:
             ConfigError: If there is no such table, or pandas is not installed.

@@ -28,17 +28,26 @@ class JudgingSession:
         spent: what was spent of the budget before.
 
     Raises:
-        ConfigError: if a template, a plug-in or a judge's name cannot be used, or labels choose a cascade's thresholds.
+        ConfigError: if a template, a plug-in or a judge's name cannot be used, or labels choose a
+            cascade's thresholds.
         StoreError: if the store cannot be used.
     """
 
     def __init__(
-        self, config: RunConfig, templates: Mapping[str, str] | None = None, spent: Spent | None = None
+        self,
+        config: RunConfig,
+        templates: Mapping[str, str] | None = None,
+        spent: Spent | None = None,
     ) -> None:
-        refuse_cascade(config, "set judge.thresholds as in cascade.json of a run with labels, or use one of its judges")
+        refuse_cascade(
+            config,
+            "set judge.thresholds as in cascade.json of a run with labels, or use one of its"
+            " judges",
+        )
         self.config = config = config.with_({"runner.kind": "online"})
         self.evaluator = build_evaluator(self.config, templates)
-        self._store, self.closed = open_store(config.store), False
+        self._store = open_store(config.store)
+        self.closed = False
         spent = Spent() if spent is None and config.judge.cascades else spent
         judges = make_judges(config.judge, config.runner)
         self._sessions = [
@@ -52,7 +61,9 @@ class JudgingSession:
                 spent=spent,
                 shared=shared_limits(config, self._store),
             )
-            for asked in ([[judge] for judge in judges] if config.judge.cascades else [judges])
+            for asked in (
+                [[judge] for judge in judges] if config.judge.cascades else [judges]
+            )
         ]
 
     @property
@@ -60,14 +71,17 @@ class JudgingSession:
         """Whether an error has ended the session."""
         return any(session.stopped for session in self._sessions)
 
-    async def judge(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+    async def judge(
+        self, cases: Sequence[Case]
+    ) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
         """Judge cases and return their judgments and verdicts.
 
         Raises:
             JudgeSetupError: if a judge cannot be called.
             StoreError: if the store fails.
         """
-        judgments, evaluator = list[Judgment](), self.evaluator
+        judgments = list[Judgment]()
+        evaluator = self.evaluator
         for session in self._sessions:
             judgments += await session.judge(cases, evaluator)
             if session.stopped or not (units := self._escalated(cases, judgments)):
@@ -76,15 +90,25 @@ class JudgingSession:
         return judgments, verdicts_of(self.config, cases, judgments)
 
     def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
-        return escalated(self.config, cases, judgments) if self.config.judge.cascades else ()
+        return (
+            escalated(self.config, cases, judgments)
+            if self.config.judge.cascades
+            else ()
+        )
 
     def complete(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> bool:
         """Return whether every request of some cases has a judgment, also after an error has ended the session."""
-        evaluator, expected, asked = self.evaluator, 0, set[str]()
-        for judge in self.config.judge.members if self.config.judge.cascades else [None]:
+        evaluator = self.evaluator
+        expected = 0
+        asked = set[str]()
+        for judge in (
+            self.config.judge.members if self.config.judge.cascades else [None]
+        ):
             expected += sum(len(evaluator.plan(case)) for case in cases)
             asked |= {judge.label} if judge else set()
-            units = self._escalated(cases, [one for one in judgments if one.judge in asked])
+            units = self._escalated(
+                cases, [one for one in judgments if one.judge in asked]
+            )
             if not units:
                 break
             evaluator = Escalated(self.evaluator, units)
@@ -107,7 +131,9 @@ class JudgingSession:
                 self._store.close()
 
 
-async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+async def judge_one(
+    config: RunConfig, case: Case
+) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
     """Judge one case and return its judgments and verdicts; only the store is written."""
     session = JudgingSession(with_examples(config, base=project()))
     try:

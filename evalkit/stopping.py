@@ -28,13 +28,17 @@ from evalkit.types import Case, Judgment
 from evalkit.values import JsonObject
 
 NEVER_ASKED = ("budget", "stopped")
-"""Why a request was not sent although the run wanted its answer: its cluster and later ones are not part of the run."""
+"""Why a request was not sent although the run wanted its answer: its cluster and later ones are not
+part of the run."""
 STEP = 50
-"""A run looks after each cluster, and from 2 * STEP clusters on after each further 1 / STEP of them."""
+"""A run looks after each cluster, and from 2 * STEP clusters on after each further 1 / STEP of
+them."""
 
 
 def in_random_order(
-    config: RunConfig, cases: Sequence[Case], container: Callable[[Iterable[Case]], Sequence[Case]]
+    config: RunConfig,
+    cases: Sequence[Case],
+    container: Callable[[Iterable[Case]], Sequence[Case]],
 ) -> Sequence[Case]:
     """Return the cases in a random order of their clusters, by the hash of the seed and of each cluster's first case.
 
@@ -50,29 +54,49 @@ def in_random_order(
         return cases
     cluster = Clusters.of(config, cases).of_rows(np.arange(len(cases)))
     first = np.unique(cluster, return_index=True)[1]
-    rank = np.argsort(np.argsort([digest(["stop", config.runner.stop.seed, cases[i].id]) for i in first.tolist()]))
-    return container(cases[i] for i in np.argsort(rank[cluster], kind="stable").tolist())
+    rank = np.argsort(
+        np.argsort(
+            [
+                digest(["stop", config.runner.stop.seed, cases[i].id])
+                for i in first.tolist()
+            ]
+        )
+    )
+    return container(
+        cases[i] for i in np.argsort(rank[cluster], kind="stable").tolist()
+    )
 
 
 def with_stop(config: RunConfig, cases: Sequence[Case]) -> RunConfig:
     """Return a config with the largest count of a cluster in the data, if it stops.
 
     Raises:
-        ConfigError: if its metric cannot stop a run of these cases, or any interval of it is narrow enough.
+        ConfigError: if its metric cannot stop a run of these cases, or any interval of it is narrow
+            enough.
     """
     if (stop := config.runner.stop) is None:
         return config
     found = _sums(config, cases)
     able = [name for name, sums in found.items() if sums.counts.any()]
     if stop.metric not in able:
-        why = "nothing to count in these cases" if stop.metric in found else "it cannot stop a run"
+        why = (
+            "nothing to count in these cases"
+            if stop.metric in found
+            else "it cannot stop a run"
+        )
         remedy = f"these can: {', '.join(able)}"
         raise ConfigError(why, where=f"runner.stop.metric={stop.metric}", remedy=remedy)
     low, high = found[stop.metric].ends
     if stop.width >= high - low:
         what = f"every interval is that narrow: {stop.metric} is between {low:g} and {high:g}"
-        raise ConfigError(what, where=f"runner.stop.width={stop.width:g}", remedy=f"set less than {high - low:g}")
-    return config.with_({"runner.stop.largest": int(max(found[name].counts.max() for name in able))})
+        raise ConfigError(
+            what,
+            where=f"runner.stop.width={stop.width:g}",
+            remedy=f"set less than {high - low:g}",
+        )
+    return config.with_(
+        {"runner.stop.largest": int(max(found[name].counts.max() for name in able))}
+    )
 
 
 def span_of_stop(config: RunConfig, cases: Sequence[Case]) -> float:
@@ -87,7 +111,9 @@ def span_of_stop(config: RunConfig, cases: Sequence[Case]) -> float:
     return high - low
 
 
-def first_clusters(config: RunConfig, cases: Sequence[Case], count: int) -> Sequence[Case]:
+def first_clusters(
+    config: RunConfig, cases: Sequence[Case], count: int
+) -> Sequence[Case]:
     """Return the cases of the first `count` clusters in random order, of a run that stops."""
     ordered = in_random_order(config, cases, list)
     cluster = Clusters.of(config, ordered).of_rows(np.arange(len(ordered)))
@@ -97,16 +123,26 @@ def first_clusters(config: RunConfig, cases: Sequence[Case], count: int) -> Sequ
 def _sums(config: RunConfig, cases: Sequence[Case]) -> dict[str, ClusterSums]:
     """Return the metrics that can stop a run, without any judgment."""
     clusters = Clusters.of(config, cases)
-    return {one.name: ClusterSums.of(one, clusters) for one in _statistics(_plain(config), cases, (), clusters)}
+    return {
+        one.name: ClusterSums.of(one, clusters)
+        for one in _statistics(_plain(config), cases, (), clusters)
+    }
 
 
 def _plain(config: RunConfig) -> RunConfig:
     """Return a config without the rule of a benchmark, which may need all cases."""
-    return config if config.dataset.benchmark is None else config.with_({"dataset.benchmark": None})
+    return (
+        config
+        if config.dataset.benchmark is None
+        else config.with_({"dataset.benchmark": None})
+    )
 
 
 def _statistics(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Sequence[Judgment],
+    clusters: Clusters,
 ) -> list[Statistic]:
     """Return the metrics of these cases that can stop a run."""
     found = verdict_statistics(config, cases, judgments, clusters)
@@ -120,25 +156,36 @@ def refuse_stop(config: RunConfig) -> None:
         ConfigError: If the run stops once a metric is known.
     """
     if config.runner.stop is not None:
-        raise ConfigError("the answers decide what is asked next", where="runner.stop", remedy="use evalkit run")
+        raise ConfigError(
+            "the answers decide what is asked next",
+            where="runner.stop",
+            remedy="use evalkit run",
+        )
 
 
 def check_clusters(config: RunConfig, before: RunConfig) -> None:
     """Check the settings of a run that is scored again.
 
     Raises:
-        ConfigError: if it stops, and its clusters differ from those that were judged in random order.
+        ConfigError: if it stops, and its clusters differ from those that were judged in random
+            order.
     """
-    if config.runner.stop is not None and config.scoring.cluster != before.scoring.cluster:
+    if (
+        config.runner.stop is not None
+        and config.scoring.cluster != before.scoring.cluster
+    ):
         what = "the clusters of a run that stops cannot be changed: they were judged in random order"
-        raise ConfigError(what, where="scoring.cluster", remedy="run again with other clusters")
+        raise ConfigError(
+            what, where="scoring.cluster", remedy="run again with other clusters"
+        )
 
 
 class StopRule:
     """Decides when a run has asked enough, from complete clusters in their random order.
 
-    Answers to later clusters may come first. They wait until all before them are complete, so the stop does not depend
-    on which answers are fast. A cluster counts once every request about its cases was answered or has failed.
+    Answers to later clusters may come first. They wait until all before them are complete, so the
+    stop does not depend on which answers are fast. A cluster counts once every request about its
+    cases was answered or has failed.
 
     Attributes:
         settled: whether the metric is known to its width.
@@ -149,14 +196,20 @@ class StopRule:
         evaluator: plans their requests.
     """
 
-    def __init__(self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator) -> None:
+    def __init__(
+        self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
+    ) -> None:
         assert config.runner.stop is not None
         assert config.runner.stop.largest is not None
-        self._config, self._stop, self._largest = _plain(config), config.runner.stop, config.runner.stop.largest
+        self._config = _plain(config)
+        self._stop = config.runner.stop
+        self._largest = config.runner.stop.largest
         self._cases, self._evaluator = cases, evaluator
         self._place = {case.id: place for place, case in enumerate(cases)}
         self._cluster = Clusters.of(config, cases).of_rows(np.arange(len(cases)))
-        self._ends = np.searchsorted(self._cluster, np.arange(self._cluster[-1] + 1), side="right")
+        self._ends = np.searchsorted(
+            self._cluster, np.arange(self._cluster[-1] + 1), side="right"
+        )
         self._waiting: dict[int, Sequence[Judgment]] = {}
         self._reached = self._scored = 0
         self._checked = -1
@@ -176,7 +229,9 @@ class StopRule:
         while not self.settled and self._look <= self.complete:
             self._score(self._look)
             assert self._sums is not None
-            low, high = self._sums.interval(self._look, self._largest, self._config.scoring.confidence)
+            low, high = self._sums.interval(
+                self._look, self._largest, self._config.scoring.confidence
+            )
             self.settled = high - low <= self._stop.width
             self._look += 0 if self.settled else max(1, self._look // STEP)
         return self.settled or self.complete >= self._cut
@@ -184,7 +239,9 @@ class StopRule:
     @property
     def complete(self) -> int:
         """The number of complete clusters before the first that is not."""
-        return min(int(np.searchsorted(self._ends, self._reached, side="right")), self._cut)
+        return min(
+            int(np.searchsorted(self._ends, self._reached, side="right")), self._cut
+        )
 
     @property
     def cases(self) -> Sequence[Case]:
@@ -204,16 +261,29 @@ class StopRule:
         """
         cases = self.cases
         own = takewhile(lambda one: self._place[one.case_id] < len(cases), judgments)
-        late = (one for one in judgments if self._place[one.case_id] >= len(cases) and not one.stored)
-        left, answers = len(self._cases) - len(cases), sum(one.completion is not None for one in late)
-        facts = {"not_needed": {"cases": left, "answers": answers, "fingerprint": dataset.fingerprint}}
+        late = (
+            one
+            for one in judgments
+            if self._place[one.case_id] >= len(cases) and not one.stored
+        )
+        left = len(self._cases) - len(cases)
+        answers = sum(one.completion is not None for one in late)
+        facts = {
+            "not_needed": {
+                "cases": left,
+                "answers": answers,
+                "fingerprint": dataset.fingerprint,
+            }
+        }
         made = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
         return made, Spool(own, folder=folder), facts
 
     def _is_complete(self, place: int) -> bool:
         if place in self._waiting:
             return True
-        if place != self._checked and not self._evaluator.plan(self._cases[place]):  # nothing is asked about it
+        if place != self._checked and not self._evaluator.plan(
+            self._cases[place]
+        ):  # nothing is asked about it
             self._waiting[place] = ()
             return True
         self._checked = place
@@ -221,11 +291,19 @@ class StopRule:
 
     def _score(self, clusters: int) -> None:
         """Add the values of the clusters up to the first `clusters`."""
-        places = range(int(self._ends[self._scored - 1]) if self._scored else 0, int(self._ends[clusters - 1]))
+        places = range(
+            int(self._ends[self._scored - 1]) if self._scored else 0,
+            int(self._ends[clusters - 1]),
+        )
         cases = [self._cases[place] for place in places]
-        judgments = [judgment for place in places for judgment in self._waiting.pop(place)]
+        judgments = [
+            judgment for place in places for judgment in self._waiting.pop(place)
+        ]
         number = self._cluster[places.start : places.stop] - self._scored
         part = Clusters(len(cases), clusters - self._scored, number)
         found = _statistics(self._config, cases, judgments, part)
-        sums = ClusterSums.of(next(one for one in found if one.name == self._stop.metric), part)
-        self._sums, self._scored = sums if self._sums is None else self._sums.joined(sums), clusters
+        sums = ClusterSums.of(
+            next(one for one in found if one.name == self._stop.metric), part
+        )
+        self._sums = sums if self._sums is None else self._sums.joined(sums)
+        self._scored = clusters

@@ -1,7 +1,8 @@
 """Sweeps: the leaderboard of a folder as JSON, CSV and HTML, and the journal with which a sweep resumes.
 
-`sweep.json` lists the jobs by the hashes of their configs, and is closed when all of them are finished. A repeated
-sweep resumes in the newest folder that lists the same jobs, is not closed, and is not locked by another process.
+`sweep.json` lists the jobs by the hashes of their configs, and is closed when all of them are
+finished. A repeated sweep resumes in the newest folder that lists the same jobs, is not closed, and
+is not locked by another process.
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, Standing, rank
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.tracking import MLFLOW, fetch_run, is_run_id, job_runs, make_tracker, tracking_uri
+from evalkit.tracking import (
+    MLFLOW,
+    fetch_run,
+    is_run_id,
+    job_runs,
+    make_tracker,
+    tracking_uri,
+)
 from evalkit.types import Metric
 from evalkit.values import Json, JsonObject
 
@@ -58,7 +66,9 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
     jobs = [row.job for row in board.rows]
     manifests, costs = zip(*(read_facts(folder / job) for job in jobs), strict=True)
     started = [str(one["started"]) for one in manifests if one.get("started")]
-    sweep: JsonObject = next((one["sweep"] for one in manifests if one.get("sweep")), {})
+    sweep: JsonObject = next(
+        (one["sweep"] for one in manifests if one.get("sweep")), {}
+    )
     facts = SweepFacts(
         title=str(sweep.get("name") or folder.name),
         started=min(started, default=None),
@@ -68,7 +78,9 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
             for data in (one.get("dataset") or {} for one in manifests)
         },
         pages=[job for job in jobs if (folder / job / _PAGE).is_file()],
-        simulated=tuple(dict.fromkeys(name for one in manifests for name in simulated_judges(one))),
+        simulated=tuple(
+            dict.fromkeys(name for one in manifests for name in simulated_judges(one))
+        ),
         language=language_of(read_config(folder / jobs[0])),
     )
     return render_sweep(board, facts)
@@ -88,7 +100,9 @@ class SweepTracker(Protocol):
         """Log files to the parent run of the sweep that `run` belongs to."""
 
 
-def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None) -> Leaderboard | None:
+def leaderboard_of(
+    folder: Path, jobs: Sequence[str], names: Sequence[str] | None = None
+) -> Leaderboard | None:
     """Return the leaderboard of the runs in the subfolders `jobs` of `folder`; `None` if there are fewer than two.
 
     The `scoring` settings of the first job set the confidence level.
@@ -96,12 +110,14 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
     Args:
         folder: The sweep's folder.
         jobs: The names of the subfolders.
-        names: The names of the jobs on the leaderboard; by default the overrides in their manifests.
+        names: The names of the jobs on the leaderboard; by default the overrides in their
+            manifests.
 
     Raises:
         ConfigError: If a run's file is missing or damaged.
     """
-    contenders, scoring = [], None
+    contenders = []
+    scoring = None
     clusters: dict[str, dict[str, int]] = {}
     for index, job in enumerate(jobs):
         outcome = read_outcome(folder / job)
@@ -124,7 +140,11 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
                 verdicts=outcome.verdicts,
                 cluster=clusters[dataset],
                 mode=str(manifest.get("mode") or ""),
-                alike=tuple(sorted(word for word in overrides if not word.startswith(_METHOD_KEYS))),
+                alike=tuple(
+                    sorted(
+                        word for word in overrides if not word.startswith(_METHOD_KEYS)
+                    )
+                ),
             )
         )
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
@@ -136,9 +156,15 @@ def leaderboard(folder: str | Path) -> Leaderboard:
     Raises:
         ConfigError: If there are fewer than two, or a run's file is missing or damaged.
     """
-    jobs = sorted(path.parent.name for path in Path(folder).glob(f"*/{layout.MANIFEST}"))
+    jobs = sorted(
+        path.parent.name for path in Path(folder).glob(f"*/{layout.MANIFEST}")
+    )
     if (board := leaderboard_of(Path(folder), jobs)) is None:
-        raise ConfigError("has fewer than two runs to rank", where=str(folder), remedy="name the folder of a sweep")
+        raise ConfigError(
+            "has fewer than two runs to rank",
+            where=str(folder),
+            remedy="name the folder of a sweep",
+        )
     return board
 
 
@@ -164,7 +190,9 @@ def sweep_definition(folder: Path, jobs: Sequence[str]) -> JsonObject:
             key, _, value = word.partition("=")
             if value not in values.setdefault(key, []):
                 values[key].append(value)
-    names = [(manifest.get("sweep") or {}).get("name") for manifest in manifests.values()]
+    names = [
+        (manifest.get("sweep") or {}).get("name") for manifest in manifests.values()
+    ]
     return {"name": names[0] if names else None, "jobs": len(jobs), "swept": values}
 
 
@@ -177,7 +205,12 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     jobs = sorted((row.job for row in board.rows), key=_in_number_order)
     definition = sweep_definition(folder, jobs)
     sheet = sweep_datasheet(folder, {row.job: row.name for row in board.rows})
-    contents = {JSON: as_json(board, definition), **sheet, PAGE: sweep_page(folder, board), CSV: as_csv(board)}
+    contents = {
+        JSON: as_json(board, definition),
+        **sheet,
+        PAGE: sweep_page(folder, board),
+        CSV: as_csv(board),
+    }
     write_files(folder, contents)
     return [folder / name for name in contents]
 
@@ -217,7 +250,9 @@ def as_json(board: Leaderboard, definition: Json | None = None) -> str:
             {
                 "scores": one.scores,
                 "comparisons": one.comparisons,
-                "metrics": {name: metric_values(metric) for name, metric in one.metrics.items()},
+                "metrics": {
+                    name: metric_values(metric) for name, metric in one.metrics.items()
+                },
             }
             for one in board.contradictions
         ],
@@ -251,7 +286,9 @@ def _row(row: Standing) -> JsonObject:
         "decision": row.decision.json(),
         "behind": metric_values(row.behind) if row.behind else None,
         "non_inferior": row.non_inferior,
-        "metrics": {name: metric_values(metric) for name, metric in row.metrics.items()},
+        "metrics": {
+            name: metric_values(metric) for name, metric in row.metrics.items()
+        },
     }
 
 
@@ -262,10 +299,21 @@ def as_csv(board: Leaderboard) -> str:
     columns = ["rank", "job", "name", "dataset", "letters", "pareto", *spread, *ends]
     rows = []
     for row in board.rows:
-        numbers = [number for name in board.columns for number in _ends(row.metrics.get(name))]
+        numbers = [
+            number for name in board.columns for number in _ends(row.metrics.get(name))
+        ]
         front = None if row.pareto is None else int(row.pareto)
         last = (row.rank_low, row.rank_high, row.decision.use, row.decision.reason)
-        cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, *numbers, *last]
+        cells = [
+            row.rank,
+            row.job,
+            row.name,
+            row.dataset,
+            row.letters,
+            front,
+            *numbers,
+            *last,
+        ]
         rows.append(dict(zip(columns, cells, strict=True)))
     return records.as_csv(columns, rows)
 
@@ -275,7 +323,13 @@ def _ends(metric: Metric | None) -> tuple[float | None, float | None, float | No
 
 
 NAME: Final = layout.SWEEP
-DERIVED: Final = (NAME, "leaderboard.json", "leaderboard.csv", "report.html", "reproduction.json")
+DERIVED: Final = (
+    NAME,
+    "leaderboard.json",
+    "leaderboard.csv",
+    "report.html",
+    "reproduction.json",
+)
 _LOCK: Final = ".sweep.lock"
 _MAX_FOLDERS: Final = 100  # the newest ones
 
@@ -285,7 +339,11 @@ def interrupted(root: Path, hashes: Sequence[str]) -> Path | None:
     folders = sorted((path.parent for path in root.glob(f"*/*/{NAME}")), reverse=True)
     for folder in folders[:_MAX_FOLDERS]:
         state = read_object(folder / NAME)
-        if state.get("jobs") == list(hashes) and state.get("ended") is None and not _is_locked(folder):
+        if (
+            state.get("jobs") == list(hashes)
+            and state.get("ended") is None
+            and not _is_locked(folder)
+        ):
             return folder
     return None
 
@@ -305,30 +363,47 @@ def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
 
 def end(folder: Path) -> None:
     """Record that every job of a sweep is finished."""
-    _write(folder, {**read_object(folder / NAME), "ended": datetime.now(UTC).isoformat()})
+    _write(
+        folder, {**read_object(folder / NAME), "ended": datetime.now(UTC).isoformat()}
+    )
 
 
-def check_free(folder: Path, hashes: Sequence[str] | None, *, overwrite: bool = False) -> None:
+def check_free(
+    folder: Path, hashes: Sequence[str] | None, *, overwrite: bool = False
+) -> None:
     """Check that a sweep's folder has no runs except finished jobs of these configs.
 
     Args:
         folder: The sweep's folder.
         hashes: The config hashes of the jobs; `None` if they are unknown.
-        overwrite: Whether to remove other jobs, and the files derived from them, instead of raising an error.
+        overwrite: Whether to remove other jobs, and the files derived from them, instead of raising
+            an error.
 
     Raises:
         ConfigError: If the folder has other jobs, or is a run folder.
     """
     if (folder / layout.MANIFEST).exists():
-        raise ConfigError("contains a run", where=str(folder), remedy="choose another folder with hydra.sweep.dir")
+        raise ConfigError(
+            "contains a run",
+            where=str(folder),
+            remedy="choose another folder with hydra.sweep.dir",
+        )
     if hashes is None and not overwrite:
         return  # the sweeper chooses the jobs one by one, so each job checks its own folder
-    others = [job for job, run in runs(folder).items() if not _is_job(job, run.config_hash, hashes)]
+    others = [
+        job
+        for job, run in runs(folder).items()
+        if not _is_job(job, run.config_hash, hashes)
+    ]
     if not others:
         return
     if not overwrite:
         remedy = "choose another folder with hydra.sweep.dir, or add --overwrite to replace it"
-        raise ConfigError(f"contains another sweep (job {others[0]})", where=str(folder), remedy=remedy)
+        raise ConfigError(
+            f"contains another sweep (job {others[0]})",
+            where=str(folder),
+            remedy=remedy,
+        )
     for job in others:
         remove_files(folder / job, written_files(folder / job))
         with suppress(OSError):
@@ -340,17 +415,28 @@ def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
     if hashes is None:
         return False
     number = int(job) if job.isdigit() else None
-    return config_hash in hashes if number is None else number < len(hashes) and hashes[number] == config_hash
+    return (
+        config_hash in hashes
+        if number is None
+        else number < len(hashes) and hashes[number] == config_hash
+    )
 
 
 def runs(folder: Path) -> dict[str, RunStatus]:
     """Return the runs in a sweep's folder by the names of their folders, in numerical order."""
-    found = {str(path.parent.relative_to(folder)): read_status(path.parent) for path in folder.glob("**/manifest.json")}
+    found = {
+        str(path.parent.relative_to(folder)): read_status(path.parent)
+        for path in folder.glob("**/manifest.json")
+    }
     return {job: found[job] for job in sorted(found, key=_in_number_order)}
 
 
 def _write(folder: Path, state: Json) -> None:
-    write_files(folder, {NAME: json.dumps(state, indent=1) + "\n"}, "choose another folder with hydra.sweep.dir")
+    write_files(
+        folder,
+        {NAME: json.dumps(state, indent=1) + "\n"},
+        "choose another folder with hydra.sweep.dir",
+    )
 
 
 def _is_locked(folder: Path) -> bool:
@@ -370,7 +456,9 @@ Jobs = Mapping[str, Callable[[], RunResult]]
 """Readers of a sweep's jobs, by job name."""
 
 
-def find_jobs(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path) -> Jobs | None:
+def find_jobs(
+    word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path
+) -> Jobs | None:
     """Return the jobs of the sweep that `word` names, or `None` if it does not name a sweep.
 
     Args:
@@ -391,7 +479,9 @@ def find_jobs(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Pat
     recorded = job_runs(uri, word)
     if recorded is None:
         return None
-    return {name: partial(_fetch, uri, run, scratch / run) for name, run in recorded.items()}
+    return {
+        name: partial(_fetch, uri, run, scratch / run) for name, run in recorded.items()
+    }
 
 
 def _fetch(uri: str, run: str, into: Path) -> RunResult:

@@ -1,6 +1,7 @@
 """The frozen values that pass between stages.
 
-Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric. This module does no IO and knows no provider.
+Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metric. This module does no IO and
+knows no provider.
 """
 
 from __future__ import annotations
@@ -57,11 +58,16 @@ Reason: TypeAlias = Literal[
     "criteria_cancel",
 ]
 ItemAnswer: TypeAlias = Literal["met", "not_met", "cannot_assess"]
-ItemReason: TypeAlias = Literal["judged", "prerequisite", "undetermined", "split", "missing"]
+ItemReason: TypeAlias = Literal[
+    "judged", "prerequisite", "undetermined", "split", "missing"
+]
 Rung: TypeAlias = Literal["json_schema", "tool", "json_object", "text"]
 Unit: TypeAlias = tuple[int, ...]
-Annotation: TypeAlias = Winner | tuple[float | None, ...] | tuple[str | None, ...] | Mapping[str, Winner]
-"""One annotator's label: a choice between the first two responses, a grade or a class per response, or choices by pair.
+Annotation: TypeAlias = (
+    Winner | tuple[float | None, ...] | tuple[str | None, ...] | Mapping[str, Winner]
+)
+"""One annotator's label: a choice between the first two responses, a grade or a class per response,
+or choices by pair.
 """
 Ranking: TypeAlias = tuple[tuple[int, ...], ...]
 """Indices of responses in groups of equals, best group first; omitted responses are in no group."""
@@ -127,13 +133,14 @@ class Case:
     Attributes:
         id: The case's id, unique in its dataset.
         prompt: The prompt that the responses answer.
-        responses: The responses to judge; `grade` is the annotators' grade of a response, `class_name` their class.
+        responses: The responses to judge; `grade` is the annotators' grade of a response,
+            `class_name` their class.
         context: Text that the judge sees in addition to the prompt.
         reference: A reference answer.
         label: The annotators' choice between the first two responses: `A`, `B` or `TIE`.
         metadata: All other fields of the row.
-        labels: The label of each annotator: a choice between the first two responses, a grade or a class per response,
-            or choices by pair (`0,2`); see `evalkit.core.annotations`.
+        labels: The label of each annotator: a choice between the first two responses, a grade or a
+            class per response, or choices by pair (`0,2`); see `evalkit.core.annotations`.
         checklist: The items of the case's checklist, each group before its parts.
     """
 
@@ -172,8 +179,8 @@ class JudgeRequest:
         then: The request that needs this one's answer, complete except for that answer.
         shared: Whether all samples share the answer of sample 0.
         third: Whether this is the third judgment of a pair whose two orders disagree.
-        max_tokens: A limit for this call only, set by a budget. It is not in the content key, because an answer that it
-            cuts off is not stored.
+        max_tokens: A limit for this call only, set by a budget. It is not in the content key,
+            because an answer that it cuts off is not stored.
         items: The ids of the checklist items to judge, in the order shown.
     """
 
@@ -207,7 +214,8 @@ class JudgeSpec:
 class TokenLogprob:
     """One generated token with its log-probability (in nats) and the most likely alternatives at its position.
 
-    `raw` has the token's bytes if they differ from the UTF-8 encoding of its text: a token may be part of a character.
+    `raw` has the token's bytes if they differ from the UTF-8 encoding of its text: a token may be
+    part of a character.
     """
 
     token: str
@@ -292,10 +300,12 @@ class WeightedJudgment:
     Attributes:
         value: The expected value, in the units of the judgment's value.
         criteria: The expected value by criterion.
-        mass: The smallest share of probability that was observed on values of the scale, before normalization to 1.
-        open: The largest share of the observed probability whose last digits were not observed, and which was
-            distributed evenly.
-        classes: The probability of each class, and of the abstention, that was observed; they sum to 1.
+        mass: The smallest share of probability that was observed on values of the scale, before
+            normalization to 1.
+        open: The largest share of the observed probability whose last digits were not observed, and
+            which was distributed evenly.
+        classes: The probability of each class, and of the abstention, that was observed; they sum
+            to 1.
     """
 
     value: float | None = None
@@ -316,8 +326,8 @@ class Judgment:
         sample: The index of the sample.
         judge: The judge's name.
         status: Whether and how the completion could be read.
-        value: Pairwise, a margin in [-1, 1], un-swapped: positive if the unit's first response is better. Pointwise,
-            `None`, because scoring weights the criteria.
+        value: Pairwise, a margin in [-1, 1], un-swapped: positive if the unit's first response is
+            better. Pointwise, `None`, because scoring weights the criteria.
         confidence: The judge's confidence, in [0, 1].
         criteria: A margin or a score, in scale units, by criterion.
         answer: The parsed answer, un-swapped, as the judge structured it.
@@ -330,9 +340,12 @@ class Judgment:
         ranking: The ranking of more than two responses, instead of a value.
         rankings: The rankings by criterion.
         weighted: The expected values, if log-probabilities were requested and returned.
-        arbiter: The judge of a third judgment, for a pair on which the two orders, judged by `judge`, disagree.
-        class_name: The class of a single response, or the abstention (`rubric.abstain`), instead of scores.
-        earlier: The completions of the keys before the last one, or of all keys without a `completion`.
+        arbiter: The judge of a third judgment, for a pair on which the two orders, judged by
+            `judge`, disagree.
+        class_name: The class of a single response, or the abstention (`rubric.abstain`), instead of
+            scores.
+        earlier: The completions of the keys before the last one, or of all keys without a
+            `completion`.
         items: The answer to each requested checklist item, by id; `None` if it is missing.
     """
 
@@ -390,8 +403,9 @@ class ItemVerdict:
     Attributes:
         id: The item's id.
         answer: The answer that counts; `None` if it is missing.
-        reason: Its source. `prerequisite` is a not_met that follows from an item in `after` that is not met;
-            `undetermined` is a missing answer because it is not known whether such an item is met.
+        reason: Its source. `prerequisite` is a not_met that follows from an item in `after` that is
+            not met; `undetermined` is a missing answer because it is not known whether such an item
+            is met.
         judged: The judge's own answer, whatever its prerequisites.
         explanation: The judge's reason.
         label: The annotators' answer.
@@ -414,22 +428,24 @@ class Verdict:
         unit: The indices of the responses, ascending.
         winner: The winner of a pair; `None` if it is missing.
         score: The score of a single response; `None` if it is missing.
-        reason: The source of the winner. `split` is a tie that no judge chose: the `votes` of a panel have no common
-            winner, or the samples of one judge cancel out. `criteria_cancel` is a tie because
-            the weighted winners by criterion cancel out. `equal_scores` is a tie of two separately scored responses.
-            For a class, `split` is a vote that no class won, and `abstained` is the judge's answer that it cannot tell.
+        reason: The source of the winner. `split` is a tie that no judge chose: the `votes` of a
+            panel have no common winner, or the samples of one judge cancel out. `criteria_cancel`
+            is a tie because the weighted winners by criterion cancel out. `equal_scores` is a tie
+            of two separately scored responses. For a class, `split` is a vote that no class won,
+            and `abstained` is the judge's answer that it cannot tell.
         margin: The margin of the unit's first response, in [-1, 1].
         confidence: The confidence, in [0, 1].
         label: The annotators' choice, grade or class.
         criteria: The margin or score by criterion.
         orders: The winner in each order.
         judge: The judge's name.
-        votes: The winner, score or class of each judge of a panel, by name; an abstention by the name of that answer.
+        votes: The winner, score or class of each judge of a panel, by name; an abstention by the
+            name of that answer.
         incomplete: Whether one of the two orders is missing.
         items: The checklist items of a single response.
         class_name: The class of a single response; `None` if it is missing, or the judge abstained.
-        decided_by: The judge of a cascade that decided; `None` if it abstains, the verdict is missing, or there is no
-            cascade.
+        decided_by: The judge of a cascade that decided; `None` if it abstains, the verdict is
+            missing, or there is no cascade.
     """
 
     case_id: str

@@ -18,7 +18,8 @@ T = TypeVar("T")
 def pickled(cls: type[T]) -> type[T]:
     """Have a frozen dataclass pickled as the arguments of its class, in half the time.
 
-    Sequences on disk pickle millions of values, and a dataclass with slots looks up its fields for each.
+    Sequences on disk pickle millions of values, and a dataclass with slots looks up its fields for
+    each.
     """
     names = [one.name for one in fields(cls) if one.init]  # type: ignore[arg-type]
     if len(names) < 2:
@@ -35,22 +36,29 @@ def pickled(cls: type[T]) -> type[T]:
 def set_by_slots(cls: type[T]) -> type[T]:
     """Have a frozen dataclass set its slots directly, in two thirds of the time that finding each by name takes.
 
-    A run makes many millions of objects. Classes that compute a field, or have one that is not a plain parameter, are
-    unchanged.
+    A run makes many millions of objects. Classes that compute a field, or have one that is not a
+    plain parameter, are unchanged.
     """
     listed = fields(cls)  # type: ignore[arg-type]
-    if hasattr(cls, "__post_init__") or not all(one.init and not one.kw_only for one in listed):
+    if hasattr(cls, "__post_init__") or not all(
+        one.init and not one.kw_only for one in listed
+    ):
         return cls
-    scope, values = JsonObject(MISSING=MISSING), {one.name: one.name for one in listed}
+    scope = JsonObject(MISSING=MISSING)
+    values = {one.name: one.name for one in listed}
     for one in listed:
         scope[f"set_{one.name}"] = getattr(cls, one.name).__set__
         if one.default_factory is not MISSING:
             scope[f"make_{one.name}"] = one.default_factory
-            values[one.name] = f"make_{one.name}() if {one.name} is MISSING else {one.name}"
+            values[one.name] = (
+                f"make_{one.name}() if {one.name} is MISSING else {one.name}"
+            )
     body = "".join(f"\n    set_{name}(self, {value})" for name, value in values.items())
     exec(f"def init(self, {', '.join(values)}):{body or ' pass'}", scope)
     scope["init"].__defaults__ = tuple(
-        one.default for one in listed if one.default is not MISSING or one.default_factory is not MISSING
+        one.default
+        for one in listed
+        if one.default is not MISSING or one.default_factory is not MISSING
     )
     cls.__init__ = wraps(cls.__init__)(scope["init"])  # type: ignore[method-assign]
     return cls

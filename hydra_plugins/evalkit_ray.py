@@ -1,4 +1,7 @@
-"""`hydra/launcher=ray`: the jobs of a sweep as tasks of Ray. Hydra's own launcher for Ray needs a Ray of 2022."""
+"""`hydra/launcher=ray`: the jobs of a sweep as tasks of Ray.
+
+Hydra's own launcher for Ray needs a Ray of 2022.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,37 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
-_NODE = {"_target_": "hydra_plugins.evalkit_ray.RayLauncher", "jobs": None, "address": None}
-ConfigStore.instance().store(group="hydra/launcher", name="ray", node=_NODE, provider="evalkit")
+_NODE = {
+    "_target_": "hydra_plugins.evalkit_ray.RayLauncher",
+    "jobs": None,
+    "address": None,
+}
+ConfigStore.instance().store(
+    group="hydra/launcher", name="ray", node=_NODE, provider="evalkit"
+)
 
 
 class RayLauncher(Launcher):
     """Runs `jobs` jobs at a time, one for each processor by default, on the cluster at `address` or on this machine."""
 
     def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
-        self._jobs, self._cluster = jobs, {} if address is None else {"address": address}
+        self._jobs = jobs
+        self._cluster = {} if address is None else {"address": address}
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+    def setup(
+        self,
+        *,
+        hydra_context: HydraContext,
+        task_function: TaskFunction,
+        config: DictConfig,
+    ) -> None:
         """Take what each job needs."""
-        self._config, self._needed = config, (hydra_context, task_function)
+        self._config = config
+        self._needed = (hydra_context, task_function)
 
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
         """Run the jobs and return how they ended; one whose process dies is run again."""
         from evalkit.errors import ConfigError
 
@@ -36,12 +55,22 @@ class RayLauncher(Launcher):
             from evalkit.workers.ray_pool import connect, ray
         except ImportError as error:
             remedy = "run pip install 'evalkit-judge[ray]'"
-            raise ConfigError(f"is not installed ({error})", where="hydra/launcher=ray", remedy=remedy) from None
+            raise ConfigError(
+                f"is not installed ({error})", where="hydra/launcher=ray", remedy=remedy
+            ) from None
         connect(self._jobs or 1, self._cluster, show=True)  # a job's errors too
         Path(self._config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
-        place = str(Path.cwd()), {name: one for name, one in os.environ.items() if name.startswith("EVALKIT_")}
+        place = (
+            str(Path.cwd()),
+            {
+                name: one
+                for name, one in os.environ.items()
+                if name.startswith("EVALKIT_")
+            },
+        )
         shared = ray.put((place, self._config, *self._needed, Singleton.get_state()))
-        run, refs = ray.remote(_run), list[Any]()
+        run = ray.remote(_run)
+        refs = list[Any]()
         for number, overrides in enumerate(job_overrides, initial_job_idx):
             if self._jobs is not None and len(refs) >= self._jobs:
                 ray.wait(refs, num_returns=len(refs) - self._jobs + 1)
@@ -60,7 +89,8 @@ def _run(shared: tuple[Any, ...], number: int, overrides: list[str]) -> JobRetur
     Singleton.set_state(state)
     job = context.config_loader.load_sweep_config(config, overrides)
     with open_dict(job):
-        job.hydra.job.id, job.hydra.job.num = f"job_{number}", number
+        job.hydra.job.id = f"job_{number}"
+        job.hydra.job.num = number
     return run_job(
         hydra_context=context,
         task_function=task,

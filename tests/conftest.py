@@ -26,20 +26,27 @@ from tests.support.quick_composition import quick_composition
 from tests.support.report_tables import summarise
 
 if sys.dont_write_bytecode:
-    # Else each process that a test starts would compile all of LiteLLM and MLflow for itself, in twice the time.
-    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    # Else each process that a test starts would compile all of LiteLLM and MLflow for itself, in
+    # twice the time.
+    sys.dont_write_bytecode, sys.pycache_prefix = (
+        False,
+        str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode"),
+    )
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
-# In memory, where there is enough: each of thousands of stores and run folders is flushed to disk, which takes longer.
+# In memory, where there is enough: each of thousands of stores and run folders is flushed to disk,
+# which takes longer.
 MEMORY, ENOUGH = "/dev/shm", 6 * 2**30
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
-# MLflow's server would start seven processes for jobs that no test gives it, and each imports MLflow.
+# MLflow's server would start seven processes for jobs that no test gives it, and each imports
+# MLflow.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 
-# A shell ignores SIGINT in what it runs in the background, nohup ignores SIGHUP; tests send both to what they start.
+# A shell ignores SIGINT in what it runs in the background, nohup ignores SIGHUP; tests send both to
+# what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -54,7 +61,17 @@ settings.load_profile("evalkit")
 _NUMBERS = count()
 QUICK = frozenset(
     {
-        *("benchmarks", "config", "core", "datasets", "engine", "evaluators", "gating", "golden", "interop"),
+        *(
+            "benchmarks",
+            "config",
+            "core",
+            "datasets",
+            "engine",
+            "evaluators",
+            "gating",
+            "golden",
+            "interop",
+        ),
         *("parsing", "prompting", "report", "scoring", "sweeps"),
     }
 )
@@ -63,9 +80,19 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tables", metavar="FILE.md", help="write the tables of hostile outputs and attacks to a file")
-    parser.addoption("--quick", action="store_true", help="only fast tests of what most changes touch, in 90 s")
-    parser.addoption("--thorough", action="store_true", help="more examples, simulations and kills, and every variant")
+    parser.addoption(
+        "--tables",
+        metavar="FILE.md",
+        help="write the tables of hostile outputs and attacks to a file",
+    )
+    parser.addoption(
+        "--quick", action="store_true", help="only fast tests of what most changes touch, in 90 s"
+    )
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="more examples, simulations and kills, and every variant",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -137,7 +164,9 @@ def thorough(pytestconfig):
 def shared():
     """The folder of published judge outputs; the test is skipped where it is absent."""
     if not SHARED.is_dir():
-        pytest.skip(f"{SHARED} is not there: published judge outputs are not part of the repository")
+        pytest.skip(
+            f"{SHARED} is not there: published judge outputs are not part of the repository"
+        )
     return SHARED
 
 
@@ -147,13 +176,20 @@ def _own_environment(request, tmp_path_factory, monkeypatch):
     # Most tests need no folder, and making one takes longer than many of them.
     own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     folder = own or tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}"
-    for name in ("EVALKIT_CONF", "EVALKIT_PROJECT", "MLFLOW_TRACKING_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for name in (
+        "EVALKIT_CONF",
+        "EVALKIT_PROJECT",
+        "MLFLOW_TRACKING_URI",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+    ):
         monkeypatch.setenv(name, "")  # so that what a test or MLflow itself sets ends with the test
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     monkeypatch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    # What is written to the temporary folder, here or by a process that a test starts, goes with pytest's.
+    # What is written to the temporary folder, here or by a process that a test starts, goes with
+    # pytest's.
     temporary = str(tmp_path_factory.getbasetemp())
     monkeypatch.setenv("TMPDIR", temporary)
     monkeypatch.setattr(tempfile, "tempdir", temporary)

@@ -39,8 +39,12 @@ class JudgeMetric(BaseMetric):
         **options: Any,
     ) -> None:
         self._adapted = AdaptedJudge(judge, passing, **options)
-        # DeepEval copies a metric for each test case from the attributes that are named as the arguments.
-        self.judge, self.threshold, self.name, self.passing = self._adapted.judge, threshold, name, passing
+        # DeepEval copies a metric for each test case from the attributes that are named as the
+        # arguments.
+        self.judge = self._adapted.judge
+        self.threshold = threshold
+        self.name = name
+        self.passing = passing
         self.evaluation_model = self._adapted.label
         self._required_params = [SingleTurnParams.INPUT, SingleTurnParams.ACTUAL_OUTPUT]
 
@@ -60,8 +64,12 @@ class JudgeMetric(BaseMetric):
         """Judge a test case as `measure` does."""
         self.score = self.reason = self.error = self.success = None
         inputs = {"prompt": test_case.input, "context": test_case.context}
-        rating = await self._adapted.rate(inputs, test_case.actual_output, test_case.expected_output)
-        self.error, self.reason, self.score_breakdown = rating.error, rating.rationale, dict(rating.metadata)
+        rating = await self._adapted.rate(
+            inputs, test_case.actual_output, test_case.expected_output
+        )
+        self.error = rating.error
+        self.reason = rating.rationale
+        self.score_breakdown = dict(rating.metadata)
         self.score = needed_share(rating)
         self.is_successful()
         return self.score

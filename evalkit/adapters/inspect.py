@@ -16,9 +16,9 @@ from evalkit.serving.rating import AdaptedJudge, Rating
 def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:
     """Return a scorer whose value is the score, 1, 0.5 or 0 for a pair won, tied or lost, or 1 for the class chosen.
 
-    The prompt and response are the input and the completion. The target is the reference or, for a judge of pairs, the
-    other response; the sample's metadata can name a context, reference or checklist. A sample without a verdict is
-    unscored.
+    The prompt and response are the input and the completion. The target is the reference or, for a
+    judge of pairs, the other response; the sample's metadata can name a context, reference or
+    checklist. A sample without a verdict is unscored.
 
     Args:
         judge: A judge, or the folder of one.
@@ -40,10 +40,17 @@ def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:
     def evalkit_judge() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             inputs = {**(state.metadata or {}), "prompt": state.input_text}
-            rating = await adapted.rate(inputs, state.output.completion, target.text or None)
-            details: dict[str, Any] = {"explanation": rating.rationale, "metadata": dict(rating.metadata)}
+            rating = await adapted.rate(
+                inputs, state.output.completion, target.text or None
+            )
+            details: dict[str, Any] = {
+                "explanation": rating.rationale,
+                "metadata": dict(rating.metadata),
+            }
             if rating.error is not None:
-                return Score.unscored(reason="grader_failed", **details | {"explanation": rating.error})
+                return Score.unscored(
+                    reason="grader_failed", **details | {"explanation": rating.error}
+                )
             return Score(value=value(rating), answer=str(rating.value), **details)
 
         return score

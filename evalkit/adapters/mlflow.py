@@ -14,11 +14,17 @@ from evalkit.serving import Judge
 from evalkit.serving.rating import JUDGE, AdaptedJudge
 
 
-def scorer(judge: Judge | str | Path, *, name: str = JUDGE, passing: Collection[str] = (), **options: Any) -> Scorer:
+def scorer(
+    judge: Judge | str | Path,
+    *,
+    name: str = JUDGE,
+    passing: Collection[str] = (),
+    **options: Any,
+) -> Scorer:
     """Return a scorer whose feedback is the verdict, with its rationale and what is known about the judge.
 
-    The prompt, response and reference are the inputs, outputs and expectations of a row, or those of its trace (of
-    several expectations, `expected_response`). A missing verdict is feedback with
+    The prompt, response and reference are the inputs, outputs and expectations of a row, or those
+    of its trace (of several expectations, `expected_response`). A missing verdict is feedback with
     an error.
 
     Args:
@@ -33,7 +39,11 @@ def scorer(judge: Judge | str | Path, *, name: str = JUDGE, passing: Collection[
     adapted = AdaptedJudge(judge, passing, **options)
     source = AssessmentSource("LLM_JUDGE", adapted.label)
 
-    def rate(inputs: Any = None, outputs: Any = None, expectations: Mapping[str, Any] | None = None) -> Feedback:
+    def rate(
+        inputs: Any = None,
+        outputs: Any = None,
+        expectations: Mapping[str, Any] | None = None,
+    ) -> Feedback:
         expected = (expectations or {}).get("expected_response", expectations or None)
         rating = adapted.rate_sync(inputs, outputs, expected)
         return Feedback(

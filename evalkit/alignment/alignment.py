@@ -16,12 +16,26 @@ import numpy as np
 import yaml
 
 from evalkit.alignment.calls import Asking
-from evalkit.alignment.criteria import Proposal, Proposals, check_criteria, read_criteria, write_proposals
+from evalkit.alignment.criteria import (
+    Proposal,
+    Proposals,
+    check_criteria,
+    read_criteria,
+    write_proposals,
+)
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.gepa_optimizer import GepaOptimizer
 from evalkit.alignment.prompts import TEMPLATE, Instruction, PromptOptimizer, Trials
-from evalkit.alignment.search import Candidate, Side, agreement, candidates, depends_on_others, obstacle, plain
+from evalkit.alignment.search import (
+    Candidate,
+    Side,
+    agreement,
+    candidates,
+    depends_on_others,
+    obstacle,
+    plain,
+)
 from evalkit.api import rescore
 from evalkit.config import RunConfig, refuse_cascade
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
@@ -33,7 +47,13 @@ from evalkit.datasets.load import fingerprint
 from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, known
 from evalkit.decision import labels as label_count
 from evalkit.errors import ConfigError
-from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
+from evalkit.holdout import (
+    open_test,
+    read_held_out,
+    read_split,
+    split_cases,
+    store_split,
+)
 from evalkit.judges.litellm_transport import check_provider
 from evalkit.judges.pricing import is_bounded
 from evalkit.prompting.templates import SUFFIX
@@ -49,11 +69,15 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
 from evalkit.types import Case, Metric
 
-Outcome: TypeAlias = Literal["reached", "none", "proposed", "unpaid", "unproved", "worse", "improved"]
+Outcome: TypeAlias = Literal[
+    "reached", "none", "proposed", "unpaid", "unproved", "worse", "improved"
+]
 AFTER, BEFORE = "after", "before"
 SIDES: Final[tuple[SideName, ...]] = ("train", "dev", "test")
 LABEL: Final = "label cases: evalkit label"
-ANSWER: Final = "run it again for missing answers, or see in its report why they cannot be used"
+ANSWER: Final = (
+    "run it again for missing answers, or see in its report why they cannot be used"
+)
 PRESETS: Final = Path("conf") / "method"
 _HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
 
@@ -85,9 +109,10 @@ class Alignment:
     """The result of an alignment.
 
     Attributes:
-        outcome: `improved` on test labels; `unproved` or `worse` there; `unpaid` if the budget did not pay for test, or
-            ended the search before any were better on dev; `none` is better on dev; criteria are `proposed` to edit and
-            prove; or the goal is `reached` on dev by the run's own settings.
+        outcome: `improved` on test labels; `unproved` or `worse` there; `unpaid` if the budget did
+            not pay for test, or ended the search before any were better on dev; `none` is better on
+            dev; criteria are `proposed` to edit and prove; or the goal is `reached` on dev by the
+            run's own settings.
         metric: the metric of agreement.
         split: the split, with the openings so far.
         tried: the number of combinations of settings that were compared on dev.
@@ -99,7 +124,8 @@ class Alignment:
         seconds: how long the search took.
         calls: the calls that were made.
         cost_usd: their cost.
-        prompt: the chosen prompt, the part that is the same for all cases; empty if it is the run's own.
+        prompt: the chosen prompt, the part that is the same for all cases; empty if it is the run's
+            own.
         diff: its difference from the run's own.
         preset: the file that was written, or with the criteria that were proved.
         template: the file of the prompt that was written, if it is a template.
@@ -140,33 +166,59 @@ class Labels:
         """Return the labels of a run; a split in its folder is used, and nothing is written.
 
         Raises:
-            ConfigError: if there are too few labels, the split in the folder is of other cases or does not have each
-                case once, or labels choose the thresholds of a cascade.
+            ConfigError: if there are too few labels, the split in the folder is of other cases or
+                does not have each case once, or labels choose the thresholds of a cascade.
         """
-        refuse_cascade(result.config, f"fix them as in cascade.json: evalkit score {folder} judge.thresholds=[…]")
+        refuse_cascade(
+            result.config,
+            f"fix them as in cascade.json: evalkit score {folder} judge.thresholds=[…]",
+        )
         split = read_split(folder)
         if split is None:
-            split = split_cases(result.config, result.cases, share=settings.test, seed=settings.seed)
+            split = split_cases(
+                result.config, result.cases, share=settings.test, seed=settings.seed
+            )
         elif split.data != fingerprint(map(without_labels, result.cases)):
             remedy = f"restore {layout.CASES}, or remove the file"
-            raise ConfigError("is the split of other cases", where=str(folder / layout.SPLIT), remedy=remedy)
-        elif sorted((*split.train, *split.dev, *split.test)) != sorted(case.id for case in result.cases):
+            raise ConfigError(
+                "is the split of other cases",
+                where=str(folder / layout.SPLIT),
+                remedy=remedy,
+            )
+        elif sorted((*split.train, *split.dev, *split.test)) != sorted(
+            case.id for case in result.cases
+        ):
             what, remedy = "its sides do not have each case once", "restore the file"
             raise ConfigError(what, where=str(folder / layout.SPLIT), remedy=remedy)
         kind = kind_of(result.metrics)
         names = (kind.share,) if kind.share is not None else kind.agreement
-        metric = next((name for name in names if name is not None and known(result.metrics, name)), None)
+        metric = next(
+            (
+                name
+                for name in names
+                if name is not None and known(result.metrics, name)
+            ),
+            None,
+        )
         if metric is None:
-            counted = next((result.metrics[name] for name in names if name in result.metrics), None)
+            counted = next(
+                (result.metrics[name] for name in names if name in result.metrics), None
+            )
             raise _without_agreement(counted, kind, str(folder), LABEL)
         found = cls(result, folder, split, kind, metric)
         for name in SIDES:
             side = found.side(name)
             scored = verdict_statistics(result.config, side.cases, side.judgments)
             row = next((one for one in scored if one.name == metric), None)
-            counted = None if row is None else Metric(metric, None, n=row.n, missing=row.missing)
+            counted = (
+                None
+                if row is None
+                else Metric(metric, None, n=row.n, missing=row.missing)
+            )
             if counted is None or not counted.n:
-                raise _without_agreement(counted, kind, f"{folder}, {name}", found.remedy())
+                raise _without_agreement(
+                    counted, kind, f"{folder}, {name}", found.remedy()
+                )
         return found
 
     def side(self, name: SideName, *, labeled: bool = False) -> Side:
@@ -181,21 +233,38 @@ class Labels:
         """
         ids = self.split.ids(name)
         held = self._held if name == "test" else {}
-        cases = [held.get(case.id, case) for case in self.result.cases if case.id in ids]
+        cases = [
+            held.get(case.id, case) for case in self.result.cases if case.id in ids
+        ]
         kept = {case.id for case in cases}
-        side = Side(cases, [one for one in self.result.judgments if one.case_id in kept])
+        side = Side(
+            cases, [one for one in self.result.judgments if one.case_id in kept]
+        )
         return side.labeled() if labeled else side
 
     @cached_property
     def _held(self) -> Mapping[str, Case]:
-        return {case.id: case for case in read_held_out(self.folder)} if self.split.held_out else {}
+        return (
+            {case.id: case for case in read_held_out(self.folder)}
+            if self.split.held_out
+            else {}
+        )
 
     def clusters(self, *names: SideName, answered: bool = False) -> int:
         """Return the number of labeled clusters of sides, or of those with a usable answer."""
         sides = [self.side(name, labeled=True) for name in names]
-        usable = {one.case_id for side in sides for one in side.judgments if one.readable}
-        ids = {case.id for side in sides for case in side.cases if not answered or case.id in usable}
-        return self._clusters.covered(np.array([case.id in ids for case in self.result.cases]))
+        usable = {
+            one.case_id for side in sides for one in side.judgments if one.readable
+        }
+        ids = {
+            case.id
+            for side in sides
+            for case in side.cases
+            if not answered or case.id in usable
+        }
+        return self._clusters.covered(
+            np.array([case.id in ids for case in self.result.cases])
+        )
 
     @cached_property
     def _clusters(self) -> Clusters:
@@ -205,7 +274,9 @@ class Labels:
         """Return what to do about too few labels, or about too few answers to labeled cases."""
         if self.clusters(*SIDES, answered=True) < self.clusters(*SIDES):
             return ANSWER
-        return remedy_for_few(self.split.by, all_labeled=self.clusters(*SIDES) == self._clusters.count)
+        return remedy_for_few(
+            self.split.by, all_labeled=self.clusters(*SIDES) == self._clusters.count
+        )
 
     def obstacles(self, tune: Sequence[Knob]) -> dict[Knob, str]:
         """Return the settings to tune that cannot change anything, and why.
@@ -213,17 +284,25 @@ class Labels:
         Raises:
             ConfigError: if that is all of them.
         """
-        each = {knob: obstacle(knob, self.result.config, self.kind, self.result.judgments) for knob in tune}
+        each = {
+            knob: obstacle(knob, self.result.config, self.kind, self.result.judgments)
+            for knob in tune
+        }
         found = {knob: why for knob, why in each.items() if why is not None}
         if len(found) == len(tune):
             why = "; ".join(f"{knob}: {text}" for knob, text in found.items())
-            raise ConfigError(f"nothing can be tuned ({why})", where="tune", remedy="choose other settings")
+            raise ConfigError(
+                f"nothing can be tuned ({why})",
+                where="tune",
+                remedy="choose other settings",
+            )
         return found
 
     def provable(self, name: SideName = "test", tests: int = 1) -> float | None:
         """Return the smallest gain that the answered labels of a side could probably prove, `None` if that is none.
 
-        For correlations, it assumes that of dev, and that half of its error is common to both judges.
+        For correlations, it assumes that of dev, and that half of its error is common to both
+        judges.
 
         Args:
             name: the side.
@@ -234,16 +313,24 @@ class Labels:
         if self.kind is not SCORES:
             return smallest_gain(n, confidence)
         value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
-        return smallest_detectable((1 - value**2) / sqrt(n), confidence, 1) if n > 1 and abs(value) < 1 else None
+        return (
+            smallest_detectable((1 - value**2) / sqrt(n), confidence, 1)
+            if n > 1 and abs(value) < 1
+            else None
+        )
 
 
 def align(
-    result: RunResult, folder: Path, settings: AlignConfig, tell: Callable[[str], None] = lambda _: None
+    result: RunResult,
+    folder: Path,
+    settings: AlignConfig,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Alignment:
     """Tune a run on train and dev labels, and prove the chosen settings on test labels.
 
-    Calls are made for `examples`, `prompt` and `criteria` only. The labels of test are opened only if some settings are
-    better on dev, and that is recorded first, in the run folder and its report.
+    Calls are made for `examples`, `prompt` and `criteria` only. The labels of test are opened only
+    if some settings are better on dev, and that is recorded first, in the run folder and its
+    report.
 
     Args:
         result: the run.
@@ -252,15 +339,19 @@ def align(
         tell: called with the progress of calls.
 
     Raises:
-        ConfigError: if the run has too few labels, nothing can be tuned, or a file cannot be read or written.
+        ConfigError: if the run has too few labels, nothing can be tuned, or a file cannot be read
+            or written.
         Signaled: if the user stopped it during calls; received answers are stored.
     """
     begun = time.perf_counter()
-    labels, asking = Labels.of(result, folder, settings), None
+    labels = Labels.of(result, folder, settings)
+    asking = None
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
         check_calls(labels, settings)
         asking = Asking(result, settings.budget_usd, settings.model)
-        if labels.kind is not SCORES and labels.provable() is None:  # of scores, it depends on those of dev
+        if (
+            labels.kind is not SCORES and labels.provable() is None
+        ):  # of scores, it depends on those of dev
             tell(f"test has too few labels to prove a gain; {labels.remedy()}")
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
@@ -268,13 +359,24 @@ def align(
         found = _proposed(labels, settings, asking, tell)
         return _finished(found, folder, settings, asking, begun)
     search = _Search(labels, settings, asking, tell)
-    chosen, dev, reached = search.choose([knob for knob in settings.tune if knob not in obstacles])
-    found = Alignment("none", labels.metric, labels.split, search.tried, chosen.settings, obstacles)
+    chosen, dev, reached = search.choose(
+        [knob for knob in settings.tune if knob not in obstacles]
+    )
+    found = Alignment(
+        "none", labels.metric, labels.split, search.tried, chosen.settings, obstacles
+    )
     if chosen.settings:
-        found = replace(_with_prompt(found, result, chosen), dev=_prove(labels, chosen, search.dev, dev, side="dev"))
+        found = replace(
+            _with_prompt(found, result, chosen),
+            dev=_prove(labels, chosen, search.dev, dev, side="dev"),
+        )
         test = labels.side("test", labeled=asking is not None)
         answered = search.answered(chosen, test)
-        found = replace(found, outcome="unpaid") if answered is None else _proved(labels, found, chosen, test, answered)
+        found = (
+            replace(found, outcome="unpaid")
+            if answered is None
+            else _proved(labels, found, chosen, test, answered)
+        )
     elif reached or search.unpaid:
         found = replace(found, outcome="reached" if reached else "unpaid")
     if found.outcome == "improved":
@@ -285,7 +387,13 @@ def align(
     return _finished(found, folder, settings, asking, begun)
 
 
-def _finished(found: Alignment, folder: Path, settings: AlignConfig, asking: Asking | None, begun: float) -> Alignment:
+def _finished(
+    found: Alignment,
+    folder: Path,
+    settings: AlignConfig,
+    asking: Asking | None,
+    begun: float,
+) -> Alignment:
     """Add what was spent, and record the result in the run folder."""
     spent = Spent() if asking is None else asking.spent
     seconds = round(time.perf_counter() - begun, 2)
@@ -303,8 +411,16 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     if labels.result.manifest.get("imported"):
         where = f"tune=[{settings.tune[0]}]"
         raise ConfigError("the run was imported, and has no judge to call", where=where)
-    judges = [(labels.result.config.judge, "judge", " and run it again: a run keeps its judge")]
-    judges += [(settings.model, "align.model", "")] if settings.model is not None else []
+    judges = [
+        (
+            labels.result.config.judge,
+            "judge",
+            " and run it again: a run keeps its judge",
+        )
+    ]
+    judges += (
+        [(settings.model, "align.model", "")] if settings.model is not None else []
+    )
     for judge, *_ in judges:
         check_provider(judge)
     if PROMPT in settings.tune:
@@ -318,16 +434,28 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
         check_examples(labels.result)
     for judge, key, again in judges:
         if not is_bounded(judge):
-            what, remedy = f"the most that a call of {judge.label} can cost is unknown", f"set {key}.price and "
-            raise ConfigError(what, where="align.budget_usd", remedy=f"{remedy}{key}.max_tokens{again}")
+            what = f"the most that a call of {judge.label} can cost is unknown"
+            remedy = f"set {key}.price and "
+            raise ConfigError(
+                what,
+                where="align.budget_usd",
+                remedy=f"{remedy}{key}.max_tokens{again}",
+            )
 
 
-def _proposed(labels: Labels, settings: AlignConfig, asking: Asking, tell: Callable[[str], None]) -> Alignment:
+def _proposed(
+    labels: Labels, settings: AlignConfig, asking: Asking, tell: Callable[[str], None]
+) -> Alignment:
     """Have criteria proposed and tried on dev, and write those that were kept; test labels stay closed."""
     train, dev = (labels.side(name, labeled=True) for name in ("train", "dev"))
-    search = Proposals(labels.result, labels.kind, labels.metric, asking, settings, train, dev, tell)
-    chosen, tried = search.search(), search.tried
-    outcome: Outcome = "unpaid" if search.unpaid else "proposed" if chosen.settings else "none"
+    search = Proposals(
+        labels.result, labels.kind, labels.metric, asking, settings, train, dev, tell
+    )
+    chosen = search.search()
+    tried = search.tried
+    outcome: Outcome = (
+        "unpaid" if search.unpaid else "proposed" if chosen.settings else "none"
+    )
     found = Alignment(outcome, labels.metric, labels.split, len(tried), proposals=tried)
     if outcome != "proposed":
         return found
@@ -336,19 +464,31 @@ def _proposed(labels: Labels, settings: AlignConfig, asking: Asking, tell: Calla
     return replace(found, settings=chosen.settings, preset=path)
 
 
-def _proved(labels: Labels, found: Alignment, chosen: Candidate, before: Side, after: Side) -> Alignment:
+def _proved(
+    labels: Labels, found: Alignment, chosen: Candidate, before: Side, after: Side
+) -> Alignment:
     """Open the labels of test, and compare the chosen settings with the run's own."""
     assert found.dev is not None, "they are better on dev"
     result = labels.result
     split = open_test(labels.folder, labels.split)
     test = _prove(labels, chosen, before, after, side="test")
-    if test.difference.detectable is not None:  # by its error, which is too small with few labels
+    if (
+        test.difference.detectable is not None
+    ):  # by its error, which is too small with few labels
         least = labels.provable()
         largest = None if least is None else max(least, test.difference.detectable)
         test = replace(test, difference=replace(test.difference, detectable=largest))
-    rescore(result.config, result, labels.folder)  # the report says how often the labels were opened
+    rescore(
+        result.config, result, labels.folder
+    )  # the report says how often the labels were opened
     outcome = _outcome(test, result.config.scoring.confidence)
-    return replace(found, outcome=outcome, split=split, test=test, optimism=difference_of(found.dev.gain, test.gain))
+    return replace(
+        found,
+        outcome=outcome,
+        split=split,
+        test=test,
+        optimism=difference_of(found.dev.gain, test.gain),
+    )
 
 
 @dataclass
@@ -379,9 +519,13 @@ class _Search:
     @cached_property
     def whole(self) -> bool:
         """Whether cases without labels count, because verdicts depend on them."""
-        return self.asking is None and depends_on_others(self.labels.result.config, self.settings.tune)
+        return self.asking is None and depends_on_others(
+            self.labels.result.config, self.settings.tune
+        )
 
-    def answered(self, candidate: Candidate, side: Side, *, reserve: int | None = None) -> Side | None:
+    def answered(
+        self, candidate: Candidate, side: Side, *, reserve: int | None = None
+    ) -> Side | None:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
         if self.asking is None or not candidate.settings:
             return side
@@ -390,14 +534,20 @@ class _Search:
     def choose(self, tune: Sequence[Knob]) -> tuple[Candidate, Side, bool]:
         """Return the candidate that is best on dev, its answers, and whether it reaches the goal.
 
-        The first of several equally good ones is returned: it changes least. With a goal, it is the first that reaches
-        it. The search ends early if the budget would not pay for test.
+        The first of several equally good ones is returned: it changes least. With a goal, it is the
+        first that reaches it. The search ends early if the budget would not pay for test.
         """
-        labels, goal = self.labels, self.settings.goal
-        config, kind = labels.result.config, labels.kind
-        best, most, answers = Candidate({}, 0.0), -np.inf, self.dev
+        labels = self.labels
+        goal = self.settings.goal
+        config = labels.result.config
+        kind = labels.kind
+        best = Candidate({}, 0.0)
+        most = -np.inf
+        answers = self.dev
         for candidate in self._candidates(tune):
-            side = candidate.dev or self.answered(candidate, self.dev, reserve=labels.clusters("test"))
+            side = candidate.dev or self.answered(
+                candidate, self.dev, reserve=labels.clusters("test")
+            )
             if side is None:
                 self.unpaid = True
                 break
@@ -405,17 +555,26 @@ class _Search:
             own = candidate.of(config)
             if goal is not None and _reaches(own, side, goal):
                 return candidate, side, True
-            value = agreement(own, kind, side if self.whole else side.labeled()) * side.usable
+            value = (
+                agreement(own, kind, side if self.whole else side.labeled())
+                * side.usable
+            )
             if self.asking is not None and candidate.dev is None:
-                number = {PROMPT: self.settings.prompts, CRITERIA: 1}.get(tune[0], self.settings.sets)
-                self.tell(f"{tune[0]} {self.tried - 1} of {number}: agreement {value:.3f} on dev")
+                number = {PROMPT: self.settings.prompts, CRITERIA: 1}.get(
+                    tune[0], self.settings.sets
+                )
+                self.tell(
+                    f"{tune[0]} {self.tried - 1} of {number}: agreement {value:.3f} on dev"
+                )
             if value > most + 1e-12:
                 best, most, answers = candidate, value, side
         return best, answers, False
 
     def _candidates(self, tune: Sequence[Knob]) -> Iterator[Candidate]:
-        labels, settings = self.labels, self.settings
-        config, train = labels.result.config, labels.side("train", labeled=not self.whole)
+        labels = self.labels
+        settings = self.settings
+        config = labels.result.config
+        train = labels.side("train", labeled=not self.whole)
         if self.asking is None:
             yield from candidates(config, labels.kind, train, tune)
             return
@@ -426,13 +585,20 @@ class _Search:
         if settings.criteria is not None:
             yield read_criteria(config, Path(settings.criteria))
             return
-        sets = example_sets(config, train.cases, sets=settings.sets, size=settings.examples, seed=labels.split.seed)
+        sets = example_sets(
+            config,
+            train.cases,
+            sets=settings.sets,
+            size=settings.examples,
+            seed=labels.split.seed,
+        )
         yield from (Candidate({SHOWN: tuple(one)}, 0.0) for one in sets)
 
     def _written(self, train: Side) -> Iterator[Candidate]:
         """Yield the prompts that were written and tried on all of dev."""
         assert self.asking is not None, "the budget was checked"
-        labels, settings = self.labels, self.settings
+        labels = self.labels
+        settings = self.settings
         goal = settings.goal
         trials = Trials(
             labels.result,
@@ -447,7 +613,9 @@ class _Search:
             seed=labels.split.seed,
             name=settings.name,
             tell=self.tell,
-            enough=lambda config, side: goal is not None and _reaches(config, side, goal),
+            enough=lambda config, side: (
+                goal is not None and _reaches(config, side, goal)
+            ),
         )
         optimizer: PromptOptimizer = GepaOptimizer()
         optimizer.optimize(trials)
@@ -465,46 +633,73 @@ def _with_prompt(found: Alignment, result: RunResult, chosen: Candidate) -> Alig
         before, [after] = own.template(own.text), chosen.templates.values()
     else:
         return found
-    diff = "\n".join(unified_diff(before.splitlines(), after.splitlines(), BEFORE, AFTER, lineterm=""))
+    diff = "\n".join(
+        unified_diff(
+            before.splitlines(), after.splitlines(), BEFORE, AFTER, lineterm=""
+        )
+    )
     return replace(found, prompt=after, diff=diff)
 
 
 def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
     metrics = score_run(config, side.cases, side.judgments).metrics
-    return USES.index(decide(metrics, config.scoring.confidence).use) >= USES.index(goal)
+    return USES.index(decide(metrics, config.scoring.confidence).use) >= USES.index(
+        goal
+    )
 
 
-def _without_agreement(counted: Metric | None, kind: Kind, where: str, remedy: str) -> ConfigError:
+def _without_agreement(
+    counted: Metric | None, kind: Kind, where: str, remedy: str
+) -> ConfigError:
     """Return the error of cases without agreement: labels, answers to labeled cases, or different scores are missing.
 
     Args:
-        counted: the agreement, which counts labels with and without a usable answer; `None` without labels.
+        counted: the agreement, which counts labels with and without a usable answer; `None` without
+            labels.
         kind: what the labels are about.
         where: the run, side and settings.
         remedy: what to do if there are labels too few.
     """
     n = label_count(counted)
     if counted is None or not n:
-        return ConfigError(f"no {kind.unit} that the judge decides has a label", where=where, remedy=remedy)
+        return ConfigError(
+            f"no {kind.unit} that the judge decides has a label",
+            where=where,
+            remedy=remedy,
+        )
     if not counted.n:
         what = f"{n} {kind.unit}{'s have' if n > 1 else ' has'} a label, and none has a usable answer"
         return ConfigError(what, where=where, remedy=ANSWER)
     what = f"{counted.name} has no value on {n} labeled {kind.unit}s: {counted.note}"
-    return ConfigError(what, where=where, remedy="align needs labels and scores that differ")
+    return ConfigError(
+        what, where=where, remedy="align needs labels and scores that differ"
+    )
 
 
-def _prove(labels: Labels, chosen: Candidate, before: Side, after: Side, *, side: SideName) -> Proof:
+def _prove(
+    labels: Labels, chosen: Candidate, before: Side, after: Side, *, side: SideName
+) -> Proof:
     """Compare the chosen settings with the run's own on one side, paired."""
     config = labels.result.config
     entries = [
         RunEntry(AFTER, chosen.of(config), after.cases, after.judgments),
         RunEntry(BEFORE, config, before.cases, before.judgments),
     ]
-    metrics = [score_run(one.config, one.cases, one.judgments).metrics for one in reversed(entries)]
-    for one, settings in zip(metrics, ("the run's own settings", "the chosen settings"), strict=True):
+    metrics = [
+        score_run(one.config, one.cases, one.judgments).metrics
+        for one in reversed(entries)
+    ]
+    for one, settings in zip(
+        metrics, ("the run's own settings", "the chosen settings"), strict=True
+    ):
         if known(one, labels.metric) is None:
             counted = one.get(labels.metric)
-            raise _without_agreement(counted, labels.kind, f"{labels.folder}, {side}, {settings}", labels.remedy())
+            raise _without_agreement(
+                counted,
+                labels.kind,
+                f"{labels.folder}, {side}, {settings}",
+                labels.remedy(),
+            )
     found = compare_runs(entries, config.scoring, [labels.metric])
     decisions = [decide(one, config.scoring.confidence) for one in metrics]
     difference = found.difference(labels.metric)
@@ -515,8 +710,15 @@ def _prove(labels: Labels, chosen: Candidate, before: Side, after: Side, *, side
 
 def _outcome(test: Proof, confidence: float) -> Outcome:
     """Return what test labels show: a difference by its interval and by the paired test."""
-    gain, p = test.gain, test.difference.p
-    if gain.low is None or gain.high is None or p is None or p > 1 - confidence or gain.low <= 0 <= gain.high:
+    gain = test.gain
+    p = test.difference.p
+    if (
+        gain.low is None
+        or gain.high is None
+        or p is None
+        or p > 1 - confidence
+        or gain.low <= 0 <= gain.high
+    ):
         return "unproved"
     return "improved" if gain.low > 0 else "worse"
 
@@ -524,14 +726,17 @@ def _outcome(test: Proof, confidence: float) -> Outcome:
 def difference_of(one: Metric, two: Metric) -> Metric:
     """Return the difference of two independent metrics, with an interval from theirs.
 
-    The method of variance estimates recovery (Zou and Donner 2008, Statist. Med. 27, 1693-1702, equation 8).
+    The method of variance estimates recovery (Zou and Donner 2008, Statist. Med. 27, 1693-1702,
+    equation 8).
     """
     value = (one.value or 0.0) - (two.value or 0.0)
     if None in (one.low, one.high, two.low, two.high):
         return Metric("optimism", value, n=min(one.n, two.n))
     (a, b), (c, d) = ((m.low or 0.0, m.high or 0.0) for m in (one, two))
-    x, y = one.value or 0.0, two.value or 0.0
-    low, high = value - sqrt((x - a) ** 2 + (d - y) ** 2), value + sqrt((b - x) ** 2 + (y - c) ** 2)
+    x = one.value or 0.0
+    y = two.value or 0.0
+    low = value - sqrt((x - a) ** 2 + (d - y) ** 2)
+    high = value + sqrt((b - x) ** 2 + (y - c) ** 2)
     return Metric("optimism", value, low, high, n=min(one.n, two.n))
 
 
@@ -543,10 +748,16 @@ def write_preset(found: Alignment, name: str, language: str) -> Alignment:
     """
     prompts = (Path() if project() == Path.cwd() else project()) / "prompts" / language
     stems = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    files = ((stem, PRESETS / f"{stem}.yaml", prompts / f"{stem}{SUFFIX}") for stem in stems)
-    stem, path, prompt = next(one for one in files if not one[1].exists() and not one[2].exists())
+    files = (
+        (stem, PRESETS / f"{stem}.yaml", prompts / f"{stem}{SUFFIX}") for stem in stems
+    )
+    stem, path, prompt = next(
+        one for one in files if not one[1].exists() and not one[2].exists()
+    )
     if TEMPLATE in found.settings:
-        found = replace(found, settings={**found.settings, TEMPLATE: stem}, template=prompt)
+        found = replace(
+            found, settings={**found.settings, TEMPLATE: stem}, template=prompt
+        )
         with file_errors("cannot be written", prompt, "choose another folder"):
             write_file(prompt, [found.prompt.encode()])
     values: dict[str, Any] = {}
@@ -555,8 +766,13 @@ def write_preset(found: Alignment, name: str, language: str) -> Alignment:
         values.setdefault(group, {})[rest] = value
     assert found.test is not None, "an improvement was proved"
     gain = found.test.gain
-    what = f"{found.metric} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] on {gain.n} test labels"
-    text = _HEAD.format(what) + yaml.safe_dump(escaped(values), sort_keys=False, allow_unicode=True)
+    what = (
+        f"{found.metric} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] on {gain.n} test"
+        " labels"
+    )
+    text = _HEAD.format(what) + yaml.safe_dump(
+        escaped(values), sort_keys=False, allow_unicode=True
+    )
     try:
         with file_errors("cannot be written", path, "choose another folder"):
             write_file(path, [text.encode()])
@@ -570,7 +786,11 @@ def write_preset(found: Alignment, name: str, language: str) -> Alignment:
 def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
     """Append the result to the run's alignments."""
     path = folder.absolute() / layout.ALIGNMENTS
-    before = read_record(path, dict[str, list[dict[str, Any]]]).get("alignments", []) if path.is_file() else []
+    before = (
+        read_record(path, dict[str, list[dict[str, Any]]]).get("alignments", [])
+        if path.is_file()
+        else []
+    )
     now = {
         "settings": settings.model_dump(mode="json"),
         "outcome": found.outcome,
@@ -589,12 +809,21 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
         "template": None if found.template is None else str(found.template),
         "proposals": [_proposal(one) for one in found.proposals],
     }
-    write_files(folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})})
+    write_files(
+        folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})}
+    )
 
 
 def _proposal(one: Proposal) -> dict[str, Any]:
     gain = None if one.gain is None else metric_values(one.gain.metric)
-    return {"name": one.name, "text": one.text, "result": one.result, "of": one.of, "gain": gain, "p": one.p}
+    return {
+        "name": one.name,
+        "text": one.text,
+        "result": one.result,
+        "of": one.of,
+        "gain": gain,
+        "p": one.p,
+    }
 
 
 def _json(proof: Proof | None) -> dict[str, Any] | None:

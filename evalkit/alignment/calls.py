@@ -17,7 +17,13 @@ from evalkit.core.splits import without_labels
 from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import NEVER_SENT
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, JudgeSetupError, Signaled
+from evalkit.errors import (
+    ConfigError,
+    EvalkitError,
+    ExitStatus,
+    JudgeSetupError,
+    Signaled,
+)
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.plugins import PROMPTS, folders
@@ -48,7 +54,9 @@ class _Writing:
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         return (JudgeRequest(case.id, (0,), (0,), self.prompts[case.id], shared=True),)
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         return conclude(request, completion, lambda: self._reading(completion), None)
 
     def _reading(self, completion: Completion) -> Reading:
@@ -77,35 +85,55 @@ class Asking:
     spent: Spent = field(default_factory=Spent)
     last: float = 0.0
 
-    def answer(self, candidate: Candidate, side: Side, *, reserve: int | None = None) -> Side | None:
+    def answer(
+        self, candidate: Candidate, side: Side, *, reserve: int | None = None
+    ) -> Side | None:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them.
 
         Args:
             candidate: the settings and templates.
             side: the cases.
-            reserve: the number of other cases that the budget must pay for; `None` to make calls until it ends.
+            reserve: the number of other cases that the budget must pay for; `None` to make calls
+                until it ends.
 
         Raises:
-            ConfigError: if a template or a judge cannot be used, or a case has an item of the candidate.
+            ConfigError: if a template or a judge cannot be used, or a case has an item of the
+                candidate.
             AnswersError: if more calls fail than `runner.max_failure_rate` allows.
             Signaled: if the user stopped it; received answers are stored.
         """
-        if reserve is not None and self.spent.usd + self.last * (len(side.cases) + reserve) > self.budget_usd:
-            return None  # the rest of the budget probably does not pay for so many cases
-        config, templates = candidate.of(self.result.config), candidate.templates
+        if (
+            reserve is not None
+            and self.spent.usd + self.last * (len(side.cases) + reserve)
+            > self.budget_usd
+        ):
+            return (
+                None  # the rest of the budget probably does not pay for so many cases
+            )
+        config = candidate.of(self.result.config)
+        templates = candidate.templates
         side = with_items(self.result.config, config, side)
-        before, cases = self.spent.usd, [*map(without_labels, side.cases)]
-        judged = self._ask(config, cases, build_evaluator(config, {**(read_templates(self.result) or {}), **templates}))
+        before = self.spent.usd
+        cases = [*map(without_labels, side.cases)]
+        judged = self._ask(
+            config,
+            cases,
+            build_evaluator(
+                config, {**(read_templates(self.result) or {}), **templates}
+            ),
+        )
         if judged.stopped is not None:
             return None
         self.last = max(self.last, (self.spent.usd - before) / max(len(cases), 1))
         return replace(side, judgments=list[Judgment](judged.judgments))
 
-    def write(self, prompts: Sequence[tuple[Message, ...]], read: Read) -> list[Judgment] | None:
+    def write(
+        self, prompts: Sequence[tuple[Message, ...]], read: Read
+    ) -> list[Judgment] | None:
         """Return what `align.model` writes for each prompt, `None` if the budget did not pay for all of them.
 
-        Each text is a judgment, whose `answer` is what `read` found in it; if that could not be used, its `error` says
-        why. The text is as hostile as any answer of a model.
+        Each text is a judgment, whose `answer` is what `read` found in it; if that could not be
+        used, its `error` says why. The text is as hostile as any answer of a model.
 
         Raises:
             ConfigError: if the model cannot be used.
@@ -113,13 +141,23 @@ class Asking:
             Signaled: if the user stopped it; received texts are stored.
         """
         assert self.writer is not None, "the settings were checked"
-        config = self.result.config.with_({"judge": self.writer, "swap": SwapConfig(policy="none")})
-        by_id = {f"{place} {digest(prompt)}": prompt for place, prompt in enumerate(prompts)}
+        config = self.result.config.with_(
+            {"judge": self.writer, "swap": SwapConfig(policy="none")}
+        )
+        by_id = {
+            f"{place} {digest(prompt)}": prompt for place, prompt in enumerate(prompts)
+        }
         try:
-            judged = self._ask(config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read))
+            judged = self._ask(
+                config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read)
+            )
         except JudgeSetupError as error:
-            where = error.where.replace("judge.", "align.model.", 1).replace("align.model.model", "align.model")
-            raise JudgeSetupError(error.what, where=where, remedy=error.remedy) from None
+            where = error.where.replace("judge.", "align.model.", 1).replace(
+                "align.model.model", "align.model"
+            )
+            raise JudgeSetupError(
+                error.what, where=where, remedy=error.remedy
+            ) from None
         return None if judged.stopped is not None else list(judged.judgments)
 
     def prompt(self, template: str, **variables: Any) -> tuple[Message, ...]:
@@ -129,18 +167,38 @@ class Asking:
             PromptError: if the template cannot be used.
         """
         language = self.result.config.prompt.language
-        prompts = Prompts(language, [project() / "prompts", *folders(PROMPTS)], optional=[template])
+        prompts = Prompts(
+            language, [project() / "prompts", *folders(PROMPTS)], optional=[template]
+        )
         return prompts.render(template, **variables)
 
-    def _ask(self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator) -> JudgingResult:
-        changes = {"runner.budget_usd": self.budget_usd, "runner.budget_calls": None, "runner.budget_scope": "run"}
-        own = config.with_({**changes, "runner.kind": "online", "store.mode": "read_write"})
+    def _ask(
+        self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
+    ) -> JudgingResult:
+        changes = {
+            "runner.budget_usd": self.budget_usd,
+            "runner.budget_calls": None,
+            "runner.budget_scope": "run",
+        }
+        own = config.with_(
+            {**changes, "runner.kind": "online", "store.mode": "read_write"}
+        )
         judged = run_async(ask_judges(own, cases, evaluator, spent=self.spent))
         if judged.interrupted:
-            raise Signaled(judged.signal or SIGINT, "interrupted: received answers are stored; run it again to resume")
-        failed = [one for one in judged.judgments if one.status == "failed" and one.error_kind not in NEVER_SENT]
+            raise Signaled(
+                judged.signal or SIGINT,
+                "interrupted: received answers are stored; run it again to resume",
+            )
+        failed = [
+            one
+            for one in judged.judgments
+            if one.status == "failed" and one.error_kind not in NEVER_SENT
+        ]
         if len(failed) > config.runner.max_failure_rate * len(judged.judgments):
-            what = f"{len(failed)} of {len(judged.judgments)} calls failed, for example: {failed[0].error}"
+            what = (
+                f"{len(failed)} of {len(judged.judgments)} calls failed, for example:"
+                f" {failed[0].error}"
+            )
             raise AnswersError(f"{what}; run it again to resume")
         return judged
 
@@ -153,17 +211,24 @@ def with_items(config: RunConfig, other: RunConfig, side: Side) -> Side:
     """
     if other.mode.checklist == config.mode.checklist:
         return side
-    shared, before = other.mode.items, {item.id for item in config.mode.items}
+    shared = other.mode.items
+    before = {item.id for item in config.mode.items}
     cases = []
     for case in side.cases:
         own = tuple(item for item in case.checklist if item.id not in before)
         if twice := {item.id for item in shared} & {item.id for item in own}:
-            raise ConfigError(f"has an item '{min(twice)}' of its own", where=f"case '{case.id}'", remedy="rename one")
+            raise ConfigError(
+                f"has an item '{min(twice)}' of its own",
+                where=f"case '{case.id}'",
+                remedy="rename one",
+            )
         cases.append(replace(case, checklist=(*shared, *own)))
     return replace(side, cases=cases)
 
 
-def plain_text(text: str, most: int, forbidden: Mapping[str, str], allowed: str = "") -> str:
+def plain_text(
+    text: str, most: int, forbidden: Mapping[str, str], allowed: str = ""
+) -> str:
     """Return a text that a model wrote, if it is plain text.
 
     Args:
@@ -178,8 +243,12 @@ def plain_text(text: str, most: int, forbidden: Mapping[str, str], allowed: str 
     if why := next((name for sign, name in forbidden.items() if sign in text), None):
         raise UnreadableError("invalid", f"it has {why}")
     if not text or len(text) > most:
-        raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {most:,}")
-    if neutralize(text) != text or not all(one.isprintable() or one in allowed for one in text):
+        raise UnreadableError(
+            "invalid", f"it has {len(text):,} characters, at most are {most:,}"
+        )
+    if neutralize(text) != text or not all(
+        one.isprintable() or one in allowed for one in text
+    ):
         raise UnreadableError("invalid", "it has control characters or control tokens")
     if redact(text) != text:
         raise UnreadableError("invalid", "it has a secret")

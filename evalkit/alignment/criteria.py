@@ -1,7 +1,8 @@
 """Criteria and checklist items that a model proposes from mistakes on train; each is kept if it helps on dev.
 
-A proposal is a name and one line of plain text. It is tried alone on dev, which had no part in it, against the run's
-own criteria. Those that help beyond the number tried are then added one after another.
+A proposal is a name and one line of plain text. It is tried alone on dev, which had no part in it,
+against the run's own criteria. Those that help beyond the number tried are then added one after
+another.
 """
 
 from __future__ import annotations
@@ -39,9 +40,14 @@ CRITERIA, ITEMS_KEY, WRITE = "criteria", "mode.checklist", "align_criteria"
 FOLDERS: Final = {False: Path("conf") / "criteria", True: Path("conf") / "method"}
 """Where proposals are written: criteria, or checklist items."""
 MOST_CHARACTERS, MOST_NAME, RESAMPLES = 300, 40, 2000
-_RESERVED: Final = frozenset({"criteria", "defaults", "hydra", "overall", "description", "weight", "levels"})
+_RESERVED: Final = frozenset(
+    {"criteria", "defaults", "hydra", "overall", "description", "weight", "levels"}
+)
 """Names that mean something else in a file of criteria or in an answer."""
-_FORBIDDEN: Final = {sign: f"'{sign}', and plain text is needed" for sign in ("{{", "{%", "{#", "${", "<", "[[")}
+_FORBIDDEN: Final = {
+    sign: f"'{sign}', and plain text is needed"
+    for sign in ("{{", "{%", "{#", "${", "<", "[[")
+}
 _INTERPOLATION = re.compile(rb"(?<!\\)\$\{")
 _HEAD: Final = """\
 # Proposed by `evalkit align`: {}
@@ -56,8 +62,9 @@ class Proposal:
     Attributes:
         name: its name, safe in files, metrics and overrides.
         text: what it asks, one line.
-        result: `kept`; a `duplicate` by its text or its answers; `useless`, because no gain beyond the number tried is
-            shown; `unusable`, because answers can no longer be read; or `covered` by those kept before it.
+        result: `kept`; a `duplicate` by its text or its answers; `useless`, because no gain beyond
+            the number tried is shown; `unusable`, because answers can no longer be read; or
+            `covered` by those kept before it.
         of: the criterion that it duplicates.
         gain: the agreement with it minus that without, on dev; `None` if it was not tried.
         p: the p-value of the gain, adjusted for the number tried.
@@ -110,19 +117,27 @@ class Proposals:
         config = self.result.config
         if agreement(config, self.kind, self.dev) == -1:
             remedy = "align needs labels and scores that differ"
-            raise ConfigError(f"{self.metric} has no value on dev", where="tune=[criteria]", remedy=remedy)
+            raise ConfigError(
+                f"{self.metric} has no value on dev",
+                where="tune=[criteria]",
+                remedy=remedy,
+            )
         distinct = self._proposed()
         sides: dict[str, Side] = {}
         for place, one in enumerate(distinct, 1):
             side = self._answered(with_proposals(config, [one]))
             if side is None:
                 return Candidate({}, 0.0)
-            self.tell(f"proposal {place} of {len(distinct)} was tried on dev: {one.name}")
+            self.tell(
+                f"proposal {place} of {len(distinct)} was tried on dev: {one.name}"
+            )
             sides[one.name] = side
         found = [self._duplicate(one, sides) for one in distinct]
         tried = self._tested([one for one in found if one.result != "duplicate"], sides)
         self.tried += [*tried, *(one for one in found if one.result == "duplicate")]
-        return self._joined([one for one in tried if one.result == "kept"], sides, len(tried))
+        return self._joined(
+            [one for one in tried if one.result == "kept"], sides, len(tried)
+        )
 
     def _proposed(self) -> list[Proposal]:
         """Return what the model proposes, without what the run has."""
@@ -130,10 +145,15 @@ class Proposals:
         shown = shown_cases(config, self.kind, self.train)
         cases = [one for one in shown if one["agreed"] < 1][: self.settings.cases]
         if not cases:
-            self.tell("the judge agrees with all labels of train, so there is nothing to propose from")
+            self.tell(
+                "the judge agrees with all labels of train, so there is nothing to propose from"
+            )
             return []
         known = own_criteria(config)
-        taken = {*known, *(item.id for case in self.result.cases for item in case.checklist)}
+        taken = {
+            *known,
+            *(item.id for case in self.result.cases for item in case.checklist),
+        }
         prompt = self.asking.prompt(
             WRITE,
             criteria=known,
@@ -142,7 +162,9 @@ class Proposals:
             characters=MOST_CHARACTERS,
             checklist=config.mode.name == CHECKLIST,
         )
-        answers = self.asking.write([prompt], lambda text: read_json(text, keys=(CRITERIA,))[0])
+        answers = self.asking.write(
+            [prompt], lambda text: read_json(text, keys=(CRITERIA,))[0]
+        )
         if answers is None:
             self.unpaid = True
             return []
@@ -150,8 +172,11 @@ class Proposals:
         if given is None:
             remedy = "choose another align.model"
             why = (answers[0].error or "")[:200]
-            raise ConfigError(f"proposed nothing: {why}", where="align.model", remedy=remedy)
-        found, seen = [], {_normalized(text or name): name for name, text in known.items()}
+            raise ConfigError(
+                f"proposed nothing: {why}", where="align.model", remedy=remedy
+            )
+        found = []
+        seen = {_normalized(text or name): name for name, text in known.items()}
         for one in read_proposals(given, taken, self.settings.proposals, self.tell):
             if (of := seen.setdefault(_normalized(one.text), one.name)) == one.name:
                 found.append(one)
@@ -167,9 +192,16 @@ class Proposals:
 
     def _duplicate(self, one: Proposal, sides: Mapping[str, Side]) -> Proposal:
         """Return a proposal, as a duplicate if its answers always equal those on an earlier one or one of the run."""
-        earlier = {name: side for name, side in sides.items() if [*sides].index(name) < [*sides].index(one.name)}
+        earlier = {
+            name: side
+            for name, side in sides.items()
+            if [*sides].index(name) < [*sides].index(one.name)
+        }
         if values := values_of(sides[one.name], one.name):
-            others = {name: values_of(sides[one.name], name) for name in own_criteria(self.result.config)}
+            others = {
+                name: values_of(sides[one.name], name)
+                for name in own_criteria(self.result.config)
+            }
             others |= {name: values_of(side, name) for name, side in earlier.items()}
         elif (values := values_of(sides[one.name])) == values_of(self.dev):
             return one  # it changes nothing, as the next one may
@@ -178,40 +210,69 @@ class Proposals:
         of = next((name for name, same in others.items() if same == values), "")
         return replace(one, result="duplicate", of=of) if of else one
 
-    def _tested(self, distinct: Sequence[Proposal], sides: Mapping[str, Side]) -> list[Proposal]:
+    def _tested(
+        self, distinct: Sequence[Proposal], sides: Mapping[str, Side]
+    ) -> list[Proposal]:
         """Return the proposals with their gains, adjusted for their number (Holm), and whether each is kept."""
         own = Candidate({}, 0.0)
         gains = [
-            self._gain(own, self.dev, with_proposals(self.result.config, [one]), sides[one.name]) for one in distinct
+            self._gain(
+                own,
+                self.dev,
+                with_proposals(self.result.config, [one]),
+                sides[one.name],
+            )
+            for one in distinct
         ]
         adjusted = holm([None if gain is None else gain.p for gain in gains])
         found = []
         for one, gain, p in zip(distinct, gains, adjusted, strict=True):
             usable = sides[one.name].usable >= self.dev.usable - SOME_MISSING
-            result: Result = "unusable" if not usable else "kept" if self._shown(gain, p) else "useless"
+            result: Result = (
+                "unusable"
+                if not usable
+                else "kept"
+                if self._shown(gain, p)
+                else "useless"
+            )
             found.append(replace(one, gain=gain, p=p, result=result))
         return found
 
-    def _joined(self, kept: Sequence[Proposal], sides: Mapping[str, Side], tried: int) -> Candidate:
+    def _joined(
+        self, kept: Sequence[Proposal], sides: Mapping[str, Side], tried: int
+    ) -> Candidate:
         """Add the kept ones to each other, largest gain first, if each adds to those before it."""
         if not kept:
             return Candidate({}, 0.0)
-        first, *rest = sorted(kept, key=lambda one: -(0.0 if one.gain is None else one.gain.metric.value or 0.0))
-        chosen, config, side = [first], self.result.config, sides[first.name]
+        first, *rest = sorted(
+            kept,
+            key=lambda one: (
+                -(0.0 if one.gain is None else one.gain.metric.value or 0.0)
+            ),
+        )
+        chosen = [first]
+        config = self.result.config
+        side = sides[first.name]
         for one in rest:
-            before, after = with_proposals(config, chosen), with_proposals(config, [*chosen, one])
+            before = with_proposals(config, chosen)
+            after = with_proposals(config, [*chosen, one])
             answered = self._answered(after)
             if answered is None:
                 return Candidate({}, 0.0)
             gain = self._gain(before, side, after, answered)
-            if self._shown(gain, None if gain is None or gain.p is None else gain.p * tried):
-                chosen, side = [*chosen, one], answered
+            if self._shown(
+                gain, None if gain is None or gain.p is None else gain.p * tried
+            ):
+                chosen = [*chosen, one]
+                side = answered
             else:
                 place = self.tried.index(one)
                 self.tried[place] = replace(one, result="covered")
         return with_proposals(config, chosen)
 
-    def _gain(self, before: Candidate, own: Side, after: Candidate, side: Side) -> Difference | None:
+    def _gain(
+        self, before: Candidate, own: Side, after: Candidate, side: Side
+    ) -> Difference | None:
         """Return the paired difference on dev, `None` if the answers have no agreement."""
         config = self.result.config
         if agreement(after.of(config), self.kind, side) == -1:
@@ -220,7 +281,9 @@ class Proposals:
             RunEntry("after", after.of(config), side.cases, side.judgments),
             RunEntry("before", before.of(config), own.cases, own.judgments),
         ]
-        scoring = config.scoring.with_({"bootstrap": max(config.scoring.bootstrap, RESAMPLES)})
+        scoring = config.scoring.with_(
+            {"bootstrap": max(config.scoring.bootstrap, RESAMPLES)}
+        )
         return compare_runs(entries, scoring, [self.metric]).difference(self.metric)
 
     def _shown(self, gain: Difference | None, p: float | None) -> bool:
@@ -245,7 +308,10 @@ def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidat
     raw = config.raw_weights().values()
     mean = round(sum(raw) / len(raw), 6)
     weight = {} if mean == 1 else {"weight": mean}
-    added = {one.name: Criterion.model_validate({"description": one.text, **weight}) for one in proposals}
+    added = {
+        one.name: Criterion.model_validate({"description": one.text, **weight})
+        for one in proposals
+    }
     return Candidate({CRITERIA: {**config.criteria, **added}}, 0.0)
 
 
@@ -255,11 +321,15 @@ def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], obje
     for one in side.judgments:
         asked = (one.case_id, one.unit, one.shown, one.sample, one.judge)
         whole = (one.status, one.value, one.class_name, one.ranking)
-        found[asked] = whole if name is None else one.items.get(name, one.criteria.get(name))
+        found[asked] = (
+            whole if name is None else one.items.get(name, one.criteria.get(name))
+        )
     return found if any(value is not None for value in found.values()) else {}
 
 
-def read_proposals(given: Json, known: Collection[str], most: int, tell: Callable[[str], None]) -> Iterator[Proposal]:
+def read_proposals(
+    given: Json, known: Collection[str], most: int, tell: Callable[[str], None]
+) -> Iterator[Proposal]:
     """Yield the proposals in a model's answer, at most `most`; `tell` is called with why one cannot be used.
 
     Raises:
@@ -268,7 +338,9 @@ def read_proposals(given: Json, known: Collection[str], most: int, tell: Callabl
     listed = given.get(CRITERIA)
     if not isinstance(listed, list) or not listed:
         raise ConfigError(
-            "its answer has no list of criteria", where="align.model", remedy="choose another align.model"
+            "its answer has no list of criteria",
+            where="align.model",
+            remedy="choose another align.model",
         )
     names = set(known)
     for place, one in enumerate(listed[:most], 1):
@@ -282,7 +354,9 @@ def read_proposals(given: Json, known: Collection[str], most: int, tell: Callabl
         names.add(name)
         yield Proposal(name, text)
     if len(listed) > most:
-        tell(f"{len(listed) - most} more proposals are not used: align.proposals is {most}")
+        tell(
+            f"{len(listed) - most} more proposals are not used: align.proposals is {most}"
+        )
 
 
 def checked_text(value: object) -> str:
@@ -320,13 +394,16 @@ def write_proposals(config: RunConfig, found: Candidate, name: str, kept: int) -
         ConfigError: if it cannot be written.
     """
     items = config.mode.name == CHECKLIST
-    number, path = 1, FOLDERS[items] / f"{name}.yaml"
+    number = 1
+    path = FOLDERS[items] / f"{name}.yaml"
     while path.exists():
         number += 1
         path = FOLDERS[items] / f"{name}-{number}.yaml"
     [value] = plain(found.settings).values()
     head = "# @package _global_\n" if items else ""
-    head += _HEAD.format(f"the last {kept} are new" if kept > 1 else "the last one is new", path)
+    head += _HEAD.format(
+        f"the last {kept} are new" if kept > 1 else "the last one is new", path
+    )
     body = manifest.escaped({"mode": {"checklist": value}} if items else value)
     text = head + yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
     with file_errors("cannot be written", path, "choose another folder"):
@@ -341,31 +418,59 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
         ConfigError: if it cannot be read, is not such a file, or has what the run has.
     """
     remedy = "write it as `evalkit align RUN tune=criteria` does"
-    if path.exists() and not path.is_file():  # such as a pipe, which would be waited for
+    if (
+        path.exists() and not path.is_file()
+    ):  # such as a pipe, which would be waited for
         raise ConfigError("is not a file", where=str(path), remedy=remedy)
     try:
-        with file_errors("cannot be read", path, "set align.criteria to a file of criteria"):
+        with file_errors(
+            "cannot be read", path, "set align.criteria to a file of criteria"
+        ):
             content = path.read_bytes()
         if _INTERPOLATION.search(content):
-            raise ValueError("has `${`, and a text that it stands for later is not the one that is proved")
+            raise ValueError(
+                "has `${`, and a text that it stands for later is not the one that is proved"
+            )
         given = manifest.load(content)
     except ValueError as error:
         raise ConfigError(str(error), where=str(path), remedy=remedy) from None
     items = config.mode.name == CHECKLIST
-    value = given.get("mode", {}).get("checklist") if items and isinstance(given.get("mode"), dict) else given
+    value = (
+        given.get("mode", {}).get("checklist")
+        if items and isinstance(given.get("mode"), dict)
+        else given
+    )
     whole = config.model_dump(mode="json")
-    changed = {"mode": {**whole["mode"], "checklist": value}} if items else {CRITERIA: value}
+    changed = (
+        {"mode": {**whole["mode"], "checklist": value}} if items else {CRITERIA: value}
+    )
     try:
         own = RunConfig.model_validate({**whole, **changed})
     except ValidationError as error:
         wrong = config_error(error, [])
-        raise ConfigError(f"{wrong.where}: {wrong.what}", where=str(path), remedy=wrong.remedy or remedy) from None
+        raise ConfigError(
+            f"{wrong.where}: {wrong.what}",
+            where=str(path),
+            remedy=wrong.remedy or remedy,
+        ) from None
     names = (*own.criteria, *(item.id for item in own.mode.items))
-    if (odd := next((name for name in names if not name.isprintable()), None)) is not None:
-        raise ConfigError(f"the name '{odd[:200]}' has control characters", where=str(path), remedy="rename it")
+    if (
+        odd := next((name for name in names if not name.isprintable()), None)
+    ) is not None:
+        raise ConfigError(
+            f"the name '{odd[:200]}' has control characters",
+            where=str(path),
+            remedy="rename it",
+        )
     if own.criteria == config.criteria and own.mode.checklist == config.mode.checklist:
-        raise ConfigError("has the run's own criteria", where=str(path), remedy="change them, or keep the judge")
-    return Candidate({ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0)
+        raise ConfigError(
+            "has the run's own criteria",
+            where=str(path),
+            remedy="change them, or keep the judge",
+        )
+    return Candidate(
+        {ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0
+    )
 
 
 def check_criteria(result: RunResult, kind: Kind) -> None:
@@ -374,13 +479,24 @@ def check_criteria(result: RunResult, kind: Kind) -> None:
     Raises:
         ConfigError: if not.
     """
-    config, where = result.config, "tune=[criteria]"
+    config = result.config
+    where = "tune=[criteria]"
     if config.judge.cascades:
-        raise ConfigError("the labels choose the thresholds of a cascade", where=where, remedy="align its judges")
+        raise ConfigError(
+            "the labels choose the thresholds of a cascade",
+            where=where,
+            remedy="align its judges",
+        )
     if kind is ITEMS:
         what = "the labels are of checklist items, and a proposed item has none"
         raise ConfigError(what, where=where, remedy="label whole responses with grades")
     if config.judge.rewards:
-        raise ConfigError("a reward model reads no criteria", where=where, remedy="tune other settings")
+        raise ConfigError(
+            "a reward model reads no criteria",
+            where=where,
+            remedy="tune other settings",
+        )
     added = with_proposals(config, [Proposal("proposal", "proposal")]).of(config)
-    build_evaluator(added, read_templates(result))  # its template may name each criterion
+    build_evaluator(
+        added, read_templates(result)
+    )  # its template may name each criterion

@@ -16,11 +16,14 @@ from evalkit.types import Case, Response
 EXAMPLES = "rubric.examples"
 
 
-def example_sets(config: RunConfig, train: Sequence[Case], *, sets: int, size: int, seed: int) -> list[list[Example]]:
+def example_sets(
+    config: RunConfig, train: Sequence[Case], *, sets: int, size: int, seed: int
+) -> list[list[Example]]:
     """Return sets of examples, each of responses or pairs with different labels in turn, in an order by hash.
 
-    The justification of a response is what the rubric says about its class or score; a pair has none. Winners are
-    response A and B in turn, whatever their order in the data, so that no position is the better one.
+    The justification of a response is what the rubric says about its class or score; a pair has
+    none. Winners are response A and B in turn, whatever their order in the data, so that no
+    position is the better one.
 
     Args:
         config: the run's config.
@@ -30,51 +33,92 @@ def example_sets(config: RunConfig, train: Sequence[Case], *, sets: int, size: i
         seed: the seed of the order.
     """
     if config.mode.name == "pairwise":
-        shown = [(case, example) for case in train if (example := _pair(config, case)) is not None]
+        shown = [
+            (case, example)
+            for case in train
+            if (example := _pair(config, case)) is not None
+        ]
     else:
         labeled = [(case, one) for case in train for one in case.responses]
-        shown = [(case, example) for case, one in labeled if (example := _example(config, case, one)) is not None]
+        shown = [
+            (case, example)
+            for case, one in labeled
+            if (example := _example(config, case, one)) is not None
+        ]
     found = []
     for number in range(sets):
-        ordered = sorted(shown, key=lambda row: digest([seed, number, row[0].id, row[1].response]))
+        ordered = sorted(
+            shown, key=lambda row: digest([seed, number, row[0].id, row[1].response])
+        )
         rank: dict[object, int] = {}
         turns = []
         for place, (_, example) in enumerate(ordered):
             label = example.winner or example.class_name or example.score
             rank[label] = rank.get(label, -1) + 1
             turns.append((rank[label], place, example))
-        chosen = [example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]]
+        chosen = [
+            example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]
+        ]
         decided = count(number)
-        found.append([_won_by("AB"[next(decided) % 2], one) if one.winner in ("A", "B") else one for one in chosen])
+        found.append(
+            [
+                _won_by("AB"[next(decided) % 2], one)
+                if one.winner in ("A", "B")
+                else one
+                for one in chosen
+            ]
+        )
     return found
 
 
 def _pair(config: RunConfig, case: Case) -> Example | None:
     """Return a labeled pair as an example; `None` for other cases, and for ties that the judge may not choose."""
-    if len(case.responses) != 2 or case.label is None or (case.label == "TIE" and not config.tie.allow):
+    if (
+        len(case.responses) != 2
+        or case.label is None
+        or (case.label == "TIE" and not config.tie.allow)
+    ):
         return None
     first, second = (one.text for one in case.responses)
-    return Example(response=first, response_b=second, justification="", prompt=case.prompt, winner=case.label)
+    return Example(
+        response=first,
+        response_b=second,
+        justification="",
+        prompt=case.prompt,
+        winner=case.label,
+    )
 
 
 def _won_by(winner: str, example: Example) -> Example:
     """Return the example of a pair in the order in which a response is the winner."""
     if example.winner == winner:
         return example
-    swapped = {"response": example.response_b, "response_b": example.response, "winner": winner}
+    swapped = {
+        "response": example.response_b,
+        "response_b": example.response,
+        "winner": winner,
+    }
     return example.model_copy(update=swapped)
 
 
 def _example(config: RunConfig, case: Case, response: Response) -> Example | None:
-    rubric, grade = config.rubric, response.grade
+    rubric = config.rubric
+    grade = response.grade
     if response.class_name in rubric.classes:
         name = response.class_name
         why = rubric.classes[name] or name
-        return Example(response=response.text, justification=why, prompt=case.prompt, class_name=name)
+        return Example(
+            response=response.text,
+            justification=why,
+            prompt=case.prompt,
+            class_name=name,
+        )
     if grade is None or rubric.classes or not rubric.scale.contains(grade):
         return None
     why = rubric.levels.get(grade) or rubric.scale.text(grade)
-    return Example(response=response.text, justification=why, prompt=case.prompt, score=grade)
+    return Example(
+        response=response.text, justification=why, prompt=case.prompt, score=grade
+    )
 
 
 def system_prompt(result: RunResult, config: RunConfig, case: Case) -> str:
@@ -83,7 +127,11 @@ def system_prompt(result: RunResult, config: RunConfig, case: Case) -> str:
     Raises:
         ConfigError: if a template cannot be used.
     """
-    return str(build_evaluator(config, read_templates(result)).plan(case)[0].messages[0]["content"])
+    return str(
+        build_evaluator(config, read_templates(result))
+        .plan(case)[0]
+        .messages[0]["content"]
+    )
 
 
 def check_examples(result: RunResult) -> None:
@@ -94,9 +142,22 @@ def check_examples(result: RunResult) -> None:
     """
     config = result.config
     pairs = config.mode.name == "pairwise" and config.prompt.source is None
-    if not (pairs or config.mode.name == "pointwise") or config.rubric.real or config.judge.rewards:
-        remedy = "tune other settings, or judge single responses or pairs (mode=pointwise, mode=pairwise)"
-        raise ConfigError("prompts of this mode show no examples", where=f"mode={config.mode.name}", remedy=remedy)
+    if (
+        not (pairs or config.mode.name == "pointwise")
+        or config.rubric.real
+        or config.judge.rewards
+    ):
+        remedy = (
+            "tune other settings, or judge single responses or pairs (mode=pointwise,"
+            " mode=pairwise)"
+        )
+        raise ConfigError(
+            "prompts of this mode show no examples",
+            where=f"mode={config.mode.name}",
+            remedy=remedy,
+        )
     if pairs:  # its template must show them
-        shown = Example(response="text", response_b="text", justification="", winner="A")
+        shown = Example(
+            response="text", response_b="text", justification="", winner="A"
+        )
         build_evaluator(config.with_({EXAMPLES: (shown,)}), read_templates(result))

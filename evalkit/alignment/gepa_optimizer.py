@@ -1,6 +1,7 @@
 """GEPA behind the seam of prompt optimizers: reflective mutation of the instructions on a Pareto front.
 
-Agrawal et al. 2025, arXiv 2507.19457. It has no dependencies, and its calls are those of the trials.
+Agrawal et al. 2025, arXiv 2507.19457. It has no dependencies, and its calls are those of the
+trials.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from evalkit.core.resources import optional
 
 _PART: Final = "instruction"
 ROUNDS: Final = 3
-"""Most rounds for each prompt to write: a round writes none if its cases agree with their labels."""
+"""Most rounds for each prompt to write: a round writes none if its cases agree with their
+labels."""
 
 
 class GepaOptimizer:
@@ -26,7 +28,9 @@ class GepaOptimizer:
 
     def __init__(self) -> None:
         install = "'evalkit-judge[align]'"
-        self._gepa = optional("gepa", "tune=[prompt]", "the search for a prompt", install=install)
+        self._gepa = optional(
+            "gepa", "tune=[prompt]", "the search for a prompt", install=install
+        )
 
     def optimize(self, trials: Trials) -> None:
         """Have instructions written from cases of train, tried on these, and the better ones on all of dev."""
@@ -60,9 +64,18 @@ class _Adapter:
     def __init__(self, trials: Trials, batch: Any) -> None:
         self._trials, self._batch = trials, batch
 
-    def evaluate(self, batch: list[str], candidate: Mapping[str, str], capture_traces: bool = False) -> Any:
+    def evaluate(
+        self,
+        batch: list[str],
+        candidate: Mapping[str, str],
+        capture_traces: bool = False,
+    ) -> Any:
         scores = self._trials.scores(candidate[_PART], batch)
-        return self._batch(outputs=[None] * len(batch), scores=scores, trajectories=batch if capture_traces else None)
+        return self._batch(
+            outputs=[None] * len(batch),
+            scores=scores,
+            trajectories=batch if capture_traces else None,
+        )
 
     def make_reflective_dataset(
         self, _candidate: Mapping[str, str], evaluated: Any, _parts: Sequence[str]

@@ -19,7 +19,11 @@ _SHOWN: Final = 1500
 
 def labeled(config: RunConfig, side: Side) -> Iterator[Verdict]:
     """Yield the verdicts that have a label."""
-    return (one for one in verdicts_of(config, side.cases, side.judgments) if one.label is not None)
+    return (
+        one
+        for one in verdicts_of(config, side.cases, side.judgments)
+        if one.label is not None
+    )
 
 
 def agreed(config: RunConfig, kind: Kind, verdict: Verdict) -> float:
@@ -28,7 +32,9 @@ def agreed(config: RunConfig, kind: Kind, verdict: Verdict) -> float:
         return float((verdict.winner or verdict.class_name) == verdict.label)
     if verdict.score is None or not isinstance(verdict.label, float):
         return 0.0
-    return 1 - abs(verdict.score - verdict.label) / (config.rubric.max - config.rubric.min)
+    return 1 - abs(verdict.score - verdict.label) / (
+        config.rubric.max - config.rubric.min
+    )
 
 
 def shown_cases(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObject]:
@@ -37,10 +43,21 @@ def shown_cases(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObjec
     reasons: dict[tuple[str, tuple[int, ...]], str] = {}
     for one in side.judgments:
         if one.completion is not None and one.shown == one.unit:
-            reasons.setdefault((one.case_id, one.unit), drop_thinking(one.completion.text))
-    for verdict in sorted(labeled(config, side), key=lambda one: agreed(config, kind, one)):
+            reasons.setdefault(
+                (one.case_id, one.unit), drop_thinking(one.completion.text)
+            )
+    for verdict in sorted(
+        labeled(config, side), key=lambda one: agreed(config, kind, one)
+    ):
         case = by_id[verdict.case_id]
-        given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
+        given = next(
+            (
+                one
+                for one in (verdict.winner, verdict.class_name, verdict.score)
+                if one is not None
+            ),
+            None,
+        )
         yield {
             "task": _cut(case.prompt),
             "context": _cut(case.context or ""),

@@ -1,7 +1,8 @@
 """Prompts that a model writes: what of a template may change, what a new text must be, and trials on train and dev.
 
-Only the instruction may change: the text of a template's system part before its first line with Jinja or a tag. So the
-placeholders, the markers around texts, the scale and the instruction of the output format are the same in every prompt.
+Only the instruction may change: the text of a template's system part before its first line with
+Jinja or a tag. So the placeholders, the markers around texts, the scale and the instruction of the
+output format are the same in every prompt.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ _SYSTEM = re.compile(r"\{%[-+]?\s*block\s+system\b[^%]*%\}\n?")
 _COMMENTS = re.compile(r"(?:\s*\{#.*?#\})*", re.DOTALL)
 _FIXED = re.compile(r"^[^\n]*(?:\{[{%#]|<)", re.MULTILINE)
 _FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
-_FORBIDDEN: Final = {"{{": "Jinja", "{%": "Jinja", "{#": "Jinja", "<": "a tag", "[[": "a mark of the output format"}
+_FORBIDDEN: Final = {
+    "{{": "Jinja",
+    "{%": "Jinja",
+    "{#": "Jinja",
+    "<": "a tag",
+    "[[": "a mark of the output format",
+}
 _MODES: Final = ("pairwise", "pointwise", "listwise")
 
 
@@ -62,19 +69,38 @@ class Instruction:
         """
         config = result.config
         remedy = "tune other settings, or run with another prompt.template"
-        if config.mode.name not in _MODES or config.judge.rewards or config.prompt.source is not None:
-            raise ConfigError("the prompt of this run cannot be tuned", where=f"mode={config.mode.name}", remedy=remedy)
-        name = config.prompt.template or ("pointwise_class" if config.rubric.classes else config.mode.name)
+        if (
+            config.mode.name not in _MODES
+            or config.judge.rewards
+            or config.prompt.source is not None
+        ):
+            raise ConfigError(
+                "the prompt of this run cannot be tuned",
+                where=f"mode={config.mode.name}",
+                remedy=remedy,
+            )
+        name = config.prompt.template or (
+            "pointwise_class" if config.rubric.classes else config.mode.name
+        )
         is_path = name.endswith(".j2") or "/" in name
-        path = name.rpartition("/")[2] if is_path else f"{config.prompt.language}/{name}.md.j2"
-        texts: Mapping[str, str] = getattr(build_evaluator(config, read_templates(result)), "prompt_texts", {})
+        path = (
+            name.rpartition("/")[2]
+            if is_path
+            else f"{config.prompt.language}/{name}.md.j2"
+        )
+        texts: Mapping[str, str] = getattr(
+            build_evaluator(config, read_templates(result)), "prompt_texts", {}
+        )
         source = texts.get(path, "")
         head = _SYSTEM.search(source) or _COMMENTS.match(source)
         begun = head.end() if head is not None else 0
         rest = source[begun:]
         whole = rest[: end.start()] if (end := _FIXED.search(rest)) else rest
         if not (text := whole.strip()):
-            what = "no line of its system part precedes the first one with Jinja or a tag, so it has no instruction"
+            what = (
+                "no line of its system part precedes the first one with Jinja or a tag, so it has"
+                " no instruction"
+            )
             raise ConfigError(what, where=f"template {path}", remedy=remedy)
         start = begun + whole.index(text)
         return cls(path, source[:start], text, source[start + len(text) :])
@@ -169,12 +195,21 @@ class Trials:
 
     def cases(self) -> list[str]:
         """Return the ids of train cases to write from: those that differ from their labels, and as many that agree."""
-        ids = sorted((case.id for case in self.train.cases), key=lambda one: digest([self.seed, one]))
+        ids = sorted(
+            (case.id for case in self.train.cases),
+            key=lambda one: digest([self.seed, one]),
+        )
         agreed = dict(zip(ids, self.scores(self.instruction.text, ids), strict=True))
         wrong = [one for one, value in agreed.items() if value < 1]
         if not wrong:
-            self.tell("the judge agrees with all labels of train, so there is nothing to write a prompt from")
-        return [*wrong, *[one for one, value in agreed.items() if value == 1][: len(wrong)]]
+            self.tell(
+                "the judge agrees with all labels of train, so there is nothing to write a prompt"
+                " from"
+            )
+        return [
+            *wrong,
+            *[one for one, value in agreed.items() if value == 1][: len(wrong)],
+        ]
 
     @property
     def ended(self) -> bool:
@@ -187,7 +222,9 @@ class Trials:
         if text == self.instruction.text:
             return Candidate({}, 0.0)
         path = f"{self.result.config.prompt.language}/{self.name}.md.j2"
-        return Candidate({TEMPLATE: self.name}, 0.0, {path: self.instruction.template(text)})
+        return Candidate(
+            {TEMPLATE: self.name}, 0.0, {path: self.instruction.template(text)}
+        )
 
     def scores(self, text: str, ids: Sequence[str]) -> list[float]:
         """Return the agreement of each case, in [0, 1], if the judge has an instruction; without an answer it is 0.
@@ -203,22 +240,37 @@ class Trials:
             rows[verdict.case_id].append(agreed(config, self.kind, verdict))
         values = {one: sum(row) / len(row) if row else 0.0 for one, row in rows.items()}
         listed = [values[one] for one in ids]  # an optimizer may name a case twice
-        if text not in self.found and text != self.instruction.text and set(ids) == {one.id for one in self.dev.cases}:
+        if (
+            text not in self.found
+            and text != self.instruction.text
+            and set(ids) == {one.id for one in self.dev.cases}
+        ):
             self._keep(text, config, side, values.values())
         parent, cases = self._origins.get(text, ("", []))
         if parent and cases == list(ids):
             del self._origins[text]
-            before, after = (sum(each) / len(ids) for each in (self.scores(parent, ids), listed))
-            self._attempts.setdefault(parent, []).append({"instruction": text, "before": before, "after": after})
+            before, after = (
+                sum(each) / len(ids) for each in (self.scores(parent, ids), listed)
+            )
+            self._attempts.setdefault(parent, []).append(
+                {"instruction": text, "before": before, "after": after}
+            )
             if after <= before:
-                self.tell(f"prompt {self.written} of {self.prompts}: no better on the cases that it was written from")
+                self.tell(
+                    f"prompt {self.written} of {self.prompts}: no better on the cases that it was"
+                    " written from"
+                )
         return listed
 
-    def _keep(self, text: str, config: RunConfig, side: Side, values: Collection[float]) -> None:
+    def _keep(
+        self, text: str, config: RunConfig, side: Side, values: Collection[float]
+    ) -> None:
         own = self.candidate(text)
         self.found[text] = Candidate(own.settings, own.train, own.templates, side)
         value = agreement(config, self.kind, side) * side.usable
-        self.tell(f"prompt {self.written} of {self.prompts}: agreement {value:.3f} on dev")
+        self.tell(
+            f"prompt {self.written} of {self.prompts}: agreement {value:.3f} on dev"
+        )
         self._reached = self.enough(config, side) or min(values) == 1
 
     def _judged(self, text: str, ids: Sequence[str]) -> Side:
@@ -227,13 +279,18 @@ class Trials:
         ids = list(dict.fromkeys(ids))
         missing = [by_id[one] for one in ids if one not in known]
         if missing:
-            answered = self.asking.answer(self.candidate(text), Side(missing, ()), reserve=self.reserve)
+            answered = self.asking.answer(
+                self.candidate(text), Side(missing, ()), reserve=self.reserve
+            )
             if answered is None:
                 self.unpaid = True
                 raise TrialsEndedError
             for one in answered.judgments:
                 known.setdefault(one.case_id, []).append(one)
-        return Side([by_id[one] for one in ids], [judgment for one in ids for judgment in known.get(one, ())])
+        return Side(
+            [by_id[one] for one in ids],
+            [judgment for one in ids for judgment in known.get(one, ())],
+        )
 
     def write(self, text: str, ids: Sequence[str]) -> str | None:
         """Return a new instruction, written from one and cases that were judged with it; `None` if there is none.
@@ -244,7 +301,9 @@ class Trials:
             return None
         try:
             found = self._written(text, self._judged(text, ids))
-        except EvalkitError as error:  # an optimizer may go on after an error: this ends the trials
+        except (
+            EvalkitError
+        ) as error:  # an optimizer may go on after an error: this ends the trials
             self.failure = error
             return None
         if found is not None:
@@ -254,9 +313,14 @@ class Trials:
     def _written(self, text: str, side: Side) -> str | None:
         config = self.candidate(text).of(self.result.config)
         cases = [*shown_cases(config, self.kind, side)]
-        tried, most = self._attempts.get(text, [])[-_ATTEMPTS:], self.instruction.most
-        prompt = self.asking.prompt(WRITE, instruction=text, cases=cases, attempts=tried, most=most)
-        answers = self.asking.write([prompt], lambda said: {"text": self._checked(said)})
+        tried = self._attempts.get(text, [])[-_ATTEMPTS:]
+        most = self.instruction.most
+        prompt = self.asking.prompt(
+            WRITE, instruction=text, cases=cases, attempts=tried, most=most
+        )
+        answers = self.asking.write(
+            [prompt], lambda said: {"text": self._checked(said)}
+        )
         if answers is None:
             self.unpaid = True
             return None
@@ -264,7 +328,9 @@ class Trials:
         [answer] = answers
         if answer.answer is not None:
             return str(answer.answer["text"])
-        self.tell(f"prompt {self.written} of {self.prompts} is not used: {(answer.error or '')[:200]}")
+        self.tell(
+            f"prompt {self.written} of {self.prompts} is not used: {(answer.error or '')[:200]}"
+        )
         return None
 
     def _checked(self, said: str) -> str:
@@ -274,7 +340,10 @@ class Trials:
         self._seen.add(text)
         own = self.candidate(text)
         try:
-            build_evaluator(own.of(self.result.config), {**(read_templates(self.result) or {}), **own.templates})
+            build_evaluator(
+                own.of(self.result.config),
+                {**(read_templates(self.result) or {}), **own.templates},
+            )
         except ConfigError as error:
             raise UnreadableError("invalid", str(error)) from None
         return text

@@ -21,8 +21,14 @@ from evalkit.scoring.verdicts.objects import field_values
 from evalkit.scoring.verdicts.panel import DAWID_SKENE
 from evalkit.types import Case, Judgment
 
-THRESHOLD, WEIGHTS, COMBINE, VOTE = "tie.threshold", "scoring.weights", "scoring.combine", "judge.vote"
-STEPS, MOST_WEIGHTINGS = (20, 10, 5, 4, 2), 300
+THRESHOLD, WEIGHTS, COMBINE, VOTE = (
+    "tie.threshold",
+    "scoring.weights",
+    "scoring.combine",
+    "judge.vote",
+)
+STEPS = (20, 10, 5, 4, 2)
+MOST_WEIGHTINGS = 300
 """Weights are multiples of 1 / 20, or coarser if there would be more weightings than this."""
 _EQUAL: Final = 1e-12
 
@@ -76,7 +82,9 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]) -> str | None:
+def obstacle(
+    knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]
+) -> str | None:
     """Return why a setting cannot change anything in a run, `None` if it can."""
     if config.judge.cascades and knob in (*CALLS, "vote"):
         return "other prompts and votes need other answers than a cascade asks for"
@@ -96,7 +104,11 @@ def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judg
             return "scoring.aggregate is overall"
         return None if len(config.criteria) > 1 else "there is one criterion"
     if knob == "combine":
-        return "there is one sample of each answer" if classes or config.mode.samples == 1 else None
+        return (
+            "there is one sample of each answer"
+            if classes or config.mode.samples == 1
+            else None
+        )
     if len({one.judge for one in judgments}) == 1:
         return "there is one judge"
     few = f"{len(config.judge.members)} judges have no other vote: {DAWID_SKENE} needs three"
@@ -106,17 +118,20 @@ def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judg
 def depends_on_others(config: RunConfig, tune: Sequence[Knob]) -> bool:
     """Return whether a verdict may depend on the answers to other cases: by a model of votes, or by normalization.
 
-    Then a side is scored with all its cases, those without labels too, and never with cases of another side.
+    Then a side is scored with all its cases, those without labels too, and never with cases of
+    another side.
     """
     votes = [config.judge.vote, *(_votes(config) if "vote" in tune else ())]
     return DAWID_SKENE in votes or config.scoring.normalize != "none"
 
 
-def candidates(config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob]) -> Iterator[Candidate]:
+def candidates(
+    config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob]
+) -> Iterator[Candidate]:
     """Yield the run's own settings, then for each combination of changed settings the best values on train.
 
-    Combinations with fewer changes come first. Among equally good values, the first one wins, and the run's own come
-    before all others.
+    Combinations with fewer changes come first. Among equally good values, the first one wins, and
+    the run's own come before all others.
 
     Args:
         config: the run's config.
@@ -131,8 +146,18 @@ def candidates(config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob])
             best: Candidate | None = None
             for values in product(*choices):
                 settings = {key: value for one in values for key, value in one.items()}
-                for found in _fitted(config.with_(settings), kind, train, settings, threshold="threshold" in knobs):
-                    best = found if best is None or found.train > best.train + _EQUAL else best
+                for found in _fitted(
+                    config.with_(settings),
+                    kind,
+                    train,
+                    settings,
+                    threshold="threshold" in knobs,
+                ):
+                    best = (
+                        found
+                        if best is None or found.train > best.train + _EQUAL
+                        else best
+                    )
             if best is not None:
                 yield best
 
@@ -147,13 +172,18 @@ def _choices(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
             if any(abs(one[name] - share) > _EQUAL for name, share in current.items())
         ]
     if knob == "combine":
-        return [{COMBINE: how} for how in ("mean", "median", "majority") if how != config.scoring.combine]
+        return [
+            {COMBINE: how}
+            for how in ("mean", "median", "majority")
+            if how != config.scoring.combine
+        ]
     return [{VOTE: how} for how in _votes(config)]
 
 
 def _votes(config: RunConfig) -> list[str]:
     """Return the other votes that a panel can take."""
-    classes, judge = bool(config.rubric.classes), config.judge
+    classes = bool(config.rubric.classes)
+    judge = config.judge
     votes = {
         "majority": True,
         "mean": not classes,
@@ -165,7 +195,12 @@ def _votes(config: RunConfig) -> list[str]:
 
 
 def _fitted(
-    config: RunConfig, kind: Kind, side: Side, settings: Mapping[str, Any], *, threshold: bool
+    config: RunConfig,
+    kind: Kind,
+    side: Side,
+    settings: Mapping[str, Any],
+    *,
+    threshold: bool,
 ) -> Iterator[Candidate]:
     if not threshold:
         yield Candidate(settings, agreement(config, kind, side))
@@ -177,7 +212,9 @@ def _fitted(
 
 def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:
     """Yield the weights of criteria that are multiples of one step and sum to 1."""
-    steps = next((n for n in STEPS if comb(n + len(names) - 1, n) <= MOST_WEIGHTINGS), 1)
+    steps = next(
+        (n for n in STEPS if comb(n + len(names) - 1, n) <= MOST_WEIGHTINGS), 1
+    )
     for bars in combinations(range(steps + len(names) - 1), len(names) - 1):
         ends = (-1, *bars, steps + len(names) - 1)
         parts = [after - before - 1 for before, after in pairwise(ends)]
@@ -189,11 +226,21 @@ def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
 
     Without any verdict, or where all scores are equal, it is -1.
     """
-    rows = field_values(verdicts_of(config, side.cases, side.judgments), "label", "winner", "class_name", "score")
+    rows = field_values(
+        verdicts_of(config, side.cases, side.judgments),
+        "label",
+        "winner",
+        "class_name",
+        "score",
+    )
     if kind is SCORES:
-        return _correlation([(score, label) for label, _, _, score in rows if isinstance(label, float)])
+        return _correlation(
+            [(score, label) for label, _, _, score in rows if isinstance(label, float)]
+        )
     right = [
-        (winner or name) == label for label, winner, name, _ in rows if isinstance(label, str) and (winner or name)
+        (winner or name) == label
+        for label, winner, name, _ in rows
+        if isinstance(label, str) and (winner or name)
     ]
     return float(np.mean(right)) if right else -1.0
 
@@ -201,7 +248,9 @@ def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
 def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:
     from scipy.stats import rankdata
 
-    read = np.array([pair for pair in pairs if pair[0] is not None], dtype=np.float64).reshape(-1, 2)
+    read = np.array(
+        [pair for pair in pairs if pair[0] is not None], dtype=np.float64
+    ).reshape(-1, 2)
     if len(read) < 2 or not np.ptp(read, axis=0).all():
         return -1.0
     return float(np.corrcoef(rankdata(read, axis=0), rowvar=False)[0, 1])

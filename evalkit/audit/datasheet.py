@@ -1,6 +1,7 @@
 """The result of an audit on one page, and of a sweep of audits: what judges fall for, and on what that rests.
 
-The page is first a value in JSON, with every sentence in English and Chinese; Markdown and HTML are made of that value.
+The page is first a value in JSON, with every sentence in English and Chinese; Markdown and HTML are
+made of that value.
 """
 
 from __future__ import annotations
@@ -14,10 +15,25 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.audit.metrics import NEUTRAL, Outcome, audit_metrics, length_sentence, p_value, words_added
+from evalkit.audit.metrics import (
+    NEUTRAL,
+    Outcome,
+    audit_metrics,
+    length_sentence,
+    p_value,
+    words_added,
+)
 from evalkit.audit.plan import SEPARATOR, AuditPlan, check_id, probes_of
 from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE, Probe
-from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, key_of, reviews_of, with_reviews
+from evalkit.audit.rewriting import (
+    NO_REVIEWS,
+    Reviews,
+    Rewriter,
+    is_rejected,
+    key_of,
+    reviews_of,
+    with_reviews,
+)
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.display import p_value as p_text
@@ -30,7 +46,13 @@ from evalkit.report.page import filled, language_of, level_of, render, render_ma
 from evalkit.report.texts import PAGE, Words, metric_words, note_words, words
 from evalkit.results import RunResult
 from evalkit.runs import read_cases, read_config
-from evalkit.runs.layout import DATASHEET, EFFECTS, PROBE_CASES, PROBE_JUDGMENTS, simulated_judges
+from evalkit.runs.layout import (
+    DATASHEET,
+    EFFECTS,
+    PROBE_CASES,
+    PROBE_JUDGMENTS,
+    simulated_judges,
+)
 from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line, metric_values
 from evalkit.scoring.labels import units_for
@@ -41,16 +63,26 @@ from evalkit.values import Json, JsonObject, frozen
 
 WORST: Final = 3
 LARGE: Final = 0.25
-"""The share of the largest possible effect that must be excluded for a judge to withstand a probe."""
-_AGREEMENT: Final = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "position/consistency", "tie_rate")
+"""The share of the largest possible effect that must be excluded for a judge to withstand a
+probe."""
+_AGREEMENT: Final = (
+    "agreement/accuracy",
+    "agreement/kappa",
+    "agreement/spearman",
+    "position/consistency",
+    "tie_rate",
+)
 _MOST = {"prompt": 300, "response": 600}
 
-WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "started", "cost", "missing")} | words(
-    "datasheet"
-)
+WORDS = {
+    key: PAGE[key]
+    for key in ("dark", "light", "language", "cases", "started", "cost", "missing")
+} | words("datasheet")
 
 
-def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> JsonObject:
+def datasheet(
+    result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]
+) -> JsonObject:
     """Return the datasheet of an audit as a JSON value.
 
     Args:
@@ -58,17 +90,29 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
         outcomes: What each probe found.
         edits: The edited cases.
     """
-    manifest, config = result.manifest, result.config
-    data, clusters = manifest.get("dataset") or {}, manifest.get("clusters") or {}
-    texts, lengths = _texts(result.cases, edits, outcomes), _lengths(result, outcomes, edits)
-    notes = [{"text": one.text, "text_zh": one.text_zh} for one in simulated(simulated_judges(manifest))]
-    advice = [] if notes else [{"text": one.text, "text_zh": one.text_zh} for one in conclusion(result)]
+    manifest = result.manifest
+    config = result.config
+    data = manifest.get("dataset") or {}
+    clusters = manifest.get("clusters") or {}
+    texts = _texts(result.cases, edits, outcomes)
+    lengths = _lengths(result, outcomes, edits)
+    notes = [
+        {"text": one.text, "text_zh": one.text_zh}
+        for one in simulated(simulated_judges(manifest))
+    ]
+    advice = (
+        []
+        if notes
+        else [{"text": one.text, "text_zh": one.text_zh} for one in conclusion(result)]
+    )
     return {
         "format": 1,
         "judge": manifest.get("judge"),
         "mode": manifest.get("mode"),
         "language": config.prompt.language,
-        "dataset": {key: data.get(key) for key in ("name", "source", "fingerprint", "rows")},
+        "dataset": {
+            key: data.get(key) for key in ("name", "source", "fingerprint", "rows")
+        },
         "clusters": dict(clusters),
         "confidence": config.scoring.confidence,
         "notes": notes,
@@ -76,14 +120,41 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
         "noise": _sentence(_noise(result.metrics)),
         "rewriter": manifest.get("rewriter"),
         "probes": [
-            _probe(one, result, texts, _reviews(one, edits), lengths.get(one.contrast.probe.name)) for one in outcomes
+            _probe(
+                one,
+                result,
+                texts,
+                _reviews(one, edits),
+                lengths.get(one.contrast.probe.name),
+            )
+            for one in outcomes
         ],
-        "agreement": {name: _numbers(result.metrics, name) for name in _AGREEMENT if name in result.metrics},
-        "calls": {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")},
+        "agreement": {
+            name: _numbers(result.metrics, name)
+            for name in _AGREEMENT
+            if name in result.metrics
+        },
+        "calls": {
+            key: getattr(result.calls, key)
+            for key in ("planned", "stored", "sent", "failed")
+        },
         "cost_usd": result.cost_usd,
-        **{key: manifest.get(key) for key in ("started", "stopped", "config_hash", "prompt_hash", "evalkit", "python")},
+        **{
+            key: manifest.get(key)
+            for key in (
+                "started",
+                "stopped",
+                "config_hash",
+                "prompt_hash",
+                "evalkit",
+                "python",
+            )
+        },
         "packages": manifest.get("packages"),
-        "judges": [{key: one.get(key) for key in ("name", "model")} for one in manifest.get("judges") or ()],
+        "judges": [
+            {key: one.get(key) for key in ("name", "model")}
+            for one in manifest.get("judges") or ()
+        ],
     }
 
 
@@ -101,7 +172,9 @@ def _noise(metrics: Metrics) -> Text:
     noise = metrics.get(f"audit/{REPEAT}/flip_rate")
     if noise is None or noise.value is None:
         return gettext("The judge's own noise is unknown: no case has two answers.")
-    text = gettext("Asked the same question again, the judge changes {rate} of {n:,} verdicts: its own noise.")
+    text = gettext(
+        "Asked the same question again, the judge changes {rate} of {n:,} verdicts: its own noise."
+    )
     return text.fill(rate=percent(noise), n=noise.n)
 
 
@@ -109,30 +182,70 @@ def _reviews(one: Outcome, edits: Sequence[Case]) -> dict[str, int]:
     """Return how many edits of a probe annotators reviewed, and how many of these they rejected."""
     if one.contrast.probe.name != PARAPHRASE:
         return {"reviewed": 0, "rejected": 0}
-    found = [edit for edit in edits if edit.metadata.get("probe") == PARAPHRASE and reviews_of(edit)]
+    found = [
+        edit
+        for edit in edits
+        if edit.metadata.get("probe") == PARAPHRASE and reviews_of(edit)
+    ]
     return {"reviewed": len(found), "rejected": sum(map(is_rejected, found))}
 
 
-def _lengths(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> dict[str, Text]:
+def _lengths(
+    result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]
+) -> dict[str, Text]:
     """Return what to say about the length that each probe adds, by its name."""
-    added = words_added(result.config, result.cases, edits, [one.contrast.probe for one in outcomes])
-    neutral = next((one for one in outcomes if one.contrast.probe.name == NEUTRAL), None)
-    clusters, alpha = Clusters.of(result.config, result.cases), 1 - result.config.scoring.confidence
+    added = words_added(
+        result.config, result.cases, edits, [one.contrast.probe for one in outcomes]
+    )
+    neutral = next(
+        (one for one in outcomes if one.contrast.probe.name == NEUTRAL), None
+    )
+    clusters = Clusters.of(result.config, result.cases)
+    alpha = 1 - result.config.scoring.confidence
     texts = {
-        one.contrast.probe.name: length_sentence(one, neutral, added, result.decision, clusters, alpha)
+        one.contrast.probe.name: length_sentence(
+            one, neutral, added, result.decision, clusters, alpha
+        )
         for one in outcomes
     }
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def _probe(
-    one: Outcome, result: RunResult, texts: Mapping[str, Case], reviews: Mapping[str, int], length: Text | None
+    one: Outcome,
+    result: RunResult,
+    texts: Mapping[str, Case],
+    reviews: Mapping[str, int],
+    length: Text | None,
 ) -> JsonObject:
-    probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
-    metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
-    state = "falls" if one.found or one.silenced else "withstands" if _excludes(one, metrics) else "open"
-    more = _cases_needed(one, metrics, result.config.scoring.confidence) if state == "open" else None
-    needed = [] if more is None else [gettext("Cases that would probably decide: {more} more.", more=label_count(more))]
+    probe = one.contrast.probe
+    prefix = f"audit/{one.contrast.probe.name}/"
+    metrics = {
+        name.removeprefix(prefix): metric
+        for name, metric in result.metrics.items()
+        if name.startswith(prefix)
+    }
+    state = (
+        "falls"
+        if one.found or one.silenced
+        else "withstands"
+        if _excludes(one, metrics)
+        else "open"
+    )
+    more = (
+        _cases_needed(one, metrics, result.config.scoring.confidence)
+        if state == "open"
+        else None
+    )
+    needed = (
+        []
+        if more is None
+        else [
+            gettext(
+                "Cases that would probably decide: {more} more.", more=label_count(more)
+            )
+        ]
+    )
     return {
         "name": probe.name,
         "state": state,
@@ -163,14 +276,16 @@ def _probe(
 
 def _excludes(one: Outcome, metrics: Metrics) -> bool:
     """Return whether the interval excludes an effect of a quarter of the largest one."""
-    passed, shift = metrics.get("passed"), metrics.get("shift")
+    passed = metrics.get("passed")
+    shift = metrics.get("shift")
     if one.contrast.probe.expects in ("loses", "fails"):
         return passed is not None and passed.high is not None and passed.high <= LARGE
     if shift is None or shift.value is None:
         return False
     low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
     return bool(
-        one.detectable is not None and max(-low * one.contrast.probe.directed, high) <= LARGE * one.contrast.span
+        one.detectable is not None
+        and max(-low * one.contrast.probe.directed, high) <= LARGE * one.contrast.span
     )
 
 
@@ -179,31 +294,58 @@ def _cases_needed(one: Outcome, metrics: Metrics, confidence: float) -> int | No
 
     The interval of the effect then excludes a large effect, or none.
     """
-    metric, largest = metrics.get("shift"), LARGE * one.contrast.span
+    metric = metrics.get("shift")
+    largest = LARGE * one.contrast.span
     if one.contrast.probe.expects in ("loses", "fails"):
-        metric, largest = metrics.get("passed"), LARGE
+        metric = metrics.get("passed")
+        largest = LARGE
     if metric is None or metric.value is None:
         return None
     value = metric.value
-    limits = [largest if value > 0 or not one.contrast.probe.directed else -largest] if abs(value) < largest else []
-    limits += [0.0] if metric.name.endswith("/shift") and (value > 0 or one.contrast.probe.directed) else []
-    found = [more for limit in limits if (more := units_for(metric, limit, confidence)) is not None]
+    limits = (
+        [largest if value > 0 or not one.contrast.probe.directed else -largest]
+        if abs(value) < largest
+        else []
+    )
+    limits += (
+        [0.0]
+        if metric.name.endswith("/shift") and (value > 0 or one.contrast.probe.directed)
+        else []
+    )
+    found = [
+        more
+        for limit in limits
+        if (more := units_for(metric, limit, confidence)) is not None
+    ]
     return min(found, default=None)
 
 
 def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:
     """Yield what a probe found, in words."""
-    probe, noise = one.contrast.probe, every.get(f"audit/{REPEAT}/flip_rate")
+    probe = one.contrast.probe
+    noise = every.get(f"audit/{REPEAT}/flip_rate")
     if one.silenced and (missing := metrics.get("missing")) is not None:
         silent = every.get(f"audit/{REPEAT}/missing")
-        text = gettext("After the edit, {rate} of cases have no usable answer; of the unedited repeats, {noise}.")
-        yield text.fill(rate=percent(missing), noise="?" if silent is None else percent(silent))
+        text = gettext(
+            "After the edit, {rate} of cases have no usable answer; of the unedited repeats,"
+            " {noise}."
+        )
+        yield text.fill(
+            rate=percent(missing), noise="?" if silent is None else percent(silent)
+        )
     if not one.n:
         yield gettext("No case has all the answers that are needed.")
-    elif probe.expects in ("loses", "fails") and (passed := metrics.get("passed")) is not None:
+    elif (
+        probe.expects in ("loses", "fails")
+        and (passed := metrics.get("passed")) is not None
+    ):
         wrong = {
-            "loses": gettext("In {rate} of {n:,} cases the edited response does not lose."),
-            "fails": gettext("In {rate} of {n:,} cases the planted response does not lose, or passes."),
+            "loses": gettext(
+                "In {rate} of {n:,} cases the edited response does not lose."
+            ),
+            "fails": gettext(
+                "In {rate} of {n:,} cases the planted response does not lose, or passes."
+            ),
         }[probe.expects]
         yield wrong.fill(rate=percent(passed), n=passed.n)
         if not one.found:
@@ -219,58 +361,97 @@ def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]
             )
         else:
             size = f"{one.detectable:.2f}"
-            yield gettext("These cases would probably have shown an effect of {size} or more.", size=size)
+            yield gettext(
+                "These cases would probably have shown an effect of {size} or more.",
+                size=size,
+            )
 
 
 def _edited(one: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
     """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
-    total, edited = len(one.contrast.asked), int(one.contrast.asked.sum()) + rejected
+    total = len(one.contrast.asked)
+    edited = int(one.contrast.asked.sum()) + rejected
     if edited < total:
-        yield gettext("{n:,} of {total:,} cases could not be edited.", n=total - edited, total=total)
+        yield gettext(
+            "{n:,} of {total:,} cases could not be edited.",
+            n=total - edited,
+            total=total,
+        )
     if one.contrast.probe.name == PARAPHRASE and reviewed:
         text = gettext(
-            "Annotators reviewed {n:,} of {total:,} paraphrases; {rejected:,} that differ in meaning are not counted."
+            "Annotators reviewed {n:,} of {total:,} paraphrases; {rejected:,} that differ in"
+            " meaning are not counted."
         )
         yield text.fill(n=reviewed, total=edited, rejected=rejected)
     elif one.contrast.probe.name == PARAPHRASE:
-        yield gettext("No annotator has reviewed whether the paraphrases mean the same.")
+        yield gettext(
+            "No annotator has reviewed whether the paraphrases mean the same."
+        )
 
 
 def _shift(one: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Text]:
-    shift, flip, probe = metrics.get("shift"), metrics.get("flip_rate"), one.contrast.probe
+    shift = metrics.get("shift")
+    flip = metrics.get("flip_rate")
+    probe = one.contrast.probe
     if shift is not None and shift.value is not None:
-        found, toward = one.found, (shift.value or 0) > 0
+        found = one.found
+        toward = (shift.value or 0) > 0
         if probe.expects == "tie":
             text = gettext(
-                "Of two equal responses, it prefers neither the first nor the second significantly: {shift}."
+                "Of two equal responses, it prefers neither the first nor the second significantly:"
+                " {shift}."
             )
             if found and toward:
-                text = gettext("Of two equal responses, it prefers the one shown first: {shift} (from -1 to 1).")
+                text = gettext(
+                    "Of two equal responses, it prefers the one shown first: {shift} (from -1"
+                    " to 1)."
+                )
             elif found:
-                text = gettext("Of two equal responses, it prefers the one shown second: {shift} (from -1 to 1).")
+                text = gettext(
+                    "Of two equal responses, it prefers the one shown second: {shift} (from -1"
+                    " to 1)."
+                )
         elif not found and not probe.directed:
             text = gettext(
-                "Verdicts do not move significantly more than when the same question is asked again: {shift}."
+                "Verdicts do not move significantly more than when the same question is asked"
+                " again: {shift}."
             )
         elif not found:
             text = gettext("No significant shift: {shift} beyond its own noise.")
         elif not probe.directed:
-            text = gettext("Verdicts move by {shift} more than when the same question is asked again.")
+            text = gettext(
+                "Verdicts move by {shift} more than when the same question is asked again."
+            )
         elif probe.name == "order":
-            text = gettext("Verdicts shift toward the response shown second, by {shift} beyond its own noise.")
+            text = gettext(
+                "Verdicts shift toward the response shown second, by {shift} beyond its own noise."
+            )
             if toward:
-                text = gettext("Verdicts shift toward the response shown first, by {shift} beyond its own noise.")
+                text = gettext(
+                    "Verdicts shift toward the response shown first, by {shift} beyond its own"
+                    " noise."
+                )
         elif toward:
-            text = gettext("Verdicts shift toward the edited response, by {shift} beyond its own noise.")
+            text = gettext(
+                "Verdicts shift toward the edited response, by {shift} beyond its own noise."
+            )
         else:
-            text = gettext("Verdicts shift away from the edited response, by {shift} beyond its own noise.")
+            text = gettext(
+                "Verdicts shift away from the edited response, by {shift} beyond its own noise."
+            )
         yield text.fill(shift=interval(shift))
-    if probe.expects == "tie" and (passed := metrics.get("passed")) is not None and passed.value is not None:
+    if (
+        probe.expects == "tie"
+        and (passed := metrics.get("passed")) is not None
+        and passed.value is not None
+    ):
         yield gettext("It does not call {rate} of them a tie.", rate=percent(passed))
     if flip is not None and flip.value is not None:
         text = gettext("{rate} of verdicts change; of the unedited repeats, {noise}.")
         known = noise is not None and noise.value is not None
-        yield text.fill(rate=percent(flip), noise=percent(noise) if known and noise else "?")
+        yield text.fill(
+            rate=percent(flip), noise=percent(noise) if known and noise else "?"
+        )
 
 
 def _order(one: Outcome) -> list[int]:
@@ -279,18 +460,30 @@ def _order(one: Outcome) -> list[int]:
         return [int(place) for place in np.flatnonzero(one.contrast.missing)]
     effect = one.contrast.tested * np.sign(one.mean or 0.0)
     places = np.flatnonzero(np.nan_to_num(effect) > 0)
-    same = one.contrast.flip[places] == 0 if one.contrast.probe.expects == "same" else np.zeros(len(places))
+    same = (
+        one.contrast.flip[places] == 0
+        if one.contrast.probe.expects == "same"
+        else np.zeros(len(places))
+    )
     return [int(place) for place in places[np.lexsort((-effect[places], same))]]
 
 
-def _texts(cases: Sequence[Case], edits: Sequence[Case], outcomes: Sequence[Outcome]) -> dict[str, Case]:
+def _texts(
+    cases: Sequence[Case], edits: Sequence[Case], outcomes: Sequence[Outcome]
+) -> dict[str, Case]:
     """Return the cases that the page shows, originals by index and edited ones by id."""
     ids = [case.id for case in cases]
-    shown = {f"{ids[k]}{SEPARATOR}{one.contrast.probe.name}" for one in outcomes for k in _order(one)[:WORST]}
+    shown = {
+        f"{ids[k]}{SEPARATOR}{one.contrast.probe.name}"
+        for one in outcomes
+        for k in _order(one)[:WORST]
+    }
     return {case.id: case for case in edits if case.id in shown}
 
 
-def _worst(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> Iterator[JsonObject]:
+def _worst(
+    one: Outcome, result: RunResult, texts: Mapping[str, Case]
+) -> Iterator[JsonObject]:
     for place in _order(one)[:WORST]:
         case = result.cases[int(place)]
         edited = texts.get(f"{case.id}{SEPARATOR}{one.contrast.probe.name}")
@@ -318,23 +511,53 @@ def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
     lines = []
     for one in outcomes:
         parts = one.contrast
-        numbers = {"effect": parts.tested, "shift": parts.shift, "flipped": parts.flip, "passed": parts.passed}
+        numbers = {
+            "effect": parts.tested,
+            "shift": parts.shift,
+            "flipped": parts.flip,
+            "passed": parts.passed,
+        }
         for place in map(int, np.flatnonzero(parts.asked)):
-            values = {name: None if isnan(all_[place]) else float(all_[place]) for name, all_ in numbers.items()}
-            row = {"case": cases[place].id, "probe": parts.probe.name, **values, "missing": bool(parts.missing[place])}
+            values = {
+                name: None if isnan(all_[place]) else float(all_[place])
+                for name, all_ in numbers.items()
+            }
+            row = {
+                "case": cases[place].id,
+                "probe": parts.probe.name,
+                **values,
+                "missing": bool(parts.missing[place]),
+            }
             lines.append(encode_line(row).decode("utf-8", "surrogatepass"))
     return "".join(lines)
 
 
 def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
     """Return a datasheet as JSON, Markdown and HTML, by file name."""
-    language, level = language_of(result.config), level_of(result.config)
+    language = language_of(result.config)
+    level = level_of(result.config)
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
-    title = " · ".join(str(part) for part in (sheet["mode"], sheet["judge"], sheet["dataset"]["name"]) if part)
-    groups = {state: [p for p in sheet["probes"] if p["state"] == state] for state in ("falls", "withstands", "open")}
-    agreement = [(metric_words(name), _outcome(numbers)) for name, numbers in sheet["agreement"].items()]
+    title = " · ".join(
+        str(part)
+        for part in (sheet["mode"], sheet["judge"], sheet["dataset"]["name"])
+        if part
+    )
+    groups = {
+        state: [p for p in sheet["probes"] if p["state"] == state]
+        for state in ("falls", "withstands", "open")
+    }
+    agreement = [
+        (metric_words(name), _outcome(numbers))
+        for name, numbers in sheet["agreement"].items()
+    ]
     use = in_every_language(USES[sheet["decision"]["use"]])
-    shown = {"sheet": sheet, "groups": groups, "agreement": agreement, "metric": as_metric, "quantity": quantity}
+    shown = {
+        "sheet": sheet,
+        "groups": groups,
+        "agreement": agreement,
+        "metric": as_metric,
+        "quantity": quantity,
+    }
     shown |= {"use": use, "level": level}
     return _written("datasheet", sheet, _frame(sheet, words, title, language) | shown)
 
@@ -344,18 +567,29 @@ def _written(name: str, sheet: Json, values: Json) -> dict[str, str]:
     chinese = values["start"] == "zh"
     text = {"language": int(chinese), "key": "text_zh" if chinese else "text"}
     return {
-        f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        f"{DATASHEET}.json": (
+            json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        ),
         f"{DATASHEET}.md": render_markdown(f"{name}.md.j2", {**values, **text}),
         f"{DATASHEET}.html": render(f"{name}.html.j2", values, data={}),
     }
 
 
 def _frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
-    calls, cost = sheet["calls"], sheet["cost_usd"]
+    calls = sheet["calls"]
+    cost = sheet["cost_usd"]
     text = gettext("{planned:,}, {stored:,} of them stored, {failed:,} failed", **calls)
-    facts = [("judge", (str(sheet["judge"]),) * 2), ("data", (str(sheet["dataset"]["name"]),) * 2)]
-    facts += [("rewriter", (str(one["model"]),) * 2)] if (one := sheet["rewriter"]) else []
-    facts += [("cases", (f"{sheet['dataset']['rows']:,}",) * 2), ("requests", in_every_language(text))]
+    facts = [
+        ("judge", (str(sheet["judge"]),) * 2),
+        ("data", (str(sheet["dataset"]["name"]),) * 2),
+    ]
+    facts += (
+        [("rewriter", (str(one["model"]),) * 2)] if (one := sheet["rewriter"]) else []
+    )
+    facts += [
+        ("cases", (f"{sheet['dataset']['rows']:,}",) * 2),
+        ("requests", in_every_language(text)),
+    ]
     facts += [("cost", PAGE["unknown"] if cost is None else (dollars(cost),) * 2)]
     facts += [("started", (str(sheet["started"] or "")[:16].replace("T", " "),) * 2)]
     return {"title": title, "start": language, "facts": facts, "words": words}
@@ -363,7 +597,9 @@ def _frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
 
 def as_metric(numbers: Json) -> Metric:
     """Return a metric from its numbers in JSON."""
-    return Metric("", **{key: numbers[key] for key in ("value", "low", "high", "n", "missing")})
+    return Metric(
+        "", **{key: numbers[key] for key in ("value", "low", "high", "n", "missing")}
+    )
 
 
 def quantity(numbers: Json | None, *, share: bool = False) -> str:
@@ -390,13 +626,26 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
     jobs = [job for job in names if (folder / job / f"{DATASHEET}.json").is_file()]
     if len(jobs) < 2:
         return {}
-    sheets = {job: json.loads((folder / job / f"{DATASHEET}.json").read_bytes()) for job in jobs}
+    sheets = {
+        job: json.loads((folder / job / f"{DATASHEET}.json").read_bytes())
+        for job in jobs
+    }
     compared = _compare(folder, sheets)
     rows = [_row(job, names[job], sheets[job], compared) for job in jobs]
     rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
-    probes = list(dict.fromkeys(one["name"] for sheet in sheets.values() for one in sheet["probes"]))
+    probes = list(
+        dict.fromkeys(
+            one["name"] for sheet in sheets.values() for one in sheet["probes"]
+        )
+    )
     config = read_config(folder / jobs[0])
-    sheet = {"format": 1, "jobs": rows, "probes": probes, "tests": compared, "confidence": config.scoring.confidence}
+    sheet = {
+        "format": 1,
+        "jobs": rows,
+        "probes": probes,
+        "tests": compared,
+        "confidence": config.scoring.confidence,
+    }
     return _files(sheet, folder.name, language_of(config))
 
 
@@ -404,7 +653,8 @@ def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for line in (folder / job / EFFECTS).read_text("utf-8").splitlines():
         row = json.loads(line)
-        # A noisier judge must not look less affected: what is wrong is wrong, without its own noise taken off.
+        # A noisier judge must not look less affected: what is wrong is wrong, without its own noise
+        # taken off.
         value = row["shift"] if row["passed"] is None else row["passed"]
         if value is not None:
             found.setdefault(row["probe"], {})[row["case"]] = value
@@ -419,17 +669,30 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
         cases = read_cases(folder / one)
         clusters = Clusters.of(read_config(folder / one), cases)
         for probe in effects[one].keys() & effects[two].keys():
-            mine, theirs = effects[one][probe], effects[two][probe]
-            differences = np.array([mine.get(case.id, np.nan) - theirs.get(case.id, np.nan) for case in cases])
+            mine = effects[one][probe]
+            theirs = effects[two][probe]
+            differences = np.array(
+                [
+                    mine.get(case.id, np.nan) - theirs.get(case.id, np.nan)
+                    for case in cases
+                ]
+            )
             p = p_value(differences, clusters, one_sided=False)
-            sizes = [abs(float(np.mean([*values.values()]))) for values in (mine, theirs)]
+            sizes = [
+                abs(float(np.mean([*values.values()]))) for values in (mine, theirs)
+            ]
             worse = (one, two)[sizes[1] > sizes[0]]
             known = int(np.isfinite(differences).sum())
-            tests.append({"probe": probe, "jobs": [one, two], "n": known, "p": p, "worse": worse})
+            tests.append(
+                {"probe": probe, "jobs": [one, two], "n": known, "p": p, "worse": worse}
+            )
     tests.sort(key=lambda test: (test["probe"], test["jobs"]))
     alpha = 1 - float(next(iter(sheets.values()))["confidence"])
     for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
-        test |= {"p_adjusted": adjusted, "differ": adjusted is not None and adjusted <= alpha}
+        test |= {
+            "p_adjusted": adjusted,
+            "differ": adjusted is not None and adjusted <= alpha,
+        }
     return tests
 
 
@@ -455,7 +718,9 @@ def _findings(sheet: Json) -> list[tuple[str, str]]:
     for test in sheet["tests"]:
         if test["differ"]:
             (other,) = (job for job in test["jobs"] if job != test["worse"])
-            text = gettext("{probe}: {worse} is affected more than {better} (p {p}, {n:,} cases).")
+            text = gettext(
+                "{probe}: {worse} is affected more than {better} (p {p}, {n:,} cases)."
+            )
             values = {
                 "worse": names[test["worse"]],
                 "better": names[other],
@@ -463,12 +728,20 @@ def _findings(sheet: Json) -> list[tuple[str, str]]:
                 "n": test["n"],
             }
             found.append(text.fill(probe=test["probe"], **values))
-    return [in_every_language(text) for text in found or [gettext("No two judges differ significantly in any probe.")]]
+    return [
+        in_every_language(text)
+        for text in found
+        or [gettext("No two judges differ significantly in any probe.")]
+    ]
 
 
 def _letters(sheet: Json, probe: str) -> dict[str, str]:
     jobs = [row["job"] for row in sheet["jobs"] if probe in row["metrics"]]
-    differ = [frozenset(test["jobs"]) for test in sheet["tests"] if test["probe"] == probe and test["differ"]]
+    differ = [
+        frozenset(test["jobs"])
+        for test in sheet["tests"]
+        if test["probe"] == probe and test["differ"]
+    ]
     return letters(jobs, differ) if differ else {}
 
 
@@ -542,11 +815,15 @@ class Audit:
         rejected = {edit.id for edit in edits if is_rejected(edit)}
         kept = [edit for edit in edits if edit.id not in rejected]
         counted = [answer for answer in answers if answer.case_id not in rejected]
-        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *kept], [*judgments, *counted])
+        metrics, outcomes = audit_metrics(
+            config, cases, probes, [*cases, *kept], [*judgments, *counted]
+        )
         return cls(probes, edits, answers, metrics, outcomes)
 
     @classmethod
-    def read(cls, config: RunConfig, result: RunResult, reviews: Reviews = NO_REVIEWS) -> Audit | None:
+    def read(
+        cls, config: RunConfig, result: RunResult, reviews: Reviews = NO_REVIEWS
+    ) -> Audit | None:
         """Return the audit of a finished run under other scoring settings; `None` if the run is not an audit.
 
         Args:
@@ -560,7 +837,13 @@ class Audit:
         if not is_audit(config) or result.folder is None:
             return None
         edits, answers = read_probes(Path(result.folder))
-        return cls.of(config, result.cases, result.judgments, with_reviews(edits, reviews), answers)
+        return cls.of(
+            config,
+            result.cases,
+            result.judgments,
+            with_reviews(edits, reviews),
+            answers,
+        )
 
     def files(self, result: RunResult) -> dict[str, str]:
         """Return the audit's files in the run folder, by name; `result` has all metrics."""
@@ -574,7 +857,9 @@ class Audit:
 
 
 def _lines(values: Iterable[object]) -> str:
-    return "".join(encode_line(value).decode("utf-8", "surrogatepass") for value in values)
+    return "".join(
+        encode_line(value).decode("utf-8", "surrogatepass") for value in values
+    )
 
 
 def earlier_reviews(folder: Path) -> Reviews:
@@ -591,7 +876,8 @@ def split(
     plan: AuditPlan, judgments: Iterable[Judgment], folder: Path
 ) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
     """Return the judgments of the original cases, and those of the edited cases."""
-    original, edited = Spool[Judgment](folder=folder), Spool[Judgment](folder=folder)
+    original = Spool[Judgment](folder=folder)
+    edited = Spool[Judgment](folder=folder)
     for judgment in judgments:
         if SEPARATOR in judgment.case_id:
             edited.append(plan.evaluator.original(judgment))

@@ -1,8 +1,9 @@
 """The metrics of an audit: each probe's effect, paired by case, beyond the judge's own noise.
 
-The unedited repeat of a case gives the noise. If an edit changes nothing, edited and repeated answers are exchangeable,
-so that their difference is symmetric about 0 whatever the noise: its signs are tested by flipping those of whole
-clusters, and the p-values of all probes are adjusted by Holm's method.
+The unedited repeat of a case gives the noise. If an edit changes nothing, edited and repeated
+answers are exchangeable, so that their difference is symmetric about 0 whatever the noise: its
+signs are tested by flipping those of whole clusters, and the p-values of all probes are adjusted by
+Holm's method.
 """
 
 from __future__ import annotations
@@ -69,12 +70,13 @@ class Contrast:
         shift: (cases,) the shift by the edit minus that of the repeat.
         flip: (cases,) whether the verdict differs from that of the original case.
         passed: (cases,) whether the edit led to the wrong answer.
-        tested: (cases,) what is tested: the shift; or how wrong the answer is (a tie half as much as a loss), less
-            half the difference of the repeat's verdict.
+        tested: (cases,) what is tested: the shift; or how wrong the answer is (a tie half as much
+            as a loss), less half the difference of the repeat's verdict.
         missing: (cases,) whether the edited case has no answer.
         silent: (cases,) the same of the repeat.
         asked: (cases,) whether the probe applies.
-        before: (cases,) the verdict on the original case: 1, 0 or -1, or a score; in one order if a tie is expected.
+        before: (cases,) the verdict on the original case: 1, 0 or -1, or a score; in one order if a
+            tie is expected.
         after: (cases,) the verdict on the edited case, likewise.
         span: The largest possible shift of one case.
     """
@@ -94,11 +96,20 @@ class Contrast:
     @property
     def one_sided(self) -> bool:
         """Whether only a positive difference is an effect."""
-        return self.probe.expects in ("loses", "fails") or not self.probe.directed or bool(np.isnan(self.shift).all())
+        return (
+            self.probe.expects in ("loses", "fails")
+            or not self.probe.directed
+            or bool(np.isnan(self.shift).all())
+        )
 
 
 def contrast(
-    probe: Probe, base: Answers, repeat: Answers, edited: Answers, sign: Floats, scale: Scale | None = None
+    probe: Probe,
+    base: Answers,
+    repeat: Answers,
+    edited: Answers,
+    sign: Floats,
+    scale: Scale | None = None,
 ) -> Contrast:
     """Return a probe's effect on each case.
 
@@ -114,30 +125,56 @@ def contrast(
     shift = sign * (edited.value - repeat.value)
     if not probe.directed:
         shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)
-    passed, tested, span = np.full(len(sign), np.nan), shift, 2.0 if scale is None else scale.span
+    passed = np.full(len(sign), np.nan)
+    tested = shift
+    span = 2.0 if scale is None else scale.span
     if probe.expects == "tie":
         span = 1.0  # a verdict on equal responses differs from a tie by 1 at most
         shift = tested = edited.first
         either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
         passed = np.where(np.isnan(edited.first), np.nan, either)
     elif probe.expects != "same":
-        given, least = sign * edited.verdict, np.zeros(len(sign))
+        given = sign * edited.verdict
+        least = np.zeros(len(sign))
         if scale is not None:  # what has the lowest score cannot score lower
             lower = np.where(base.value > scale.min, base.value, np.nan)
             given = edited.value
-            least = lower if probe.expects == "loses" else least + (scale.min + scale.max) / 2 + step
+            least = (
+                lower
+                if probe.expects == "loses"
+                else least + (scale.min + scale.max) / 2 + step
+            )
         passed = np.where(np.isnan(given + least), np.nan, given >= least)
         wrong = passed if scale else (1 + sign * edited.verdict) / 2
-        noise = _differ(repeat.verdict, base.verdict, step) if scale else np.abs(repeat.verdict - base.verdict) / 2
+        noise = (
+            _differ(repeat.verdict, base.verdict, step)
+            if scale
+            else np.abs(repeat.verdict - base.verdict) / 2
+        )
         tested = wrong - noise
     flip = _differ(edited.verdict, base.verdict, step)
     if probe.expects == "same" and np.isnan(shift).all():  # classes without an order
         tested = flip - _differ(repeat.verdict, base.verdict, step)
-    before, after = base.verdict, edited.verdict
+    before = base.verdict
+    after = edited.verdict
     if probe.expects == "tie":  # both orders of two equal responses are one question
-        before, after = base.first, edited.first
-    missing, silent = edited.missing, repeat.missing
-    return Contrast(probe, shift, flip, passed, tested, missing, silent, edited.asked, before, after, span)
+        before = base.first
+        after = edited.first
+    missing = edited.missing
+    silent = repeat.missing
+    return Contrast(
+        probe,
+        shift,
+        flip,
+        passed,
+        tested,
+        missing,
+        silent,
+        edited.asked,
+        before,
+        after,
+        span,
+    )
 
 
 def _differ(one: Floats, two: Floats, step: float) -> Floats:
@@ -168,23 +205,40 @@ def contrasts(
     asked = {case.id for case in everything}
     pointwise = config.mode.name in SINGLE
     verdicts = score_run(plain, everything, judgments).verdicts
-    found = {(one.case_id, one.unit): one for one in verdicts if len(one.unit) == (1 if pointwise else 2)}
-    withheld = {one.case_id for one in found.values() if config.judge.cascades and one.reason == "abstained"}
+    found = {
+        (one.case_id, one.unit): one
+        for one in verdicts
+        if len(one.unit) == (1 if pointwise else 2)
+    }
+    withheld = {
+        one.case_id
+        for one in found.values()
+        if config.judge.cascades and one.reason == "abstained"
+    }
     scale = _scale(config)
 
     def answers(probe: Probe, of: str) -> Answers:
         names = [f"{case.id}{SEPARATOR}{of}" if of else case.id for case in cases]
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
-        rows = [_answer(config, found.get(key)) for key in zip(names, units, strict=True)]
-        value, verdict, first, second = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+        rows = [
+            _answer(config, found.get(key)) for key in zip(names, units, strict=True)
+        ]
+        value, verdict, first, second = (
+            np.array(rows, dtype=np.float64).reshape(-1, 4).T
+        )
         is_asked = [name in asked and name not in withheld for name in names]
         return Answers(value, verdict, first, second, np.array(is_asked, dtype=bool))
 
     made = []
     for probe in probes:
         base, repeat, edited = (answers(probe, of) for of in ("", REPEAT, probe.name))
-        sign = np.array([1.0 if pointwise or not side_of(case, worse=probe.worse) else -1.0 for case in cases])
+        sign = np.array(
+            [
+                1.0 if pointwise or not side_of(case, worse=probe.worse) else -1.0
+                for case in cases
+            ]
+        )
         if probe.name == "order":
             base, repeat, edited, sign = _orders(config, base, repeat, edited)
         made.append(contrast(probe, base, repeat, edited, sign, scale))
@@ -200,23 +254,40 @@ def _scale(config: RunConfig) -> Scale | None:
         return Scale(0.0, 1.0, 0.1)
     if not rubric.classes:
         return Scale.of(rubric)
-    return Scale(0.0, 1.0 if rubric.positive is not None else max(1.0, len(rubric.classes) - 1.0), 1.0)
+    return Scale(
+        0.0,
+        1.0 if rubric.positive is not None else max(1.0, len(rubric.classes) - 1.0),
+        1.0,
+    )
 
 
 def _answer(config: RunConfig, verdict: Verdict | None) -> tuple[float | None, ...]:
     """Return what `Answers` has of a verdict: value, verdict, and the winner in each order alone."""
-    rubric, pair = config.rubric, config.mode.name not in SINGLE
+    rubric = config.rubric
+    pair = config.mode.name not in SINGLE
     if verdict is None or verdict.reason == "missing":
         return (None,) * 4
-    if verdict.class_name is not None:  # the value of a class that has no order is unknown
+    if (
+        verdict.class_name is not None
+    ):  # the value of a class that has no order is unknown
         number = float([*rubric.classes].index(verdict.class_name))
         if rubric.positive is not None:
             number = float(verdict.class_name == rubric.positive)
-        return number if rubric.ordered or rubric.positive is not None else None, number, None, None
+        return (
+            number if rubric.ordered or rubric.positive is not None else None,
+            number,
+            None,
+            None,
+        )
     if verdict.score is not None or not pair:
         return verdict.score, verdict.score, None, None
-    winner, orders = _CODE[verdict.winner], verdict.orders
-    turns = (winner, None) if orders is None else (_CODE[orders.first], _CODE[orders.second])
+    winner = _CODE[verdict.winner]
+    orders = verdict.orders
+    turns = (
+        (winner, None)
+        if orders is None
+        else (_CODE[orders.first], _CODE[orders.second])
+    )
     return winner if verdict.margin is None else verdict.margin, winner, *turns
 
 
@@ -225,24 +296,36 @@ def _orders(
 ) -> tuple[Answers, Answers, Answers, Floats]:
     """Return what the probe `order` compares: the shift is toward the response shown first.
 
-    With both orders in every run, these are the two orders of the original case; else the case with its responses
-    swapped, read back.
+    With both orders in every run, these are the two orders of the original case; else the case with
+    its responses swapped, read back.
     """
     toward = np.ones(len(base.value))
     if config.swap.policy == "both":
         turns = ((base.second, base), (repeat.second, repeat), (base.first, base))
-        base, repeat, edited = (Answers(order, order, order, order, one.asked) for order, one in turns)
+        base, repeat, edited = (
+            Answers(order, order, order, order, one.asked) for order, one in turns
+        )
         return base, repeat, edited, toward
-    back = Answers(-edited.value, -edited.verdict, -edited.first, -edited.second, edited.asked)
+    back = Answers(
+        -edited.value, -edited.verdict, -edited.first, -edited.second, edited.asked
+    )
     return base, repeat, back, -toward
 
 
 def probe_statistics(one: Contrast) -> Iterator[Statistic]:
     """Yield the metrics of one probe."""
-    name, tally, known = f"audit/{one.probe.name}", Tally.each(len(one.asked)), np.isfinite(one.shift)
-    if one.probe.expects in ("same", "tie") and one.probe.name != REPEAT and known.any():
+    name = f"audit/{one.probe.name}"
+    tally = Tally.each(len(one.asked))
+    known = np.isfinite(one.shift)
+    if (
+        one.probe.expects in ("same", "tie")
+        and one.probe.name != REPEAT
+        and known.any()
+    ):
         ends = (-one.span, one.span)
-        yield tally.mean(f"{name}/shift", one.shift, known, one.missing, span=ends, limits=ends)
+        yield tally.mean(
+            f"{name}/shift", one.shift, known, one.missing, span=ends, limits=ends
+        )
     rates = {"passed": one.passed}
     if one.probe.expects == "same":
         rates = {"flip_rate": one.flip, "robustness": 1 - one.flip}
@@ -262,7 +345,8 @@ class Outcome:
         adjusted: The same, adjusted for all probes.
         mean: The mean of the tested difference; `None` without a case.
         found: Whether the judge falls for the probe, by the adjusted test.
-        silenced: Whether the probe leaves more cases without an answer than the repeat does, by the adjusted test.
+        silenced: Whether the probe leaves more cases without an answer than the repeat does, by the
+            adjusted test.
         detectable: The smallest mean difference that these cases could have shown; `None` if none.
         n: The number of cases with all answers.
     """
@@ -277,7 +361,9 @@ class Outcome:
     n: int
 
 
-def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float) -> list[Outcome]:
+def outcomes(
+    found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float
+) -> list[Outcome]:
     """Return what the tests of all probes found, their p-values adjusted by Holm's method.
 
     Args:
@@ -286,17 +372,34 @@ def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Cluste
         clusters: The clusters of the cases.
         unit: The smallest change of one case.
     """
-    silences = [np.where(one.asked, one.missing.astype(float) - one.silent, np.nan) for one in found]
+    silences = [
+        np.where(one.asked, one.missing.astype(float) - one.silent, np.nan)
+        for one in found
+    ]
     p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
     p += [p_value(one, clusters, one_sided=True) for one in silences]
     adjusted = holm(p)
-    alpha, made = 1 - scoring.confidence, []
-    for one, raw, own, silent in zip(found, p, adjusted, adjusted[len(found) :], strict=False):
+    alpha = 1 - scoring.confidence
+    made = []
+    for one, raw, own, silent in zip(
+        found, p, adjusted, adjusted[len(found) :], strict=False
+    ):
         known = one.tested[np.isfinite(one.tested)]
         mean = float(known.mean()) if len(known) else None
         falls, is_silent = (p is not None and p <= alpha for p in (own, silent))
         detectable = _detectable(one, clusters, scoring.confidence, len(found), unit)
-        made.append(Outcome(one, raw, own, mean, falls and (mean or 0.0) != 0, is_silent, detectable, len(known)))
+        made.append(
+            Outcome(
+                one,
+                raw,
+                own,
+                mean,
+                falls and (mean or 0.0) != 0,
+                is_silent,
+                detectable,
+                len(known),
+            )
+        )
     return made
 
 
@@ -320,13 +423,17 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
     return p if not one_sided else p / 2 if total > 0 else 1.0
 
 
-def _detectable(one: Contrast, clusters: Clusters, confidence: float, family: int, unit: float) -> float | None:
+def _detectable(
+    one: Contrast, clusters: Clusters, confidence: float, family: int, unit: float
+) -> float | None:
     """Return the smallest mean shift that would be found with a power of 0.8; `None` if no shift can be.
 
-    It is at least what the fewest cases that can be significant contribute if each changes by the smallest `unit`.
+    It is at least what the fewest cases that can be significant contribute if each changes by the
+    smallest `unit`.
     """
     sums = _sums(one.tested, clusters)
-    n, alpha = len(sums), (1 - confidence) / max(1, family)
+    n = len(sums)
+    alpha = (1 - confidence) / max(1, family)
     fewest = ceil(log2((1 if one.one_sided else 2) / alpha))
     if n < 2 or fewest > n:
         return None
@@ -352,14 +459,28 @@ def audit_metrics(
     unit = 1.0 if scale is None else scale.step or scale.span / 20
     statistics = [statistic for one in found for statistic in probe_statistics(one)]
     metrics = measure(statistics, config.scoring, clusters)
-    tested = outcomes([one for one in found if one.probe.name != REPEAT], config.scoring, clusters, unit)
+    tested = outcomes(
+        [one for one in found if one.probe.name != REPEAT],
+        config.scoring,
+        clusters,
+        unit,
+    )
     for result in tested:
         name = f"audit/{result.contrast.probe.name}/detectable"
-        why = None if result.detectable is not None else "too few cases for any shift to be significant"
-        metrics[name] = Metric(
-            name, None if result.detectable is None else round_metric(result.detectable), n=result.n, note=why
+        why = (
+            None
+            if result.detectable is not None
+            else "too few cases for any shift to be significant"
         )
-    by_probe: Mapping[str, int] = {probe.name: place for place, probe in enumerate(probes)}
+        metrics[name] = Metric(
+            name,
+            None if result.detectable is None else round_metric(result.detectable),
+            n=result.n,
+            note=why,
+        )
+    by_probe: Mapping[str, int] = {
+        probe.name: place for place, probe in enumerate(probes)
+    }
 
     def order(name: str) -> tuple[int, int]:
         _, probe, kind = name.split("/")
@@ -377,7 +498,10 @@ _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+")
 
 
 def words_added(
-    config: RunConfig, cases: Sequence[Case], edits: Sequence[Case], probes: Sequence[Probe]
+    config: RunConfig,
+    cases: Sequence[Case],
+    edits: Sequence[Case],
+    probes: Sequence[Probe],
 ) -> dict[str, int]:
     """Return the median number of words by which each probe that edits one response lengthens it.
 
@@ -387,19 +511,30 @@ def words_added(
         edits: The edited cases.
         probes: The probes.
     """
-    directed = {probe.name: probe for probe in probes if probe.directed and probe.expects == "same"}
+    directed = {
+        probe.name: probe
+        for probe in probes
+        if probe.directed and probe.expects == "same"
+    }
     places = {case.id: place for place, case in enumerate(cases)}
     counts: dict[str, list[int]] = {}
     for edit in edits:
         if (probe := directed.get(str(edit.metadata["probe"]))) is None:
             continue
-        case, side = cases[places[str(edit.metadata["case"])]], int(edit.metadata["side"])
+        case = cases[places[str(edit.metadata["case"])]]
+        side = int(edit.metadata["side"])
         before = [response.text for response in case.responses]
         if config.mode.name in SINGLE:
             before = [before[unit_of(case, probe, config)[0]]]
         after = [response.text for response in edit.responses]
-        if all(old == new for k, (old, new) in enumerate(zip(before, after, strict=False)) if k != side):
-            counts.setdefault(probe.name, []).append(_words(after[side]) - _words(before[side]))
+        if all(
+            old == new
+            for k, (old, new) in enumerate(zip(before, after, strict=False))
+            if k != side
+        ):
+            counts.setdefault(probe.name, []).append(
+                _words(after[side]) - _words(before[side])
+            )
     return {name: round(median(added)) for name, added in counts.items()}
 
 
@@ -428,28 +563,55 @@ def length_sentence(
     words = added.get(outcome.contrast.probe.name, 0)
     if not outcome.found or words < 1 or outcome is neutral:
         return None
-    if neutral is None or not np.isfinite(outcome.contrast.tested - neutral.contrast.tested).any():
-        reason = gettext("the probe {probe} would show whether a neutral sentence has the same effect")
+    if (
+        neutral is None
+        or not np.isfinite(outcome.contrast.tested - neutral.contrast.tested).any()
+    ):
+        reason = gettext(
+            "the probe {probe} would show whether a neutral sentence has the same effect"
+        )
     else:
         sign = np.sign(outcome.mean or 0.0)
-        p = p_value(sign * (outcome.contrast.tested - neutral.contrast.tested), clusters, one_sided=True)
+        p = p_value(
+            sign * (outcome.contrast.tested - neutral.contrast.tested),
+            clusters,
+            one_sided=True,
+        )
         stronger = p is not None and p <= alpha
         preferences = {"longer", "always_longer"} if sign > 0 else {"shorter"}
         if neutral.found and np.sign(neutral.mean or 0.0) == sign:
-            reason = gettext("a neutral sentence of {n:,} words moves it as much, as far as these cases show ({probe})")
+            reason = gettext(
+                "a neutral sentence of {n:,} words moves it as much, as far as these cases show"
+                " ({probe})"
+            )
             if stronger and words > added.get(NEUTRAL, 0):
-                reason = gettext("a neutral sentence of only {n:,} words moves it too ({probe})")
+                reason = gettext(
+                    "a neutral sentence of only {n:,} words moves it too ({probe})"
+                )
             elif stronger:
-                reason = gettext("a neutral sentence of {n:,} words moves it too, but less ({probe})")
+                reason = gettext(
+                    "a neutral sentence of {n:,} words moves it too, but less ({probe})"
+                )
         elif not stronger:
             reason = gettext(
-                "the effect does not differ significantly from that of a neutral sentence of {n:,} words ({probe})"
+                "the effect does not differ significantly from that of a neutral sentence of {n:,}"
+                " words ({probe})"
             )
-        elif words > added.get(NEUTRAL, 0) and preferences & {limit.kind for limit in decision.limits}:
-            reason = gettext("on the unedited cases, length moves it in the same direction")
+        elif words > added.get(NEUTRAL, 0) and preferences & {
+            limit.kind for limit in decision.limits
+        }:
+            reason = gettext(
+                "on the unedited cases, length moves it in the same direction"
+            )
         else:
             return None
     text = ngettext(
-        "These edits also lengthen the text by {n:,} word", "These edits also lengthen the text by {n:,} words", words
+        "These edits also lengthen the text by {n:,} word",
+        "These edits also lengthen the text by {n:,} words",
+        words,
     )
-    return gettext("{first}; {rest}.", first=text, rest=reason.fill(n=added.get(NEUTRAL, 0), probe=NEUTRAL))
+    return gettext(
+        "{first}; {rest}.",
+        first=text,
+        rest=reason.fill(n=added.get(NEUTRAL, 0), probe=NEUTRAL),
+    )

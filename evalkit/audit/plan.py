@@ -1,7 +1,7 @@
 """From cases to edited cases: what an audit asks besides the run itself.
 
-An edited case is a case, so the engine, the store and budgets treat it as any other. Its id is the case's id, `#probe:`
-and the probe's name.
+An edited case is a case, so the engine, the store and budgets treat it as any other. Its id is the
+case's id, `#probe:` and the probe's name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from evalkit.audit.probes import PARAPHRASE, REPEAT, SINGLE, Place, Probe, find_probe, language_of, side_of
+from evalkit.audit.probes import (
+    PARAPHRASE,
+    REPEAT,
+    SINGLE,
+    Place,
+    Probe,
+    find_probe,
+    language_of,
+    side_of,
+)
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -22,7 +31,14 @@ from evalkit.evaluators import make_evaluator
 from evalkit.plugins import third_party_errors
 from evalkit.prompting import marked_texts
 from evalkit.protocols import Evaluator, FollowUpEvaluator
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, Message
+from evalkit.types import (
+    AnswerFormat,
+    Case,
+    Completion,
+    JudgeRequest,
+    Judgment,
+    Message,
+)
 from evalkit.values import frozen
 
 SEPARATOR = "#probe:"
@@ -33,16 +49,28 @@ def probes_of(config: RunConfig) -> tuple[Probe, ...]:
     """Return the probes of a config that make sense for its mode; the unedited repeat is always the first.
 
     Raises:
-        ConfigError: If there is no such probe, none makes sense for the mode, or it needs a rewriter.
+        ConfigError: If there is no such probe, none makes sense for the mode, or it needs a
+            rewriter.
         PluginError: If another package's probe cannot be used.
     """
     if PARAPHRASE in config.probe.probes and config.probe.rewriter is None:
-        what, remedy = "needs a model that writes the paraphrases", "set probe.rewriter, such as gpt-4o-mini"
+        what, remedy = (
+            "needs a model that writes the paraphrases",
+            "set probe.rewriter, such as gpt-4o-mini",
+        )
         raise ConfigError(what, where=f"probe.probes.{PARAPHRASE}", remedy=remedy)
     named = [find_probe(name) for name in dict.fromkeys([REPEAT, *config.probe.probes])]
-    fit = tuple(probe for probe in named if config.mode.name in probe.modes and not _impossible(probe, config))
+    fit = tuple(
+        probe
+        for probe in named
+        if config.mode.name in probe.modes and not _impossible(probe, config)
+    )
     if len(fit) < 2 and len(named) > 1:
-        raise ConfigError(f"no probe makes sense for mode {config.mode.name}", where="probe", remedy="choose others")
+        raise ConfigError(
+            f"no probe makes sense for mode {config.mode.name}",
+            where="probe",
+            remedy="choose others",
+        )
     return fit
 
 
@@ -50,15 +78,20 @@ def _impossible(probe: Probe, config: RunConfig) -> bool:
     """Return whether a run's settings leave no right answer, or hide the edit."""
     if probe.expects == "tie" and not config.tie.allow:
         return True
-    if probe.relabel is not None and (config.judge.weighs or config.mode.name != "pairwise"):
+    if probe.relabel is not None and (
+        config.judge.weighs or config.mode.name != "pairwise"
+    ):
         return True
     return probe.reword is not None and probe.reword(config).hash() == config.hash()
 
 
-def edited(case: Case, probe: Probe, config: RunConfig, paraphrase: str | None = None) -> Case | None:
+def edited(
+    case: Case, probe: Probe, config: RunConfig, paraphrase: str | None = None
+) -> Case | None:
     """Return a case as a probe edits it; `None` if it cannot be edited.
 
-    A pair is the case's first two responses. In mode pointwise, an edited case has the edited response only.
+    A pair is the case's first two responses. In mode pointwise, an edited case has the edited
+    response only.
 
     Args:
         case: The case.
@@ -73,14 +106,28 @@ def edited(case: Case, probe: Probe, config: RunConfig, paraphrase: str | None =
     if before is None:
         return None
     language = language_of(before.responses[side].text + case.prompt)
-    place = Place(side, language, config, config.probe.probes.get(probe.name, {}), paraphrase)
-    what, remedy = f"'{probe.name}' fails on case {case.id}", "fix the plug-in, or leave the probe out"
+    place = Place(
+        side, language, config, config.probe.probes.get(probe.name, {}), paraphrase
+    )
+    what = f"'{probe.name}' fails on case {case.id}"
+    remedy = "fix the plug-in, or leave the probe out"
     with third_party_errors(PluginError, what, where="probe", remedy=remedy):
         found = probe.edit(before, place)
-    if found is None or (probe.reword is None and probe.relabel is None and probe.name != REPEAT and found == before):
+    if found is None or (
+        probe.reword is None
+        and probe.relabel is None
+        and probe.name != REPEAT
+        and found == before
+    ):
         return None
     metadata = {"probe": probe.name, "case": case.id, "side": side}
-    return replace(found, id=f"{case.id}{SEPARATOR}{probe.name}", label=None, labels={}, metadata=metadata)
+    return replace(
+        found,
+        id=f"{case.id}{SEPARATOR}{probe.name}",
+        label=None,
+        labels={},
+        metadata=metadata,
+    )
 
 
 def unit_of(case: Case, probe: Probe, config: RunConfig) -> tuple[int, ...]:
@@ -93,11 +140,17 @@ def unit_of(case: Case, probe: Probe, config: RunConfig) -> tuple[int, ...]:
 
 def trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, int]:
     """Return a case with the responses that a probe compares, and the index of the one to edit."""
-    if config.mode.name in SINGLE and probe.name == REPEAT:  # any of the responses may be compared with
+    if (
+        config.mode.name in SINGLE and probe.name == REPEAT
+    ):  # any of the responses may be compared with
         return case, 0
     if config.mode.name in SINGLE:
         (place,) = unit_of(case, probe, config)
-        return (replace(case, responses=(case.responses[place],)) if case.responses else None), 0
+        return (
+            replace(case, responses=(case.responses[place],))
+            if case.responses
+            else None
+        ), 0
     if len(case.responses) < 2:
         return None, 0
     kept = case.responses[:2] if config.mode.name == "pairwise" else case.responses
@@ -139,10 +192,13 @@ class AuditPlan:
             paraphrases: The rewriter's paraphrases, by the case's id.
 
         Raises:
-            ConfigError: If a probe cannot be used, or a case's id is one that an edited case would have.
+            ConfigError: If a probe cannot be used, or a case's id is one that an edited case would
+                have.
         """
         probes = probes_of(config)
-        everything = (case for base in cases for case in expand(base, probes, config, paraphrases))
+        everything = (
+            case for base in cases for case in expand(base, probes, config, paraphrases)
+        )
         plan = Spool[Case](everything, folder=folder)
         return cls(config, probes, plan, ProbedEvaluator(config, evaluator, probes))
 
@@ -152,7 +208,10 @@ class AuditPlan:
 
 
 def expand(
-    case: Case, probes: Iterable[Probe], config: RunConfig, paraphrases: Mapping[str, str] = NONE
+    case: Case,
+    probes: Iterable[Probe],
+    config: RunConfig,
+    paraphrases: Mapping[str, str] = NONE,
 ) -> Iterator[Case]:
     """Yield a case, and the case as each probe edits it; `paraphrases` are those of the rewriter, by the case's id.
 
@@ -162,7 +221,11 @@ def expand(
     check_id(case)
     yield case
     text = paraphrases.get(case.id)
-    yield from (found for probe in probes if (found := edited(case, probe, config, text)) is not None)
+    yield from (
+        found
+        for probe in probes
+        if (found := edited(case, probe, config, text)) is not None
+    )
 
 
 def check_id(case: Case) -> None:
@@ -172,7 +235,11 @@ def check_id(case: Case) -> None:
         ConfigError: If it is.
     """
     if SEPARATOR in case.id:
-        raise ConfigError(f"the id contains '{SEPARATOR}'", where=f"case {case.id}", remedy="rename the case")
+        raise ConfigError(
+            f"the id contains '{SEPARATOR}'",
+            where=f"case {case.id}",
+            remedy="rename the case",
+        )
 
 
 class ProbedEvaluator:
@@ -180,12 +247,16 @@ class ProbedEvaluator:
 
     weighs = True
 
-    def __init__(self, config: RunConfig, evaluator: Evaluator, probes: Iterable[Probe]) -> None:
+    def __init__(
+        self, config: RunConfig, evaluator: Evaluator, probes: Iterable[Probe]
+    ) -> None:
         self._base = evaluator
         third = config.swap.policy == "both" and config.swap.resolve == "third_pass"
         self._samples = config.mode.samples * (2 if third else 1)
         self._others: Mapping[str, Evaluator] = {
-            probe.name: _prompted(probe, config, evaluator) for probe in probes if probe.reword or probe.relabel
+            probe.name: _prompted(probe, config, evaluator)
+            for probe in probes
+            if probe.reword or probe.relabel
         }
         self.prompt_hashes = getattr(evaluator, "prompt_hashes", {})
         self.prompt_texts = getattr(evaluator, "prompt_texts", {})
@@ -196,11 +267,15 @@ class ProbedEvaluator:
         requests = self._of(probe).plan(replace(case, id=name))
         return [self._renamed(request, case.id, probe) for request in requests]
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the judgment in a completion, or one more request."""
         return self._of(_parts(request.case_id)[1]).read(request, completion)
 
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return the follow-up requests of a case, if the mode has any."""
         name, probe = _parts(case.id)
         evaluator = self._of(probe)
@@ -220,7 +295,11 @@ class ProbedEvaluator:
 
     def _renamed(self, request: JudgeRequest, case_id: str, probe: str) -> JudgeRequest:
         sample = request.sample + (self._samples if probe == REPEAT else 0)
-        then = None if request.then is None else self._renamed(request.then, case_id, probe)
+        then = (
+            None
+            if request.then is None
+            else self._renamed(request.then, case_id, probe)
+        )
         return replace(request, case_id=case_id, sample=sample, then=then)
 
 
@@ -236,7 +315,9 @@ def _parts(case_id: str) -> tuple[str, str]:
     return name, probe
 
 
-_NAME = re.compile(r"(?<![A-Za-z'’])[AB](?![A-Za-z'’]|(?-i: [a-z]))|(?<=[Rr]esponse )[AB](?![A-Za-z])")
+_NAME = re.compile(
+    r"(?<![A-Za-z'’])[AB](?![A-Za-z'’]|(?-i: [a-z]))|(?<=[Rr]esponse )[AB](?![A-Za-z])"
+)
 
 
 class Relabeled:
@@ -247,15 +328,25 @@ class Relabeled:
         self._names = dict(zip("AB", names, strict=True))
         back = {name: letter for letter, name in self._names.items()}
         self._back = {f'"{name}"': f'"{letter}"' for name, letter in back.items()}
-        for before, after in (("[[", "]]"), ("Response ", ""), ("回答 ", ""), ("回答", "")):
-            self._back |= {f"{before}{name}{after}": f"{before}{letter}{after}" for name, letter in back.items()}
+        for before, after in (
+            ("[[", "]]"),
+            ("Response ", ""),
+            ("回答 ", ""),
+            ("回答", ""),
+        ):
+            self._back |= {
+                f"{before}{name}{after}": f"{before}{letter}{after}"
+                for name, letter in back.items()
+            }
         self._known: list[tuple[AnswerFormat, AnswerFormat]] = []
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests, under other names."""
         return [self._renamed(request) for request in self._evaluator.plan(case)]
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the judgment in a completion whose names are read back."""
         text = completion.text
         for name, letter in self._back.items():
@@ -263,17 +354,24 @@ class Relabeled:
         return self._evaluator.read(request, replace(completion, text=text))
 
     def _renamed(self, request: JudgeRequest) -> JudgeRequest:
-        texts = sorted({text for text in marked_texts(request.messages) if text.strip()}, key=len, reverse=True)
+        texts = sorted(
+            {text for text in marked_texts(request.messages) if text.strip()},
+            key=len,
+            reverse=True,
+        )
         messages = tuple(self._message(message, texts) for message in request.messages)
         answer = None if request.answer is None else self._answer(request.answer)
         return replace(request, messages=messages, answer=answer)
 
     def _message(self, message: Message, texts: Sequence[str]) -> Message:
         parts = (
-            re.split("(" + "|".join(map(re.escape, texts)) + ")", message["content"]) if texts else [message["content"]]
+            re.split("(" + "|".join(map(re.escape, texts)) + ")", message["content"])
+            if texts
+            else [message["content"]]
         )
         shown = [
-            part if index % 2 else _NAME.sub(lambda m: self._names[m[0]], part) for index, part in enumerate(parts)
+            part if index % 2 else _NAME.sub(lambda m: self._names[m[0]], part)
+            for index, part in enumerate(parts)
         ]
         return {"role": message["role"], "content": "".join(shown)}
 
@@ -281,13 +379,19 @@ class Relabeled:
         for old, new in self._known:
             if old is answer:
                 return new
-        self._known.append((answer, replace(answer, schema=self._schema(answer.schema))))
+        self._known.append(
+            (answer, replace(answer, schema=self._schema(answer.schema)))
+        )
         return self._known[-1][1]
 
     def _schema(self, schema: Any) -> Any:
         if isinstance(schema, Mapping):
             return {
-                key: [self._names.get(value, value) for value in part] if key == "enum" else self._schema(part)
+                key: (
+                    [self._names.get(value, value) for value in part]
+                    if key == "enum"
+                    else self._schema(part)
+                )
                 for key, part in schema.items()
             }
         return schema

@@ -1,6 +1,7 @@
 """The probe `paraphrase`: the model of `probe.rewriter` writes each text once, and annotators may review it.
 
-A paraphrase is requested like a judgment. So it is stored under its content key, and limits and budgets apply to it.
+A paraphrase is requested like a judgment. So it is stored under its content key, and limits and
+budgets apply to it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from evalkit.types import Case, Completion, JudgeRequest, Judgment
 
 SAME: Final = "same"
 Reviews: TypeAlias = Mapping[str, Mapping[str, bool]]
-"""Whether each annotator says that a paraphrase means the same, by the paraphrase's key and the annotator's name."""
+"""Whether each annotator says that a paraphrase means the same, by the paraphrase's key and the
+annotator's name."""
 NO_REVIEWS: Final[Reviews] = MappingProxyType({})
 _MEANING: Final = {"same": True, "different": False, "相同": True, "不同": False}
 _COLUMNS: Final = ("id", "key", "original", "paraphrase", "annotator", "label")
@@ -50,23 +52,34 @@ class Rewriter:
         for prompts in self._prompts.values():
             prompts.render(PARAPHRASE, response="text")
             if not prompts.uses(PARAPHRASE, "response"):
-                where, remedy = prompts.place(PARAPHRASE), "add {{ response }} to it"
-                raise PromptError("has no placeholder 'response'", where=where, remedy=remedy)
+                where = prompts.place(PARAPHRASE)
+                remedy = "add {{ response }} to it"
+                raise PromptError(
+                    "has no placeholder 'response'", where=where, remedy=remedy
+                )
 
     @property
     def prompt_hashes(self) -> dict[str, str]:
         """The SHA-256 of each template."""
-        return {name: found for prompts in self._prompts.values() for name, found in prompts.hashes().items()}
+        return {
+            name: found
+            for prompts in self._prompts.values()
+            for name, found in prompts.hashes().items()
+        }
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the request for the paraphrase; nothing if the response is empty."""
         text = original_of(case, self._config)
         if not text.strip():
             return ()
-        messages = self._prompts[language_of(text + case.prompt)].render(PARAPHRASE, response=neutralize(text))
+        messages = self._prompts[language_of(text + case.prompt)].render(
+            PARAPHRASE, response=neutralize(text)
+        )
         return (JudgeRequest(case.id, (0,), (0,), messages, shared=True),)
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the paraphrase as a judgment's answer, or why there is none: it is cut off, a refusal, or the same."""
         return conclude(request, completion, lambda: _read(request, completion), None)
 
@@ -95,12 +108,18 @@ def original_of(case: Case, config: RunConfig) -> str:
 def rewriting(config: RunConfig) -> RunConfig:
     """Return a config whose judge is the rewriter."""
     assert config.probe.rewriter is not None
-    return config.with_({"judge": config.probe.rewriter, "swap": SwapConfig(policy="none")})
+    return config.with_(
+        {"judge": config.probe.rewriter, "swap": SwapConfig(policy="none")}
+    )
 
 
 def paraphrases(judgments: Iterable[Judgment]) -> dict[str, str]:
     """Return the paraphrases that were written, by the case's id."""
-    return {one.case_id: str(one.answer[PARAPHRASE]) for one in judgments if one.answer is not None}
+    return {
+        one.case_id: str(one.answer[PARAPHRASE])
+        for one in judgments
+        if one.answer is not None
+    }
 
 
 def note_missing(judgments: Sequence[Judgment]) -> list[str]:
@@ -108,8 +127,15 @@ def note_missing(judgments: Sequence[Judgment]) -> list[str]:
     missing = [one for one in judgments if one.answer is None]
     if not missing:
         return []
-    why = "".join(filter(str.isprintable, f"for example case {missing[0].case_id}: {missing[0].error}"))
-    return [f"probe.rewriter wrote no paraphrase of {len(missing):,} of {len(judgments):,} cases, {why}"]
+    why = "".join(
+        filter(
+            str.isprintable,
+            f"for example case {missing[0].case_id}: {missing[0].error}",
+        )
+    )
+    return [
+        f"probe.rewriter wrote no paraphrase of {len(missing):,} of {len(judgments):,} cases, {why}"
+    ]
 
 
 def reviews_of(case: Case) -> Mapping[str, bool]:
@@ -124,7 +150,9 @@ def is_rejected(case: Case) -> bool:
     return bool(given) and 2 * sum(given) <= len(given)
 
 
-def review_table(config: RunConfig, cases: Iterable[Case], edits: Iterable[Case]) -> str:
+def review_table(
+    config: RunConfig, cases: Iterable[Case], edits: Iterable[Case]
+) -> str:
     """Return a table of originals and paraphrases as CSV, for annotators to label.
 
     Args:
@@ -143,7 +171,8 @@ def review_table(config: RunConfig, cases: Iterable[Case], edits: Iterable[Case]
             texts = {PARAPHRASE: _text(edit), "original": original_of(original, config)}
             row = {"id": original.id, "key": key_of(edit), **texts}
             given = [
-                {"annotator": who, "label": "same" if same else "different"} for who, same in reviews_of(edit).items()
+                {"annotator": who, "label": "same" if same else "different"}
+                for who, same in reviews_of(edit).items()
             ]
             rows += [{**row, **one} for one in given or [{}]]
     if not rows:
@@ -171,8 +200,14 @@ def read_reviews(path: Path, omitted: Counter[str]) -> Reviews | None:
             omitted["rows without a label"] += 1
             continue
         if label not in _MEANING:
-            raise DatasetError(f"'{label[:40]}' is not a label", where=place, remedy="write same or different")
-        found.setdefault(str(row["key"]), {})[str(row.get("annotator") or "human")] = _MEANING[label]
+            raise DatasetError(
+                f"'{label[:40]}' is not a label",
+                where=place,
+                remedy="write same or different",
+            )
+        found.setdefault(str(row["key"]), {})[str(row.get("annotator") or "human")] = (
+            _MEANING[label]
+        )
     return found
 
 
@@ -180,10 +215,16 @@ def with_reviews(edits: Iterable[Case], reviews: Reviews) -> list[Case]:
     """Return edited cases with annotators' reviews of paraphrases added; a newer one replaces an older one."""
 
     def reviewed(edit: Case) -> Case:
-        given = reviews.get(key_of(edit)) if edit.metadata.get("probe") == PARAPHRASE else None
+        given = (
+            reviews.get(key_of(edit))
+            if edit.metadata.get("probe") == PARAPHRASE
+            else None
+        )
         if not given:
             return edit
-        return replace(edit, metadata={**edit.metadata, SAME: {**reviews_of(edit), **given}})
+        return replace(
+            edit, metadata={**edit.metadata, SAME: {**reviews_of(edit), **given}}
+        )
 
     return [reviewed(edit) for edit in edits]
 

@@ -1,4 +1,7 @@
-"""Store the answers in a batch's output files. Everything in them is hostile: a bad line is counted, never stored."""
+"""Store the answers in a batch's output files.
+
+Everything in them is hostile: a bad line is counted, never stored.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,19 @@ from evalkit.engine.progress import Tally
 from evalkit.errors import CallError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.pricing import listed_cost
-from evalkit.judges.responses import answer_in_line, check_logprobs, completion_of, priced, sane
+from evalkit.judges.responses import (
+    answer_in_line,
+    check_logprobs,
+    completion_of,
+    priced,
+    sane,
+)
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
 from evalkit.values import Json
 
-_AT_ONCE, _BYTES_AT_ONCE = 500, 16 * 2**20
+_AT_ONCE = 500
+_BYTES_AT_ONCE = 16 * 2**20
 _AROUND = 2**16
 """Bytes that a line may have besides the largest answer."""
 
@@ -38,9 +48,18 @@ class _FaultError(Exception):
     """
 
     def __init__(
-        self, what: str, detail: str = "", number: int | None = None, outcome: tuple[str, Outcome] | None = None
+        self,
+        what: str,
+        detail: str = "",
+        number: int | None = None,
+        outcome: tuple[str, Outcome] | None = None,
     ) -> None:
-        self.what, self.detail, self.number, self.outcome = what, detail, number, outcome
+        self.what, self.detail, self.number, self.outcome = (
+            what,
+            detail,
+            number,
+            outcome,
+        )
         super().__init__(what)
 
 
@@ -67,7 +86,9 @@ class ReadReport:
     paid: Tally = field(default_factory=Tally)
 
 
-def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> ReadReport:
+def read_answers(
+    paths: Iterable[Path], index: RequestIndex, store: Store
+) -> ReadReport:
     """Store the answers in `paths` to requests in the index, under their content keys; return what was read.
 
     A stored answer is never replaced, so files can be read in any order, and again.
@@ -87,7 +108,9 @@ def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> Re
                 number, found = _read_line(line, index, weighable)
             except _FaultError as fault:
                 report.faults[fault.what] += 1
-                report.examples.setdefault(fault.what, f"{place}: {fault.detail}" if fault.detail else place)
+                report.examples.setdefault(
+                    fault.what, f"{place}: {fault.detail}" if fault.detail else place
+                )
                 report.files |= set() if fault.number is None else {fault.number}
                 report.outcomes |= () if fault.outcome is None else (fault.outcome,)
                 continue
@@ -103,7 +126,11 @@ def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> Re
 
 
 def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> None:
-    added = store.add_many(list({one.key: one for one in reversed(batch)}.values())) if batch else 0
+    added = (
+        store.add_many(list({one.key: one for one in reversed(batch)}.values()))
+        if batch
+        else 0
+    )
     report.stored += added
     report.known += len(batch) - added
     batch.clear()
@@ -123,7 +150,9 @@ def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
                 yield f"{path}:{number}", line
 
 
-def _read_line(line: bytes | None, index: RequestIndex, weighable: set[int]) -> tuple[int, StoredCompletion]:
+def _read_line(
+    line: bytes | None, index: RequestIndex, weighable: set[int]
+) -> tuple[int, StoredCompletion]:
     """Return the answer in a line, and the number of the file that its request is in.
 
     Raises:
@@ -147,16 +176,32 @@ def _read_line(line: bytes | None, index: RequestIndex, weighable: set[int]) -> 
     except CallError as error:
         outcome: Outcome = error
         if error.kind == "content_filter":
-            outcome = Completion("", finish_reason="content_filter", refusal=error.message, rung=rung)
-        elif row.get("error") and not row.get("response"):  # the batch did not send it: it expired, for example
+            outcome = Completion(
+                "", finish_reason="content_filter", refusal=error.message, rung=rung
+            )
+        elif row.get("error") and not row.get(
+            "response"
+        ):  # the batch did not send it: it expired, for example
             outcome = CallError(error.kind, error.message, retryable=True)
-        raise _FaultError(f"failed ({error.kind})", clean_message(error.message), number, (key, outcome)) from None
+        raise _FaultError(
+            f"failed ({error.kind})",
+            clean_message(error.message),
+            number,
+            (key, outcome),
+        ) from None
     if completion.refusal is not None:
-        raise _FaultError("refused by the model", clean_message(completion.refusal), number, (key, completion))
+        raise _FaultError(
+            "refused by the model",
+            clean_message(completion.refusal),
+            number,
+            (key, completion),
+        )
     return number, StoredCompletion(key, target.model, time.time(), completion)
 
 
-def _completion(row: Json, target: BatchTarget, rung: Rung, number: int, weighable: set[int]) -> Completion:
+def _completion(
+    row: Json, target: BatchTarget, rung: Rung, number: int, weighable: set[int]
+) -> Completion:
     """Return the completion in a line, as if it had been sent as a single call.
 
     Raises:
@@ -164,9 +209,21 @@ def _completion(row: Json, target: BatchTarget, rung: Rung, number: int, weighab
     """
     answer = answer_in_line(row)
     if target.logprobs:
-        weighable |= {number} if check_logprobs(answer, weighable=number in weighable) else set()
+        weighable |= (
+            {number} if check_logprobs(answer, weighable=number in weighable) else set()
+        )
     models = (answer.model, target.name)
-    cost = None if target.api_base else listed_cost(target.provider, models, answer.usage, answer.cached, batch=True)
-    price = None if target.price is None else Price(input=target.price[0], output=target.price[1])
+    cost = (
+        None
+        if target.api_base
+        else listed_cost(
+            target.provider, models, answer.usage, answer.cached, batch=True
+        )
+    )
+    price = (
+        None
+        if target.price is None
+        else Price(input=target.price[0], output=target.price[1])
+    )
     named = replace(answer, model=answer.model or target.name)
     return sane(priced(completion_of(named, rung=rung, latency=0.0), cost, price))

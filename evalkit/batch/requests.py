@@ -1,6 +1,7 @@
 """The requests of the next round of a run, and their files.
 
-Judging with stored answers only records what would be sent; a round is written to files with an index next to them.
+Judging with stored answers only records what would be sent; a round is written to files with an
+index next to them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ from evalkit.values import Json, frozen
 URL = "/v1/chat/completions"
 _SORTED_BY = 240
 """Characters of a prompt by which requests are sorted after their system message."""
-_UNLIMITED = {"budget_usd": None, "budget_calls": None, "retries": 0, "max_failure_rate": 1.0}
+_UNLIMITED = {
+    "budget_usd": None,
+    "budget_calls": None,
+    "retries": 0,
+    "max_failure_rate": 1.0,
+}
 INDEX = ".index.jsonl"
 _START = b'{"evalkit_batch"'
 MAX_REQUESTS, MAX_MEGABYTES = 50_000, 200
@@ -139,7 +145,9 @@ class Round:
         system = first if request.messages[0]["role"] == "system" else ""
         prompt = "\n".join(rest if system else [first, *rest])[:_SORTED_BY]
         prefix = (self._systems.setdefault(system, system), prompt)
-        self.requests.append(BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling))
+        self.requests.append(
+            BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling)
+        )
         self.lines.append(line)
         self.tokens += prompt_tokens(request)
         self.rounds = max(self.rounds, rounds)
@@ -155,7 +163,14 @@ class RecordingJudge(ModelJudge):
         third_pass: Whether a third request may follow those of a pair.
     """
 
-    def __init__(self, inner: ModelJudge, into: Round, later: int = 0, *, third_pass: bool = False) -> None:
+    def __init__(
+        self,
+        inner: ModelJudge,
+        into: Round,
+        later: int = 0,
+        *,
+        third_pass: bool = False,
+    ) -> None:
         super().__init__(inner.config, inner.spec, inner.transport)
         self.concurrency = self.rpm = self.tpm = None
         self._into, self._later, self._third_pass = into, later, third_pass
@@ -172,7 +187,8 @@ class RecordingJudge(ModelJudge):
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
         assert self._target is not None
         transport: Any = self.transport
-        config, price = self.config, self.config.price
+        config = self.config
+        price = self.config.price
         target = BatchTarget(
             self.spec.model,
             self._target.name,
@@ -183,9 +199,22 @@ class RecordingJudge(ModelJudge):
             config.max_answer_bytes,
         )
         body = transport.body(self._target, self._call(request, shape))
-        rounds = self._later + 1 + steps_left(request) + (self._third_pass and not request.third)
+        rounds = (
+            self._later
+            + 1
+            + steps_left(request)
+            + (self._third_pass and not request.third)
+        )
         rung = shape.rung if request.answer is not None else "text"
-        self._into.add(call_key(self.spec, request), target, rung, request, body, rounds, self.ceiling(request))
+        self._into.add(
+            call_key(self.spec, request),
+            target,
+            rung,
+            request,
+            body,
+            rounds,
+            self.ceiling(request),
+        )
         raise _not_stored()
 
 
@@ -194,7 +223,9 @@ class AnsweredJudge:
 
     free = True
 
-    def __init__(self, spec: JudgeSpec, outcomes: Mapping[str, Outcome] = MappingProxyType({})) -> None:
+    def __init__(
+        self, spec: JudgeSpec, outcomes: Mapping[str, Outcome] = MappingProxyType({})
+    ) -> None:
         self.spec, self._outcomes = spec, outcomes
 
     def ceiling(self, _: JudgeRequest) -> float:
@@ -213,7 +244,9 @@ class AnsweredJudge:
 
 
 def _not_stored() -> CallError:
-    return CallError("not_stored", "no batch has the answer yet; repeat the run", retryable=False)
+    return CallError(
+        "not_stored", "no batch has the answer yet; repeat the run", retryable=False
+    )
 
 
 async def record_round(
@@ -226,15 +259,18 @@ async def record_round(
 ) -> JudgingResult:
     """Add to `into` each request of a run that can be sent now and has no stored answer.
 
-    These are the planned requests, and the follow-up requests of stored answers. Nothing is sent and nothing is stored.
-    `later` is the number of rounds that need the answers of these requests.
+    These are the planned requests, and the follow-up requests of stored answers. Nothing is sent
+    and nothing is stored. `later` is the number of rounds that need the answers of these requests.
 
     Raises:
         ConfigError: If something is described wrongly.
         StoreError: If the store fails.
     """
     if config.judge.cascades:
-        what = "a cascade asks its next judge only where the answers of the one before are not sure enough"
+        what = (
+            "a cascade asks its next judge only where the answers of the one before are not sure"
+            " enough"
+        )
         remedy = "use evalkit run with runner=batch, which sends a batch to each judge in turn"
         raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
     refuse_stop(config)
@@ -266,7 +302,9 @@ def reason_against(one: Judge) -> str | None:
     if not isinstance(one, ModelJudge) or not hasattr(one.transport, "body"):
         return "its transport cannot write requests to a file"
     if one.config.endpoint != "chat":
-        return f"batches hold chat requests, and judge.endpoint is {one.config.endpoint}"
+        return (
+            f"batches hold chat requests, and judge.endpoint is {one.config.endpoint}"
+        )
     return None
 
 
@@ -315,19 +353,31 @@ class RequestIndex:
                 self.stores |= {header.store} if header.store is not None else set()
                 for line in lines:
                     key, place, rung = json.loads(line)
-                    if not is_content_key(key) or place not in range(len(header.files)) or rung not in RUNGS:
+                    if (
+                        not is_content_key(key)
+                        or place not in range(len(header.files))
+                        or rung not in RUNGS
+                    ):
                         raise ValueError(line)
                     if only in (None, header.files[place].name):
                         self._keys[bytes.fromhex(key)] = start + place, rung
         except OSError as error:
-            raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+            raise ConfigError(
+                f"cannot be read ({error.strerror})", where=str(path)
+            ) from None
         except (ValueError, TypeError, LookupError, RecursionError):
             remedy = "restore the file, or write the requests again"
-            raise ConfigError("is not an index of `evalkit batch write`", where=str(path), remedy=remedy) from None
+            raise ConfigError(
+                "is not an index of `evalkit batch write`",
+                where=str(path),
+                remedy=remedy,
+            ) from None
 
     def add(self, file: RequestFile, rungs: Mapping[str, Rung]) -> None:
         """Add the requests of a file, each with its rung."""
-        self._keys |= {bytes.fromhex(key): (len(self.files), rung) for key, rung in rungs.items()}
+        self._keys |= {
+            bytes.fromhex(key): (len(self.files), rung) for key, rung in rungs.items()
+        }
         self.files.append((Path(), file))
 
     def __contains__(self, key: str) -> bool:
@@ -339,7 +389,11 @@ class RequestIndex:
 
     def keys_of(self, files: set[int]) -> Iterator[tuple[str, int]]:
         """Yield the content keys in these files, with the number of the file."""
-        return ((key.hex(), place) for key, (place, _) in self._keys.items() if place in files)
+        return (
+            (key.hex(), place)
+            for key, (place, _) in self._keys.items()
+            if place in files
+        )
 
 
 def index_of(path: Path) -> Path:
@@ -382,7 +436,11 @@ def check_free(path: Path) -> None:
     Raises:
         ConfigError: If there is one.
     """
-    taken = [path, index_of(path), *path.parent.glob(f"{escape(path.stem)}-*{path.suffix}")]
+    taken = [
+        path,
+        index_of(path),
+        *path.parent.glob(f"{escape(path.stem)}-*{path.suffix}"),
+    ]
     if found := next((one for one in taken if one.exists()), None):
         remedy = "give another name: each round has its own files, and late answers need them"
         raise ConfigError("exists already", where=str(found), remedy=remedy)
@@ -398,7 +456,8 @@ def write_round(
 ) -> list[tuple[RequestFile, list[BatchRequest]]]:
     """Write a round's requests, ordered by shared prefix, and their index; return the files with their requests.
 
-    Each file has requests to one model. If there are several files, they are numbered: `requests-1.jsonl` and so on.
+    Each file has requests to one model. If there are several files, they are numbered:
+    `requests-1.jsonl` and so on.
 
     Args:
         path: The file to write.
@@ -408,35 +467,58 @@ def write_round(
         max_bytes: The largest file.
 
     Raises:
-        ConfigError: If the files cannot be written, or one name of a model is set for several models.
+        ConfigError: If the files cannot be written, or one name of a model is set for several
+            models.
     """
-    order = sorted(found.requests, key=lambda one: (repr(one.target), one.prefix, one.key))
+    order = sorted(
+        found.requests, key=lambda one: (repr(one.target), one.prefix, one.key)
+    )
     by_target = [list(group) for _, group in groupby(order, key=lambda one: one.target)]
     if found.model is not None and len(by_target) > 1:
         models = ", ".join(sorted(group[0].target.name for group in by_target))
-        raise ConfigError(f"names one model, and the requests are for {models}", where="--model")
-    parts = [part for group in by_target for part in _split(group, max_requests, max_bytes)]
-    names = [path.name] if len(parts) == 1 else [f"{path.stem}-{n}{path.suffix}" for n, _ in enumerate(parts, 1)]
-    files = [RequestFile(name, part[0].target, found.rounds) for name, part in zip(names, parts, strict=True)]
+        raise ConfigError(
+            f"names one model, and the requests are for {models}", where="--model"
+        )
+    parts = [
+        part for group in by_target for part in _split(group, max_requests, max_bytes)
+    ]
+    names = (
+        [path.name]
+        if len(parts) == 1
+        else [f"{path.stem}-{n}{path.suffix}" for n, _ in enumerate(parts, 1)]
+    )
+    files = [
+        RequestFile(name, part[0].target, found.rounds)
+        for name, part in zip(names, parts, strict=True)
+    ]
     header = json.dumps(asdict(_Header(1, store, tuple(files)))).encode() + b"\n"
     entries = (
         b'["%b",%d,"%b"]\n' % (request.key.encode(), number, request.rung.encode())
         for number, part in enumerate(parts)
         for request in part
     )
-    contents: dict[str, Iterator[bytes]] = {index_of(path).name: chain([header], entries)}
+    contents: dict[str, Iterator[bytes]] = {
+        index_of(path).name: chain([header], entries)
+    }
     for name, part in zip(names, parts, strict=True):
-        contents[name] = (_line(request.key, found.lines[request.position]) for request in part)
+        contents[name] = (
+            _line(request.key, found.lines[request.position]) for request in part
+        )
     with file_errors("cannot be written", path):
         write_files(path.parent, contents)
     return list(zip(files, parts, strict=True))
 
 
-def _split(requests: Sequence[BatchRequest], max_requests: int, max_bytes: int) -> list[list[BatchRequest]]:
+def _split(
+    requests: Sequence[BatchRequest], max_requests: int, max_bytes: int
+) -> list[list[BatchRequest]]:
     parts: list[list[BatchRequest]] = [[]]
-    size, envelope = 0, len(_line(requests[0].key, b""))
+    size = 0
+    envelope = len(_line(requests[0].key, b""))
     for request in requests:
-        if parts[-1] and (len(parts[-1]) == max_requests or size + envelope + request.size > max_bytes):
+        if parts[-1] and (
+            len(parts[-1]) == max_requests or size + envelope + request.size > max_bytes
+        ):
             parts.append([])
             size = 0
         parts[-1].append(request)
@@ -445,4 +527,8 @@ def _split(requests: Sequence[BatchRequest], max_requests: int, max_bytes: int) 
 
 
 def _line(key: str, body: bytes) -> bytes:
-    return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (key.encode(), URL.encode(), body)
+    return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (
+        key.encode(),
+        URL.encode(),
+        body,
+    )

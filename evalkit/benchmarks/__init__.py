@@ -1,7 +1,7 @@
 """Published benchmarks: each module holds one family's reader, scoring rule, metrics, license and importer.
 
-`evalkit.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that packages offer in the
-entry-point group `evalkit.benchmarks`. What a benchmark needs is exported here.
+`evalkit.benchmark_discovery` finds every module here that has `BENCHMARKS`, and those that packages
+offer in the entry-point group `evalkit.benchmarks`. What a benchmark needs is exported here.
 """
 
 from evalkit.benchmarks.shared.benchmark import (
@@ -17,8 +17,21 @@ from evalkit.benchmarks.shared.benchmark import (
     row_by_row,
     shape,
 )
-from evalkit.benchmarks.shared.scoring_rules import View, blend, labeled_rates, mean, nothing, orders_agree, rates
-from evalkit.foreign_files.judgment_files import LocatedRow, grouped, located_rows, with_columns
+from evalkit.benchmarks.shared.scoring_rules import (
+    View,
+    blend,
+    labeled_rates,
+    mean,
+    nothing,
+    orders_agree,
+    rates,
+)
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    grouped,
+    located_rows,
+    with_columns,
+)
 from evalkit.foreign_files.layouts import decided, records_of
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.scoring.catalog import MetricSpec

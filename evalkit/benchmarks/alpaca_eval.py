@@ -1,6 +1,7 @@
 """AlpacaEval (Dubois et al. 2024, COLM, arXiv 2404.04475): models' outputs compared with a baseline's.
 
-An annotation has two outputs for an instruction and a preference from 1 (the first) to 2 (the second).
+An annotation has two outputs for an instruction and a preference from 1 (the first) to 2 (the
+second).
 """
 
 from __future__ import annotations
@@ -14,12 +15,29 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.shared.baseline import NO_MODEL, Answers, contests, find_baseline
-from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, published_rows
+from evalkit.benchmarks.shared.baseline import (
+    NO_MODEL,
+    Answers,
+    contests,
+    find_baseline,
+)
+from evalkit.benchmarks.shared.benchmark import (
+    FACTS,
+    Benchmark,
+    Source,
+    benchmark,
+    published_rows,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import LocatedRow, located_rows, number, sibling_file, with_columns
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    located_rows,
+    number,
+    sibling_file,
+    with_columns,
+)
 from evalkit.foreign_files.layouts import Cells, Field, cells_of, records_of
 from evalkit.foreign_files.records import UNORDERED, NumberedNames, Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
@@ -34,11 +52,19 @@ GAMED: Final = "df_gamed.csv"
 
 DIFFICULTY: Final = "instruction_difficulty.csv"
 
-_TRUTH: Final = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+_TRUTH: Final = {
+    "true": True,
+    "false": False,
+    "1": True,
+    "0": False,
+    "1.0": True,
+    "0.0": False,
+}
 
 RAW = (
-    "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv next to the outputs;"
-    " length/controlled_win_rate is a different metric that its leaderboard does not have"
+    "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv next"
+    " to the outputs; length/controlled_win_rate is a different metric that its leaderboard does"
+    " not have"
 )
 
 CALIBRATION = "calibration"
@@ -64,13 +90,19 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     answers: Answers = {}
     seen: Counter[tuple[str, str]] = Counter()
     for row in published_rows(benchmark, source):
-        model, instruction = str(row["generator"]), str(row["instruction"])
+        model = str(row["generator"])
+        instruction = str(row["instruction"])
         # A duplicate instruction is joined with its first and its second answer.
         answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = row
         seen[model, instruction] += 1
-    baseline = find_baseline(answers, source, FACTS["alpaca_eval"]["tables"]["baselines"])
-    numbers = {instruction: number for number, instruction in enumerate(answers[baseline])}
-    difficulty, calibration = _difficulties(source.path), calibrations(_beside(source.path, GAMED))
+    baseline = find_baseline(
+        answers, source, FACTS["alpaca_eval"]["tables"]["baselines"]
+    )
+    numbers = {
+        instruction: number for number, instruction in enumerate(answers[baseline])
+    }
+    difficulty = _difficulties(source.path)
+    calibration = calibrations(_beside(source.path, GAMED))
     models = [model for model in answers if model != baseline]
     for model in models:
         if absent := len(numbers.keys() - answers[model].keys()):
@@ -79,9 +111,16 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for instruction, row in answers[model].items():
             if instruction not in numbers:
                 what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
-                raise DatasetError(what, where=row.place, remedy="use the same set of instructions for both")
+                raise DatasetError(
+                    what,
+                    where=row.place,
+                    remedy="use the same set of instructions for both",
+                )
             number = numbers[instruction]
-            published = {"instruction_difficulty": difficulty.get(number), "calibration": calibration.get(number)}
+            published = {
+                "instruction_difficulty": difficulty.get(number),
+                "calibration": calibration.get(number),
+            }
             yield (
                 row.place,
                 {
@@ -93,7 +132,11 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                     "model_b": baseline,
                     "baseline": baseline,
                     "subset": row.get("dataset"),
-                    **{name: value for name, value in published.items() if value is not None},
+                    **{
+                        name: value
+                        for name, value in published.items()
+                        if value is not None
+                    },
                 },
             )
 
@@ -103,31 +146,51 @@ def _difficulties(path: Path) -> dict[int, float]:
     file = _beside(path, DIFFICULTY)
     rows = _table(file)
     try:
-        return {int(row.get("index") or row[""]): float(row["instruction_difficulty"]) for row in rows}
+        return {
+            int(row.get("index") or row[""]): float(row["instruction_difficulty"])
+            for row in rows
+        }
     except (KeyError, ValueError) as bad:
-        raise DatasetError(f"not a table of index and instruction_difficulty ({bad})", where=str(file)) from None
+        raise DatasetError(
+            f"not a table of index and instruction_difficulty ({bad})", where=str(file)
+        ) from None
 
 
 def calibrations(file: Path) -> dict[int, Row]:
     """Return the calibration data of each instruction for AlpacaEval's length control, by number, if available.
 
-    It has the instruction's difficulty and its rows of df_gamed.csv: each row's number, the preference (null if
-    missing), the scaled difference in length, the difficulty, and 1 if its model is not a gamed baseline.
+    It has the instruction's difficulty and its rows of df_gamed.csv: each row's number, the
+    preference (null if missing), the scaled difference in length, the difficulty, and 1 if its
+    model is not a gamed baseline.
 
     Raises:
         DatasetError: If df_gamed.csv is another table.
     """
-    rows, found = _table(file), dict[int, Row]()
+    rows = _table(file)
+    found = dict[int, Row]()
     try:
         for place, row in enumerate(rows):
-            number, difficulty = int(float(row["index"])), float(row["instruction_difficulty"])
-            one = found.setdefault(number, {"index": number, "difficulty": difficulty, "rows": len(rows), "gamed": []})
+            number = int(float(row["index"]))
+            difficulty = float(row["instruction_difficulty"])
+            one = found.setdefault(
+                number,
+                {
+                    "index": number,
+                    "difficulty": difficulty,
+                    "rows": len(rows),
+                    "gamed": [],
+                },
+            )
             preference = float(row["preference"]) if row["preference"] else None
             plain = float(_TRUTH[row["not_gamed_baseline"].strip().lower()])
-            one["gamed"].append([place, preference, float(row["std_delta_len"]), difficulty, plain])
+            one["gamed"].append(
+                [place, preference, float(row["std_delta_len"]), difficulty, plain]
+            )
     except (AttributeError, KeyError, TypeError, ValueError) as bad:
         what = f"not AlpacaEval's table of gamed baselines ({bad})"
-        raise DatasetError(what, where=str(file), remedy="use df_gamed.csv of tatsu-lab/alpaca_eval") from None
+        raise DatasetError(
+            what, where=str(file), remedy="use df_gamed.csv of tatsu-lab/alpaca_eval"
+        ) from None
     return found
 
 
@@ -145,26 +208,42 @@ def _table(file: Path) -> list[dict[str, str]]:
 def _rule(view: View) -> Measures:
     """Return `alpaca_eval/win_rate` and `alpaca_eval/length_controlled_win_rate`, by model if there are several.
 
-    The win rate is the mean preference for the model's output over the baseline's, a tie being a half; with
-    log-probabilities the preference is the probability of the model's token (Li et al. 2023; Dubois et al. 2024, arXiv
-    2404.04475, section 2). Both orders have equal weight; AlpacaEval samples one order per instruction. The
-    length-controlled rate requires df_gamed.csv and every instruction.
+    The win rate is the mean preference for the model's output over the baseline's, a tie being a
+    half; with log-probabilities the preference is the probability of the model's token (Li et al.
+    2023; Dubois et al. 2024, arXiv 2404.04475, section 2). Both orders have equal weight;
+    AlpacaEval samples one order per instruction. The length-controlled rate requires df_gamed.csv
+    and every instruction.
     """
     margin, turns, models = contests(view)
     credit = (1 + (over_orders(margin) if margin.shape[1] == 2 else margin[:, 0])) / 2
-    there, longer = np.isfinite(credit), np.zeros(len(view.cases))
+    there = np.isfinite(credit)
+    longer = np.zeros(len(view.cases))
     for case in np.flatnonzero(turns).tolist():
-        first, second = (len(response.text) for response in view.cases[case].responses[:2])
+        first, second = (
+            len(response.text) for response in view.cases[case].responses[:2]
+        )
         longer[case] = turns[case] * (second - first)
     found: Measures = []
     for end, rows in models.items():
-        used, lost = rows & there, rows & ~there
+        used = rows & there
+        lost = rows & ~there
         controlled = length_controlled(
-            f"alpaca_eval/length_controlled_win_rate{end}", view.cases, rows, longer, credit, missing=int(lost.sum())
+            f"alpaca_eval/length_controlled_win_rate{end}",
+            view.cases,
+            rows,
+            longer,
+            credit,
+            missing=int(lost.sum()),
         )
         note = RAW if controlled is None else None
         raw = mean(
-            f"alpaca_eval/win_rate{end}", view.cases_tally, np.nan_to_num(credit), used, lost, note=note, why=NO_MODEL
+            f"alpaca_eval/win_rate{end}",
+            view.cases_tally,
+            np.nan_to_num(credit),
+            used,
+            lost,
+            note=note,
+            why=NO_MODEL,
         )
         found += [raw] if controlled is None else [raw, controlled]
     return found
@@ -174,8 +253,8 @@ def _rule(view: View) -> Measures:
 class _Data:
     """The regression's rows: the gamed baselines' first, then the model's own in the order of instructions.
 
-    `case` is the case of each of the model's rows; `read` is whether it has a preference. `y` is NaN for a gamed row
-    without a preference. `difficulty` is by the model's rows.
+    `case` is the case of each of the model's rows; `read` is whether it has a preference. `y` is
+    NaN for a gamed row without a preference. `difficulty` is by the model's rows.
     """
 
     x: Floats
@@ -191,12 +270,18 @@ class _Data:
 
 
 def length_controlled(
-    name: str, cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats, *, missing: int
+    name: str,
+    cases: Sequence[Case],
+    rows: Bools,
+    longer: Floats,
+    credit: Floats,
+    *,
+    missing: int,
 ) -> Statistic | None:
     """Return the length-controlled win rate of one model; `None` if the authors' procedure cannot be followed.
 
-    The interval resamples instructions: each resample is one Newton step, at the selected penalty, from the full fit.
-    The rows of the gamed baselines are fixed data of the benchmark.
+    The interval resamples instructions: each resample is one Newton step, at the selected penalty,
+    from the full fit. The rows of the gamed baselines are fixed data of the benchmark.
 
     Args:
         name: The metric's name.
@@ -223,22 +308,37 @@ def length_controlled(
     )
 
 
-def _data(cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats) -> _Data | None:
+def _data(
+    cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats
+) -> _Data | None:
     """Return the rows of the regression; `None` unless every instruction of the benchmark has its calibration."""
-    places = [(cases[place].metadata.get(CALIBRATION), place) for place in np.flatnonzero(rows).tolist()]
-    by_index = {int(one["index"]): (one, place) for one, place in places if isinstance(one, dict)}
+    places = [
+        (cases[place].metadata.get(CALIBRATION), place)
+        for place in np.flatnonzero(rows).tolist()
+    ]
+    by_index = {
+        int(one["index"]): (one, place)
+        for one, place in places
+        if isinstance(one, dict)
+    }
     known = [one for _, (one, _) in sorted(by_index.items())]
     gamed = sorted(row for one in known for row in one["gamed"])
     if not known or len(known) < len(places) or len(gamed) < known[0]["rows"]:
         return None
-    case = np.array([place for _, (_, place) in sorted(by_index.items())], dtype=np.int64)
+    case = np.array(
+        [place for _, (_, place) in sorted(by_index.items())], dtype=np.int64
+    )
     spread = float(longer[case].std(ddof=1)) if len(case) > 1 else 0.0
     if spread <= FUZZ or not np.isfinite(credit[case]).any():
         return None
     table = np.array([row[1:] for row in gamed], dtype=np.float64)
     difficulty = np.array([one["difficulty"] for one in known], dtype=np.float64)
-    own = np.stack([np.tanh(longer[case] / spread), difficulty, np.ones(len(case))], axis=1)
-    x = np.concatenate([np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), own])
+    own = np.stack(
+        [np.tanh(longer[case] / spread), difficulty, np.ones(len(case))], axis=1
+    )
+    x = np.concatenate(
+        [np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), own]
+    )
     y = np.concatenate([table[:, 0], credit[case]])
     weight = np.where(x[:, 2] > 0, 1.0, _GAMED_WEIGHT)
     return _Data(x, y, weight, case, difficulty)
@@ -247,20 +347,28 @@ def _data(cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats) ->
 def _fit(data: _Data) -> Floats:
     """Return the coefficients at the penalty selected by five-fold cross-validation, as in scikit-learn.
 
-    A preference p counts as two outcomes: 1 with weight p and 0 with weight 1 - p. Folds consist of rows; the best
-    penalty has the highest mean likelihood of held-out rows.
+    A preference p counts as two outcomes: 1 with weight p and 0 with weight 1 - p. Folds consist of
+    rows; the best penalty has the highest mean likelihood of held-out rows.
     """
     from sklearn.model_selection import GroupKFold
 
     read = np.isfinite(data.y)
-    x, y, weight = data.x[read], data.y[read], data.weight[read]
-    twice, outcome = np.concatenate([x, x]), np.repeat([1, 0], len(y))
-    share, weights = np.concatenate([y, 1 - y]), np.concatenate([weight, weight])
+    x = data.x[read]
+    y = data.y[read]
+    weight = data.weight[read]
+    twice = np.concatenate([x, x])
+    outcome = np.repeat([1, 0], len(y))
+    share = np.concatenate([y, 1 - y])
+    weights = np.concatenate([weight, weight])
     scores = []
-    for kept, left in GroupKFold(_FOLDS).split(twice, outcome, np.tile(np.arange(len(y)), 2)):
+    for kept, left in GroupKFold(_FOLDS).split(
+        twice, outcome, np.tile(np.arange(len(y)), 2)
+    ):
         path = _path(twice[kept], outcome[kept], (share * weights)[kept], _STRENGTHS)
         truth = np.where(outcome == 1, share, 1 - share)[left]
-        scores.append([_likelihood(truth, expit(twice[left] @ b), weights[left]) for b in path])
+        scores.append(
+            [_likelihood(truth, expit(twice[left] @ b), weights[left]) for b in path]
+        )
     best = _STRENGTHS[int(np.mean(scores, axis=0).argmax())]
     return _path(twice, outcome, share * weights, np.array([best]))[0]
 
@@ -272,7 +380,13 @@ def _path(x: Floats, outcome: Ints, weights: Floats, strengths: Floats) -> list[
     chance = np.random.RandomState(_SEED)
     return [
         np.asarray(
-            LogisticRegression(l1_ratio=1.0, solver="liblinear", fit_intercept=False, C=strength, random_state=chance)
+            LogisticRegression(
+                l1_ratio=1.0,
+                solver="liblinear",
+                fit_intercept=False,
+                C=strength,
+                random_state=chance,
+            )
             .fit(x, outcome, sample_weight=weights)
             .coef_[0],
             dtype=np.float64,
@@ -289,7 +403,8 @@ def _likelihood(truth: Floats, predicted: Floats, weights: Floats) -> float:
 def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     """Return the win rate of each resample; `counts` is the frequency of each of the model's rows in it.
 
-    Coefficients that the penalty sets to 0 remain 0. With all counts equal to 1, the result is that of the fit.
+    Coefficients that the penalty sets to 0 remain 0. With all counts equal to 1, the result is that
+    of the fit.
     """
     p = expit(data.x @ fitted)
     free = np.flatnonzero(fitted)
@@ -300,12 +415,18 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     each = x[:, :, None] * x[:, None, :] * spread[:, None, None]
     own = slice(data.gamed, None)
     score = (counts - 1.0) @ (x[own] * residual[own, None])
-    information = each[: data.gamed].sum(axis=0) + np.tensordot(counts, each[own], axes=(1, 0))
+    information = each[: data.gamed].sum(axis=0) + np.tensordot(
+        counts, each[own], axes=(1, 0)
+    )
     scale = np.abs(information).max(axis=(1, 2), initial=0.0)
-    sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(free)
+    sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(
+        free
+    )
     b = np.full((len(counts), len(fitted)), np.nan)
     b[sound] = fitted
-    b[np.ix_(sound, free)] += np.linalg.solve(information[sound], score[sound][:, :, None])[:, :, 0]
+    b[np.ix_(sound, free)] += np.linalg.solve(
+        information[sound], score[sound][:, :, None]
+    )[:, :, 0]
     at_one_length = expit(b[:, 2:] + b[:, 1:2] * data.difficulty)
     return divide((counts * at_one_length).sum(axis=1), counts.sum(axis=1))
 
@@ -314,18 +435,29 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each annotation; its margin is the weighted preference relative to an even one."""
     gamed = sibling_file(path, GAMED)
     calibration = {} if gamed is None else calibrations(gamed)
-    numbers, indices, seen = NumberedNames(), Counter[tuple[str, str]](), dict[tuple[str, ...], list[tuple[str, str]]]()
+    numbers, indices, seen = (
+        NumberedNames(),
+        Counter[tuple[str, str]](),
+        dict[tuple[str, ...], list[tuple[str, str]]](),
+    )
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
-        instruction, outputs = str(row["instruction"]), (str(row["output_1"]), str(row["output_2"]))
+        instruction = str(row["instruction"])
+        outputs = (str(row["output_1"]), str(row["output_2"]))
         # A duplicate instruction with different outputs counts as two questions.
-        pairs = seen.setdefault((instruction, str(row.get("generator_1")), str(row.get("generator_2"))), [])
+        pairs = seen.setdefault(
+            (instruction, str(row.get("generator_1")), str(row.get("generator_2"))), []
+        )
         if outputs not in pairs:
             pairs.append(outputs)
         # An instruction's number is its index among one model's annotations, as in AlpacaEval.
-        judge, model = str(options.judge or row.get("annotator") or "annotator"), str(row.get("generator_2"))
+        judge = str(options.judge or row.get("annotator") or "annotator")
+        model = str(row.get("generator_2"))
         known = {key: row.get(key) for key in ("dataset", "datasplit")}
-        known |= {"calibration": calibration.get(indices[judge, model]), "baseline": row.get("generator_1")}
+        known |= {
+            "calibration": calibration.get(indices[judge, model]),
+            "baseline": row.get("generator_1"),
+        }
         indices[judge, model] += 1
         yield {
             **cells_of(row, _ANNOTATION),
@@ -343,7 +475,9 @@ def _margin(row: Row) -> float | None:
     preference = number(row.get("preference"))
     if preference == _DRAW:
         return 0.0
-    return 3 - 2 * preference if preference is not None and 1 <= preference <= 2 else None
+    return (
+        3 - 2 * preference if preference is not None and 1 <= preference <= 2 else None
+    )
 
 
 def _words(row: Row) -> str | None:
@@ -351,8 +485,14 @@ def _words(row: Row) -> str | None:
     raw = row.get("raw_completion")
     if isinstance(raw, Mapping):
         message = raw.get("message")
-        said = message.get("content") if isinstance(message, Mapping) else raw.get("text")
-        raw = said if said or isinstance(message, Mapping) else json.dumps(raw, ensure_ascii=False)
+        said = (
+            message.get("content") if isinstance(message, Mapping) else raw.get("text")
+        )
+        raw = (
+            said
+            if said or isinstance(message, Mapping)
+            else json.dumps(raw, ensure_ascii=False)
+        )
     return raw if isinstance(raw, str) and raw else None
 
 

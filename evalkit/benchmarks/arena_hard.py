@@ -11,13 +11,31 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.shared.baseline import NO_MODEL, Answers, contests, find_baseline
-from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.shared.baseline import (
+    NO_MODEL,
+    Answers,
+    contests,
+    find_baseline,
+)
+from evalkit.benchmarks.shared.benchmark import (
+    FACTS,
+    Benchmark,
+    Source,
+    benchmark,
+    published_rows,
+    shape,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, pair_in, text
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    Peek,
+    located_rows,
+    pair_in,
+    text,
+)
 from evalkit.foreign_files.layouts import Cells, records_of
 from evalkit.foreign_files.records import Options, ParsedFile
 from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
@@ -25,9 +43,15 @@ from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.values import Json
 
-_QUESTION: Final = (shape("uid", "category", "prompt"), shape("question_id", "category", "cluster", "turns"))
+_QUESTION: Final = (
+    shape("uid", "category", "prompt"),
+    shape("question_id", "category", "cluster", "turns"),
+)
 
-_ANSWER: Final = (shape("uid", "model", "messages"), shape("question_id", "model_id", "choices"))
+_ANSWER: Final = (
+    shape("uid", "model", "messages"),
+    shape("question_id", "model_id", "choices"),
+)
 
 STRONG = 2 / 3
 """The smallest margin of "much better", if verdicts have strengths."""
@@ -54,7 +78,11 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     models = [model for model in answers if model not in baselines.values()]
     if not models:
         what = f"has only answers of {', '.join(answers)}"
-        raise DatasetError(what, where=str(folder), remedy="add the answers of a model to compare with it")
+        raise DatasetError(
+            what,
+            where=str(folder),
+            remedy="add the answers of a model to compare with it",
+        )
     asked = {_uid(row) for row in questions}
     for model in models:
         if absent := len(asked - answers[model].keys()):
@@ -65,29 +93,55 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for row in questions:
             if _uid(row) in answers[model]:
                 baseline = baselines[_category(row)]
-                pair = {"model_a": model, "model_b": baseline, "baseline": baseline, "subset": _category(row)}
+                pair = {
+                    "model_a": model,
+                    "model_b": baseline,
+                    "baseline": baseline,
+                    "subset": _category(row),
+                }
                 name = _uid(row) if len(models) == 1 else f"{model}/{_uid(row)}"
-                yield _case(row, answers[model][_uid(row)], answers[baseline].get(_uid(row)), {"id": name, **pair})
+                yield _case(
+                    row,
+                    answers[model][_uid(row)],
+                    answers[baseline].get(_uid(row)),
+                    {"id": name, **pair},
+                )
 
 
-def _baselines(answers: Answers, source: Source, questions: Sequence[Row]) -> dict[str, str]:
+def _baselines(
+    answers: Answers, source: Source, questions: Sequence[Row]
+) -> dict[str, str]:
     categories = sorted({_category(row) for row in questions})
     if source.baseline is not None:
         return dict.fromkeys(categories, find_baseline(answers, source, ()))
     usual = FACTS["arena_hard"]["tables"]["baselines"]
-    return {name: find_baseline(answers, source, [usual[name]] if name in usual else []) for name in categories}
+    return {
+        name: find_baseline(answers, source, [usual[name]] if name in usual else [])
+        for name in categories
+    }
 
 
-def _case(question: Row, answer: LocatedRow, baseline: LocatedRow | None, pair: Row) -> Placed:
+def _case(
+    question: Row, answer: LocatedRow, baseline: LocatedRow | None, pair: Row
+) -> Placed:
     if baseline is None:
         what = f"{pair['baseline']} has no answer to question {_uid(question)}"
         raise DatasetError(what, where=answer.place, remedy="add it")
-    prompt = question["prompt"] if "prompt" in question else _content(question["turns"][0])
-    return answer.place, {"prompt": prompt, "response_a": _answer(answer), "response_b": _answer(baseline), **pair}
+    prompt = (
+        question["prompt"] if "prompt" in question else _content(question["turns"][0])
+    )
+    return answer.place, {
+        "prompt": prompt,
+        "response_a": _answer(answer),
+        "response_b": _answer(baseline),
+        **pair,
+    }
 
 
 def _holds(folder: Path) -> bool:
-    if not ((folder / "question.jsonl").is_file() and (folder / "model_answer").is_dir()):
+    if not (
+        (folder / "question.jsonl").is_file() and (folder / "model_answer").is_dir()
+    ):
         return False
     row = first_row(folder / "question.jsonl") or {}
     return any(columns <= row.keys() for columns in _QUESTION)
@@ -104,9 +158,13 @@ def _category(row: Json) -> str:
 def _answer(row: LocatedRow) -> Any:
     """Return an answer's text in the format of version 2 (messages) or 0.1 (choices of turns)."""
     try:
-        return _content(row["messages"][-1] if "messages" in row else row["choices"][0]["turns"][-1])
+        return _content(
+            row["messages"][-1] if "messages" in row else row["choices"][0]["turns"][-1]
+        )
     except (LookupError, TypeError):
-        raise DatasetError("the row has no answer", where=row.place, remedy="fix the row") from None
+        raise DatasetError(
+            "the row has no answer", where=row.place, remedy="fix the row"
+        ) from None
 
 
 def _content(message: Any) -> Any:
@@ -117,21 +175,30 @@ def _content(message: Any) -> Any:
 def _rule(view: View) -> Measures:
     """Return `arena_hard/score`, by model if there are several, and by category if there are several.
 
-    The mean over both orders of the model's verdicts against the baseline: a win 1, a tie 1/2, a loss 0, "much
-    better" (`A>>B`) with weight 3 (Li et al. 2024, arXiv 2406.11939, section 4, and `show_result.py`). For
-    one model and one baseline, the Bradley-Terry score of version 0.1 is the same number. Verdicts have strengths if a
-    judge's margins have different sizes: 1 for much better, a third for better.
+    The mean over both orders of the model's verdicts against the baseline: a win 1, a tie 1/2, a
+    loss 0, "much better" (`A>>B`) with weight 3 (Li et al. 2024, arXiv 2406.11939, section 4, and
+    `show_result.py`). For one model and one baseline, the Bradley-Terry score of version 0.1 is the
+    same number. Verdicts have strengths if a judge's margins have different sizes: 1 for much
+    better, a third for better.
     """
     margins, _, parts = contests(view)
-    margin, case = margins.ravel(), np.repeat(np.arange(len(view.cases)), margins.shape[1])
+    margin = margins.ravel()
+    case = np.repeat(np.arange(len(view.cases)), margins.shape[1])
     won = np.isfinite(margin) & (np.abs(margin) > FUZZ)
     graded = bool(won.any()) and float(np.ptp(np.abs(margin[won]))) > FUZZ
-    weights = np.where(graded & won & (np.abs(margin) >= STRONG - FUZZ), STRONG_WEIGHT, 1.0)
+    weights = np.where(
+        graded & won & (np.abs(margin) >= STRONG - FUZZ), STRONG_WEIGHT, 1.0
+    )
     credit = np.where(won, margin > 0, 0.5)
     note = None if graded else "verdicts have no strengths: each counts once"
-    tally, read = view.tally.of(case), np.isfinite(margin)
+    tally = view.tally.of(case)
+    read = np.isfinite(margin)
     if len(categories := view.subsets("subset", "category")) > 1:
-        parts |= {f"{end}/{name}": one & own for end, one in parts.items() for name, own in categories.items()}
+        parts |= {
+            f"{end}/{name}": one & own
+            for end, one in parts.items()
+            for name, own in categories.items()
+        }
     return [
         mean(
             f"arena_hard/score{end}", tally, credit, own[case] & read, own[case] & ~read,
@@ -143,18 +210,24 @@ def _rule(view: View) -> Measures:
 
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows are games against a baseline."""
-    return start.has("model", "games") and ("question_id" in start.row or "uid" in start.row)
+    return start.has("model", "games") and (
+        "question_id" in start.row or "uid" in start.row
+    )
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each game."""
     records = records_of(located_rows(path), _games, "pair", options)
-    return ParsedFile(records, {"format": "bracket", "graded": True}, benchmark="arena_hard")
+    return ParsedFile(
+        records, {"format": "bracket", "graded": True}, benchmark="arena_hard"
+    )
 
 
 def _games(row: LocatedRow) -> Iterator[Cells]:
     models = str(row.get("baseline") or BASELINE), str(row["model"])
-    games = row["games"] if isinstance(row.get("games"), list) and row["games"] else [None]
+    games = (
+        row["games"] if isinstance(row.get("games"), list) and row["games"] else [None]
+    )
     for index, game in enumerate(games):
         game = game if isinstance(game, Mapping) else {}
         prompt = _prompt_text(game.get("user_prompt", game.get("prompt")))
@@ -162,7 +235,10 @@ def _games(row: LocatedRow) -> Iterator[Cells]:
             "id": row.get("question_id") or row["uid"],
             "judge": row.get("judge") or row.file.parent.name,
             **pair_in(prompt, models if index == 0 else models[::-1]),
-            "metadata": {"baseline": models[0], **({"category": row["category"]} if row.get("category") else {})},
+            "metadata": {
+                "baseline": models[0],
+                **({"category": row["category"]} if row.get("category") else {}),
+            },
             **_verdict(game),
         }
 
@@ -175,12 +251,17 @@ def _prompt_text(prompt: Any) -> str:
 
 
 def _verdict(game: Json) -> Cells:
-    words, score = game.get("judgment"), game.get("score")
+    words = game.get("judgment")
+    score = game.get("score")
     cells = {"text": text(words.get("answer")) if isinstance(words, Mapping) else words}
     if not score:
         return {**cells, "error": "score is null"}
     try:
-        return {**cells, "margin": _margin_of(str(score)), "answer": {"verdict": str(score)}}
+        return {
+            **cells,
+            "margin": _margin_of(str(score)),
+            "answer": {"verdict": str(score)},
+        }
     except UnreadableError as bad:
         return {**cells, "error": bad.reason}
 
@@ -189,7 +270,13 @@ def _margin_of(score: str) -> float:
     """Return the margin of the response shown first: 1 for much better, a third for better."""
     from evalkit.config import OutputConfig
 
-    return float(read_marks(Reply(f"[[{score}]]"), OutputConfig(format="bracket", graded=True), AnswerTask("winner")))
+    return float(
+        read_marks(
+            Reply(f"[[{score}]]"),
+            OutputConfig(format="bracket", graded=True),
+            AnswerTask("winner"),
+        )
+    )
 
 
 BENCHMARKS: Final = (

@@ -10,7 +10,11 @@ from evalkit.benchmarks.shared.scoring_rules import View, labeled_rates, orders_
 from evalkit.foreign_files.layouts import Field
 from evalkit.scoring.stats.bootstrap import Measures
 
-_GROUP_OF: Final = {name: group for group, names in FACTS["auto_j"]["tables"]["groups"].items() for name in names}
+_GROUP_OF: Final = {
+    name: group
+    for group, names in FACTS["auto_j"]["tables"]["groups"].items()
+    for name in names
+}
 
 _CASE: Final[Mapping[str, Field]] = {
     "id": lambda row: str(row.number),
@@ -26,11 +30,12 @@ _CASE: Final[Mapping[str, Field]] = {
 def _rule(view: View) -> Measures:
     """Return `auto_j/agreement` and `auto_j/consistency` for all pairs and each group of scenarios.
 
-    For pairs in both orders, agreement is the share whose verdict equals the human label in both, and consistency the
-    share with the same verdict in both. Scores and single orders have only agreement (Li et al. 2024, arXiv 2310.05470,
-    section 5.1, and the leaderboard's definition).
+    For pairs in both orders, agreement is the share whose verdict equals the human label in both,
+    and consistency the share with the same verdict in both. Scores and single orders have only
+    agreement (Li et al. 2024, arXiv 2310.05470, section 5.1, and the leaderboard's definition).
     """
-    right, subsets = (view.passes == view.pairs.label[:, None]).all(axis=1), view.subsets()
+    right = (view.passes == view.pairs.label[:, None]).all(axis=1)
+    subsets = view.subsets()
     return [
         *labeled_rates(view, "auto_j/agreement", right, view.read, subsets),
         *orders_agree(view, "auto_j/consistency", subsets),

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, choice
-from evalkit.benchmarks.shared.scoring_rules import UNREAD, View, labeled_rates, orders_agree
+from evalkit.benchmarks.shared.scoring_rules import (
+    UNREAD,
+    View,
+    labeled_rates,
+    orders_agree,
+)
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
@@ -35,21 +40,40 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         row = None if folder.is_dir() else first_row(folder)
         raise ForeignError(benchmark, f"no {_REVIEW}", row, str(folder))
     review = folder / _REVIEW
-    labels = [line.strip() for line in review.read_text(encoding="utf-8").splitlines() if line.strip()]
+    labels = [
+        line.strip()
+        for line in review.read_text(encoding="utf-8").splitlines()
+        if line.strip()
+    ]
     questions = list(located_rows(folder / "question.jsonl"))
     answers = [
-        {row["question_id"]: row for row in located_rows(folder / "answer" / f"answer_{model}.jsonl")}
+        {
+            row["question_id"]: row
+            for row in located_rows(folder / "answer" / f"answer_{model}.jsonl")
+        }
         for model in _MODELS
     ]
     if len(labels) != len(questions):
         what = f"has {len(labels)} labels for {len(questions)} questions"
-        raise DatasetError(what, where=str(review), remedy="write one label per line, in the order of question.jsonl")
+        raise DatasetError(
+            what,
+            where=str(review),
+            remedy="write one label per line, in the order of question.jsonl",
+        )
     for number, (row, line) in enumerate(zip(questions, labels, strict=True), 1):
-        question, case = row["question_id"], {"id": str(row["question_id"]), "prompt": row["text"]}
+        question = row["question_id"]
+        case = {"id": str(row["question_id"]), "prompt": row["text"]}
         for side, model, given in zip("ab", _MODELS, answers, strict=True):
             if question not in given:
-                raise DatasetError(f"question {question} has no answer of {model}", where=row.place, remedy="add it")
-            case |= {f"response_{side}": given[question]["text"], f"model_{side}": model}
+                raise DatasetError(
+                    f"question {question} has no answer of {model}",
+                    where=row.place,
+                    remedy="add it",
+                )
+            case |= {
+                f"response_{side}": given[question]["text"],
+                f"model_{side}": model,
+            }
         label = choice(line, _LABELS, f"{review}:{number}")
         yield row.place, {**case, "label": label, "subset": row.get("category")}
 
@@ -57,12 +81,15 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 def _rule(view: View) -> Measures:
     """Return `faireval/accuracy`, `faireval/kappa` and `faireval/conflict_rate`.
 
-    The verdict is the sign of the mean over all samples and both orders, a mean of 0 a tie (their multiple evidence and
-    balanced position calibration); kappa is Cohen's over win, tie and lose. The conflict rate is the share of pairs
-    whose two orders give different verdicts (Wang et al. 2024, arXiv 2305.17926, sections 2, 3 and 4).
+    The verdict is the sign of the mean over all samples and both orders, a mean of 0 a tie (their
+    multiple evidence and balanced position calibration); kappa is Cohen's over win, tie and lose.
+    The conflict rate is the share of pairs whose two orders give different verdicts (Wang et al.
+    2024, arXiv 2305.17926, sections 2, 3 and 4).
     """
-    winner, label = sign(view.mean_margin()), view.pairs.label
-    used, lost = view.labeled & (winner != NONE), view.labeled & view.lost(winner != NONE)
+    winner = sign(view.mean_margin())
+    label = view.pairs.label
+    used = view.labeled & (winner != NONE)
+    lost = view.labeled & view.lost(winner != NONE)
     table = Confusion.of(view.tally, label, winner, used, lost, CLASSES)
     why = "all verdicts and labels are in one class" if used.any() else UNREAD
     return [

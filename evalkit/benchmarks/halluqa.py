@@ -12,13 +12,26 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.shared.benchmark import (
+    Benchmark,
+    Source,
+    benchmark,
+    published_rows,
+    shape,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, by_model, nothing, with_all
 from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import first_row
 from evalkit.errors import DatasetError
-from evalkit.foreign_files.judgment_files import LocatedRow, Peek, grouped, located_rows, peek, sibling_file
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    Peek,
+    grouped,
+    located_rows,
+    peek,
+    sibling_file,
+)
 from evalkit.foreign_files.layouts import Cells, records_of
 from evalkit.foreign_files.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ
@@ -41,19 +54,33 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
     if not source.path.is_dir() and (first_row(source.path) or {}).keys() >= _QUESTION:
         what = "has questions but no answers to judge"
-        raise DatasetError(what, where=str(source.path), remedy="use a file of answers, or the folder with both")
-    questions, answers = _questions(source.path), list(published_rows(benchmark, source, _ANSWER))
+        raise DatasetError(
+            what,
+            where=str(source.path),
+            remedy="use a file of answers, or the folder with both",
+        )
+    questions = _questions(source.path)
+    answers = list(published_rows(benchmark, source, _ANSWER))
     models = models_of({row.file for row in answers})
     for group in grouped(answers, lambda row: row["question_id"]):
-        first, question = group[0], questions.get(str(group[0]["question_id"]))
+        first = group[0]
+        question = questions.get(str(group[0]["question_id"]))
         yield (
             first.place,
             {
                 "id": str(first["question_id"]),
                 "prompt": first["question"],
-                "reference": "\n".join(best_answers(first) or best_answers(question or {})) or None,
-                "responses": [{"model": models[row.file], "text": row["response"]} for row in group],
-                "subset": str(question["Category"]).lower().replace("-", "_") if question else None,
+                "reference": "\n".join(
+                    best_answers(first) or best_answers(question or {})
+                )
+                or None,
+                "responses": [
+                    {"model": models[row.file], "text": row["response"]}
+                    for row in group
+                ],
+                "subset": str(question["Category"]).lower().replace("-", "_")
+                if question
+                else None,
             },
         )
 
@@ -61,7 +88,11 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 def _questions(path: Path) -> dict[str, LocatedRow]:
     """Return the questions by number, from the file next to the answers; empty if it is missing."""
     file = sibling_file(path, QUESTIONS_FILE)
-    return {} if file is None else {str(row["question_id"]): row for row in located_rows(file)}
+    return (
+        {}
+        if file is None
+        else {str(row["question_id"]): row for row in located_rows(file)}
+    )
 
 
 def models_of(files: Iterable[Path]) -> dict[Path, str]:
@@ -69,7 +100,10 @@ def models_of(files: Iterable[Path]) -> dict[Path, str]:
     stems = {file: file.name.partition(".json")[0] for file in files}
     models = {file: stem.partition("_output")[0] for file, stem in stems.items()}
     counts = Counter(models.values())
-    return {file: model if counts[model] == 1 else stems[file] for file, model in models.items()}
+    return {
+        file: model if counts[model] == 1 else stems[file]
+        for file, model in models.items()
+    }
 
 
 def best_answers(row: Row) -> list[str]:
@@ -81,24 +115,43 @@ def best_answers(row: Row) -> list[str]:
 def _rule(view: View) -> Measures:
     """Return `halluqa/non_hallucination_rate` and its `_strict` reading, by model and by kind of question.
 
-    The share of answers that score above the middle of the scale (rubric=binary: 1 is no hallucination). Cheng et al.
-    2023, arXiv 2310.03368, section 3, with their script, count an answer with an invalid verdict as
-    hallucinated: this is the strict metric. In the other metric it is missing, and the bounds cover both readings.
+    The share of answers that score above the middle of the scale (rubric=binary: 1 is no
+    hallucination). Cheng et al. 2023, arXiv 2310.03368, section 3, with their script, count an
+    answer with an invalid verdict as hallucinated: this is the strict metric. In the other metric
+    it is missing, and the bounds cover both readings.
     """
-    scored, name = view.outcome.scores, "halluqa/non_hallucination_rate"
+    scored = view.outcome.scores
+    name = "halluqa/non_hallucination_rate"
     if scored is None or view.outcome.listed:
         return [nothing(name, NEEDS_BINARY), nothing(f"{name}_strict", NEEDS_BINARY)]
     scale = Scale.of(view.config.rubric)
     right = scored.raw > (scale.min + scale.max) / 2 + FUZZ
     there = np.isfinite(scored.raw)
     tally = view.tally.of(scored.case)
-    kinds = {name.replace("-", "_"): cases for name, cases in view.subsets("subset", "Category").items()}
+    kinds = {
+        name.replace("-", "_"): cases
+        for name, cases in view.subsets("subset", "Category").items()
+    }
     found: Measures = []
     for end, own in by_model(view.systems).items():
         for kind, cases in with_all(len(view.cases), kinds).items():
             rows = own & cases[scored.case]
-            found.append(tally.rate(f"{name}{end}{kind}", right, rows & there, rows & ~there, why="nothing was judged"))
-            strict = tally.rate(f"{name}_strict{end}{kind}", right & there, rows, rows & False, note=STRICT)
+            found.append(
+                tally.rate(
+                    f"{name}{end}{kind}",
+                    right,
+                    rows & there,
+                    rows & ~there,
+                    why="nothing was judged",
+                )
+            )
+            strict = tally.rate(
+                f"{name}_strict{end}{kind}",
+                right & there,
+                rows,
+                rows & False,
+                note=STRICT,
+            )
             found.append(strict)
     return found
 
@@ -106,7 +159,11 @@ def _rule(view: View) -> Measures:
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows, or those of a file in a folder, are judged answers."""
     if QUESTIONS_FILE in start.names:
-        others = (file for file in sorted(start.path.glob("*.json*")) if file.name != QUESTIONS_FILE)
+        others = (
+            file
+            for file in sorted(start.path.glob("*.json*"))
+            if file.name != QUESTIONS_FILE
+        )
         start = next((peek(file) for file in others), start)
     return start.has("question", "response", "is_hallucination")
 
@@ -117,7 +174,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     models, questions = models_of({row.file for row in rows}), _questions(path)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
-        name, verdict = str(row["question_id"]), str(row["is_hallucination"])
+        name = str(row["question_id"])
+        verdict = str(row["is_hallucination"])
         yield {
             "id": name,
             "prompt": row["question"],
@@ -127,10 +185,20 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             "judge": "gpt-4",
             "score.not_hallucinated": _VERDICTS.get(verdict.lower()),
             "error": verdict,
-            "metadata": {"Category": questions[name].get("Category")} if name in questions else {},
+            "metadata": {"Category": questions[name].get("Category")}
+            if name in questions
+            else {},
         }
 
-    return ParsedFile(records_of(rows, cells, "response", options), scale=(0.0, 1.0, 1.0), benchmark="halluqa")
+    return ParsedFile(
+        records_of(rows, cells, "response", options),
+        scale=(0.0, 1.0, 1.0),
+        benchmark="halluqa",
+    )
 
 
-BENCHMARKS: Final = (benchmark("halluqa", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments),)
+BENCHMARKS: Final = (
+    benchmark(
+        "halluqa", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments
+    ),
+)

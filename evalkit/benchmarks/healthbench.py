@@ -1,7 +1,8 @@
 """HealthBench (Arora et al. 2025, arXiv 2505.08775): health conversations with physicians' rubrics.
 
-A file of examples has `prompt` and `rubrics`; add the answers as a column `response`, or with `dataset.join`. The
-meta-evaluation has completions, one criterion each, and physicians' answers to it.
+A file of examples has `prompt` and `rubrics`; add the answers as a column `response`, or with
+`dataset.join`. The meta-evaluation has completions, one criterion each, and physicians' answers to
+it.
 """
 
 from __future__ import annotations
@@ -34,39 +35,66 @@ SCORE = "healthbench/score"
 
 
 def _case(row: Row, at: RowLocation) -> Row:
-    shared = {"prompt": text(row["prompt"]), "prompt_id": str(row.get("prompt_id", at.number))}
+    shared = {
+        "prompt": text(row["prompt"]),
+        "prompt_id": str(row.get("prompt_id", at.number)),
+    }
     if row.keys() >= _META:
         labels = listed(row["binary_labels"], "binary_labels", at.place)
         item = {
             "criterion": row["rubric"],
-            "labels": {f"physician_{number}": label for number, label in enumerate(labels, 1)},
+            "labels": {
+                f"physician_{number}": label for number, label in enumerate(labels, 1)
+            },
             "tags": [str(row["category"])] if row.get("category") else [],
         }
         name = f"{shared['prompt_id']}/{row.get('completion_id', '')}/{at.number}"
-        return {**shared, "id": name, "response": row["completion"], "checklist": [item]}
-    items = [_item(one, at.place) for one in listed(row["rubrics"], "rubrics", at.place)]
+        return {
+            **shared,
+            "id": name,
+            "response": row["completion"],
+            "checklist": [item],
+        }
+    items = [
+        _item(one, at.place) for one in listed(row["rubrics"], "rubrics", at.place)
+    ]
     return {**shared, "id": shared["prompt_id"], **answers_of(row), "checklist": items}
 
 
 def _item(item: Any, place: str) -> JsonObject:
     if not isinstance(item, dict):
-        raise DatasetError("a rubric item is not an object", where=place, remedy="fix the row")
+        raise DatasetError(
+            "a rubric item is not an object", where=place, remedy="fix the row"
+        )
     return {key: item[key] for key in ("criterion", "points", "tags") if key in item}
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     """Return `healthbench/score`: the mean over examples of points over positive points, clipped to 0 and 1.
 
-    Arora et al. 2025, arXiv 2505.08775, section 3: the mean is clipped, not the score of an example.
+    Arora et al. 2025, arXiv 2505.08775, section 3: the mean is clipped, not the score of an
+    example.
     """
     found = checklist_statistics(rescored(items, "points"), "points")
-    mean = next(one for one in found if isinstance(one, Statistic) and one.name == UNCLIPPED)
+    mean = next(
+        one for one in found if isinstance(one, Statistic) and one.name == UNCLIPPED
+    )
     low, high = (None if end is None else min(max(end, 0.0), 1.0) for end in mean.worst)
 
     def clipped(totals: Floats) -> Floats:
         return np.clip(mean_of(totals), 0.0, 1.0)
 
-    return [Statistic(SCORE, mean.columns, clipped, mean.n, mean.missing, (low, high), why=mean.why)]
+    return [
+        Statistic(
+            SCORE,
+            mean.columns,
+            clipped,
+            mean.n,
+            mean.missing,
+            (low, high),
+            why=mean.why,
+        )
+    ]
 
 
 BENCHMARKS: Final = (

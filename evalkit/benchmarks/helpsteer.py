@@ -8,7 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, choice, published_rows, shape
+from evalkit.benchmarks.shared.benchmark import (
+    FACTS,
+    Benchmark,
+    Source,
+    benchmark,
+    choice,
+    published_rows,
+    shape,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, by_dimension
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.text import conversation_text
@@ -22,7 +30,15 @@ ATTRIBUTES: Final = FACTS["helpsteer"]["values"]["dimension"]
 
 _RATED: Final = shape("prompt", "response", *ATTRIBUTES)
 
-_MEANINGS: Final = {"-3": "A", "-2": "A", "-1": "A", "0": "TIE", "1": "B", "2": "B", "3": "B"}
+_MEANINGS: Final = {
+    "-3": "A",
+    "-2": "A",
+    "-1": "A",
+    "0": "TIE",
+    "1": "B",
+    "2": "B",
+    "3": "B",
+}
 
 _STRENGTH: Final = ("preference_strength", "overall_preference")
 
@@ -40,11 +56,15 @@ _TURN: Final = "<extra_id_1>"
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each prompt with its rated responses, which are in consecutive rows, or for each preference."""
     number = 0
-    for (_, prompt), group in groupby(published_rows(benchmark, source), key=lambda row: (row.file, _asked(row))):
+    for (_, prompt), group in groupby(
+        published_rows(benchmark, source), key=lambda row: (row.file, _asked(row))
+    ):
         together = list(group)
         rated = [row for row in together if row.keys() >= _RATED]
         cases = [(together[0], _rated(rated))] if rated else []
-        cases += [(row, _preferred(row)) for row in together if not row.keys() >= _RATED]
+        cases += [
+            (row, _preferred(row)) for row in together if not row.keys() >= _RATED
+        ]
         for row, case in cases:
             number += 1
             yield row.place, {"id": str(number), "prompt": prompt, **case}
@@ -63,7 +83,9 @@ def _preferred(row: LocatedRow) -> Row:
 
 def _rated(rows: Sequence[LocatedRow]) -> Row:
     return {
-        "responses": [{"text": row["response"], "label": row["helpfulness"]} for row in rows],
+        "responses": [
+            {"text": row["response"], "label": row["helpfulness"]} for row in rows
+        ],
         "grades": {name: [row[name] for row in rows] for name in ATTRIBUTES},
     }
 
@@ -71,20 +93,32 @@ def _rated(rows: Sequence[LocatedRow]) -> Row:
 def _rule(view: View) -> Measures:
     """Return, by attribute, `helpsteer/ATTRIBUTE/weighted_kappa` and `…/pearson`, and `helpsteer/preference_accuracy`.
 
-    Cohen's kappa with quadratic weights is the authors' measure of human agreement (Wang et al. 2024, arXiv 2406.08673,
-    section 2); an attribute is judged by the criterion of its name, on the scale of the grades (rubric=helpsteer). The
-    accuracy is over preferences that are not ties; a tie verdict is wrong (Wang et al. 2025, arXiv 2410.01257).
+    Cohen's kappa with quadratic weights is the authors' measure of human agreement (Wang et al.
+    2024, arXiv 2406.08673, section 2); an attribute is judged by the criterion of its name, on the
+    scale of the grades (rubric=helpsteer). The accuracy is over preferences that are not ties; a
+    tie verdict is wrong (Wang et al. 2025, arXiv 2410.01257).
     """
-    return [*by_dimension(view, "helpsteer", ATTRIBUTES, _kappa_and_pearson), _preferences(view)]
+    return [
+        *by_dimension(view, "helpsteer", ATTRIBUTES, _kappa_and_pearson),
+        _preferences(view),
+    ]
 
 
 def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
-    graded, there = np.isfinite(scored.grade), np.isfinite(scored.score)
+    graded = np.isfinite(scored.grade)
+    there = np.isfinite(scored.score)
     used = graded & there
-    count, lost = int(used.sum()), int((graded & ~there).sum())
-    columns = view.tally.of(scored.case[used]).columns(*moments(scored.score[used], scored.grade[used]))
+    count = int(used.sum())
+    lost = int((graded & ~there).sum())
+    columns = view.tally.of(scored.case[used]).columns(
+        *moments(scored.score[used], scored.grade[used])
+    )
     note = "missing scores are omitted, without bounds" if lost else None
-    why = "all scores or grades are equal" if count else f"no scored response has a grade of {name.rpartition('/')[2]}"
+    why = (
+        "all scores or grades are equal"
+        if count
+        else f"no scored response has a grade of {name.rpartition('/')[2]}"
+    )
     return [
         Statistic(f"{name}/{end}", columns, value, count, lost, note=note, why=why)
         for end, value in (("weighted_kappa", concordance), ("pearson", pearson_r))
@@ -92,7 +126,8 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
 
 
 def _preferences(view: View) -> Statistic:
-    label, winner = view.pairs.label, view.outcome.winner
+    label = view.pairs.label
+    winner = view.outcome.winner
     wanted = (label != NONE) & (label != TIE)
     return view.tally.rate(
         "helpsteer/preference_accuracy",

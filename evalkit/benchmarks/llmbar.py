@@ -1,7 +1,7 @@
 """LLMBar (Zeng et al. 2024, ICLR, arXiv 2310.07641): pairs in which one output follows the instruction.
 
-Judgments are published as SET/evaluators/JUDGE/STRATEGY/result.json. A row has the pair, the gold label, and the texts
-and winners of both orders.
+Judgments are published as SET/evaluators/JUDGE/STRATEGY/result.json. A row has the pair, the gold
+label, and the texts and winners of both orders.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import Final
 import numpy as np
 
 from evalkit.benchmarks.shared.benchmark import benchmark, choice, one_of, row_by_row
-from evalkit.benchmarks.shared.scoring_rules import ONE_ORDER, View, blend, labeled_rates, nothing, without
+from evalkit.benchmarks.shared.scoring_rules import (
+    ONE_ORDER,
+    View,
+    blend,
+    labeled_rates,
+    nothing,
+    without,
+)
 from evalkit.errors import ConfigError
 from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, number
 from evalkit.foreign_files.layouts import Cells, Field, decided, records_of
@@ -51,32 +58,52 @@ def _folder(row: LocatedRow) -> str:
 def _rule(view: View) -> Measures:
     """Return `llmbar/mean_accuracy` and `llmbar/agreement_rate` for all sets, the adversarial ones and each.
 
-    Accuracy is the mean over both orders; agreement is the share of pairs in which both orders choose the same output.
-    Averages are over sets with equal weight (Zeng et al. 2024, arXiv 2310.07641, section 4, the table of main results).
-    They count an unreadable answer as wrong, which is `worst_low` here. Cases without a set are one set.
-    Scores have the same winner in both orders, except equal scores, for which they choose the output shown first.
+    Accuracy is the mean over both orders; agreement is the share of pairs in which both orders
+    choose the same output. Averages are over sets with equal weight (Zeng et al. 2024, arXiv
+    2310.07641, section 4, the table of main results). They count an unreadable answer as wrong,
+    which is `worst_low` here. Cases without a set are one set. Scores have the same winner in both
+    orders, except equal scores, for which they choose the output shown first.
     """
     subsets = view.subsets() or {"": np.ones(len(view.cases), dtype=bool)}
     scored = view.outcome.scores is not None and not view.outcome.listed
-    passes = np.stack([np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)], axis=1)
+    passes = np.stack(
+        [np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)],
+        axis=1,
+    )
     passes = passes if scored else view.passes
-    read, same = (passes != NONE).all(axis=1), passes[:, 0] == passes[:, -1]
-    orders, agreed = dict[str, list[Statistic]](), dict[str, Statistic]()
+    read = (passes != NONE).all(axis=1)
+    same = passes[:, 0] == passes[:, -1]
+    orders = dict[str, list[Statistic]]()
+    agreed = dict[str, Statistic]()
     for name, cases in subsets.items():
         rows = cases[view.pairs.case]
         orders[name] = [
-            labeled_rates(view, name, one == view.pairs.label, one != NONE, {"": cases})[1] for one in passes.T
+            labeled_rates(
+                view, name, one == view.pairs.label, one != NONE, {"": cases}
+            )[1]
+            for one in passes.T
         ]
         why = "no pair was read in both orders"
-        agreed[name] = view.tally.rate(name, same, rows & read, rows & view.lost(read), why=why)
+        agreed[name] = view.tally.rate(
+            name, same, rows & read, rows & view.lost(read), why=why
+        )
     found: Measures = []
     for group, names in _groups(tuple(subsets)).items():
         published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
-        note = without(published, names) if names != [""] else "the cases have no set: read as one set"
-        accuracy, together = [order for name in names for order in orders[name]], [agreed[name] for name in names]
+        note = (
+            without(published, names)
+            if names != [""]
+            else "the cases have no set: read as one set"
+        )
+        accuracy = [order for name in names for order in orders[name]]
+        together = [agreed[name] for name in names]
         found.append(blend(f"llmbar/mean_accuracy{group}", accuracy, note=note))
         name = f"llmbar/agreement_rate{group}"
-        found.append(blend(name, together, note=note) if view.both or scored else nothing(name, ONE_ORDER))
+        found.append(
+            blend(name, together, note=note)
+            if view.both or scored
+            else nothing(name, ONE_ORDER)
+        )
     return found
 
 
@@ -88,29 +115,49 @@ def _groups(names: tuple[str, ...]) -> dict[str, list[str]]:
 
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows are LLMBar results."""
-    return RESULTS in start.names or start.has("output_1", "output_2", "results") or bool(_published(start.path))
+    return (
+        RESULTS in start.names
+        or start.has("output_1", "output_2", "results")
+        or bool(_published(start.path))
+    )
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return two records for each row, one per order, or with `--scores` one for each rated output.
 
-    For a folder, its result.json is read, or all sets below it: each evaluator is a judge, or only `options.judge`.
+    For a folder, its result.json is read, or all sets below it: each evaluator is a judge, or only
+    `options.judge`.
 
     Raises:
         ConfigError: If `options.judge` or `--scores` selects no result.
     """
     evaluators = _result_files(path, options)
-    rows = [row for judge, files in evaluators.items() for file in files for row in _judged_by(judge, file)]
+    rows = [
+        row
+        for judge, files in evaluators.items()
+        for file in files
+        for row in _judged_by(judge, file)
+    ]
     ratings = [row for row in rows if "score_1" in _results(row)]
     if options.scores and not (rows := ratings):
-        raise ConfigError("has winners but no scores", where=str(path), remedy="remove --scores")
-    orders = [order for order in ORDERS if any(_results(row).get(order) for row in rows)] or ORDERS
+        raise ConfigError(
+            "has winners but no scores", where=str(path), remedy="remove --scores"
+        )
+    orders = [
+        order for order in ORDERS if any(_results(row).get(order) for row in rows)
+    ] or ORDERS
     if options.scores:
         digits = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
         records = records_of(rows, _scores, "response", options)
-        return ParsedFile(records, digits, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True)
+        return ParsedFile(
+            records, digits, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True
+        )
     records = records_of(rows, lambda row: _winners(row, orders), "pair", options)
-    notes = ("winners derived from two scores: ties were decided by order",) if ratings else ()
+    notes = (
+        ("winners derived from two scores: ties were decided by order",)
+        if ratings
+        else ()
+    )
     first = next(file for files in evaluators.values() for file in files)
     strategy = first.parent.name if first.name == RESULTS else first.stem
     output = None if ratings or len(evaluators) > 1 else _output(records, strategy)
@@ -120,7 +167,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 def _published(folder: Path) -> dict[str, list[Path]]:
     """Return the results below a folder, by evaluator: JUDGE/STRATEGY."""
     found: dict[str, list[Path]] = {}
-    for file in sorted(folder.glob(f"**/{EVALUATORS}/*/*/{RESULTS}")) if folder.is_dir() else ():
+    for file in (
+        sorted(folder.glob(f"**/{EVALUATORS}/*/*/{RESULTS}")) if folder.is_dir() else ()
+    ):
         found.setdefault("/".join(file.parts[-3:-1]), []).append(file)
     return found
 
@@ -129,7 +178,10 @@ def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
     """Return the results to read, by the name of the judge."""
     if not path.is_dir() or (path / RESULTS).is_file():
         file = path / RESULTS if path.is_dir() else path
-        return {options.judge or (file.parent.parent.name if file.name == RESULTS else file.stem): [file]}
+        return {
+            options.judge
+            or (file.parent.parent.name if file.name == RESULTS else file.stem): [file]
+        }
     published = _published(path)
     if options.judge in published:
         return {options.judge: published[options.judge]}
@@ -138,7 +190,9 @@ def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
         return {options.judge or evaluator.partition("/")[0]: files}
     if options.judge is not None:
         remedy = f"select one: --judge {' or '.join(published)}"
-        raise ConfigError(f"has no evaluator '{options.judge}'", where=str(path), remedy=remedy)
+        raise ConfigError(
+            f"has no evaluator '{options.judge}'", where=str(path), remedy=remedy
+        )
     return published
 
 
@@ -152,7 +206,11 @@ def _output(records: Sequence[Record], strategy: str) -> Json:
     texts = [record.said.text or "" for record in records]
     concluding = sum("is better" in text for text in texts)
     reasoned = strategy.startswith("CoT") or concluding > len(texts) / 2
-    return {"format": "regex", "pattern": PATTERN + " is better" * reasoned, "map": _SIDES}
+    return {
+        "format": "regex",
+        "pattern": PATTERN + " is better" * reasoned,
+        "map": _SIDES,
+    }
 
 
 def _results(row: LocatedRow) -> Json:
@@ -169,7 +227,11 @@ def _judged_by(judge: str, file: Path) -> Iterator[LocatedRow]:
 
 def _asked(row: LocatedRow) -> JsonObject:
     of_set = _set_of(row.file)
-    asked = {"prompt": row.get("input", ""), "judge": row["judge"], "metadata": {"subset": of_set} if of_set else {}}
+    asked = {
+        "prompt": row.get("input", ""),
+        "judge": row["judge"],
+        "metadata": {"subset": of_set} if of_set else {},
+    }
     return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **asked}
 
 
@@ -203,4 +265,12 @@ def _scores(row: LocatedRow) -> Iterator[Cells]:
         }
 
 
-BENCHMARKS: Final = (benchmark("llmbar", read=row_by_row(_CASE), rule=_rule, sniff=_sniff, judgments=_read_judgments),)
+BENCHMARKS: Final = (
+    benchmark(
+        "llmbar",
+        read=row_by_row(_CASE),
+        rule=_rule,
+        sniff=_sniff,
+        judgments=_read_judgments,
+    ),
+)

@@ -1,6 +1,7 @@
 """MT-Bench (Zheng et al. 2023, NeurIPS, arXiv 2306.05685): human votes on pairs of models, and judges' scores.
 
-FastChat publishes judgments as single scores from 1 to 10, or as comparisons of two models in both orders.
+FastChat publishes judgments as single scores from 1 to 10, or as comparisons of two models in both
+orders.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, choice, listed, published_rows
+from evalkit.benchmarks.shared.benchmark import (
+    Benchmark,
+    Source,
+    benchmark,
+    choice,
+    listed,
+    published_rows,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, by_name, mean, slug, with_all
 from evalkit.core.annotations import choice_for
 from evalkit.core.scale import Scale
@@ -44,7 +52,12 @@ NAME: Final = "mt_bench"
 PEOPLE: Final = ("expert", "author")
 """The name prefixes of human voters in MT-Bench; other judges are models."""
 
-_VOTES: Final = {"model_a": "A", "model_b": "B", "tie": "TIE", "tie (inconsistent)": "TIE"}
+_VOTES: Final = {
+    "model_a": "A",
+    "model_b": "B",
+    "tie": "TIE",
+    "tie (inconsistent)": "TIE",
+}
 
 _TURNED: Final = {"A": "B", "B": "A", "TIE": "TIE"}
 
@@ -76,7 +89,9 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         source.left_out["models' judgments among human votes"] += len(rows) - len(votes)
     if not votes:
         raise DatasetError(
-            "has no human votes", where=str(source.path), remedy="use the file of human votes, human-….parquet"
+            "has no human votes",
+            where=str(source.path),
+            remedy="use the file of human votes, human-….parquet",
         )
     for own in grouped(votes, _pair):
         yield own[0].place, {**_case(own[0]), "labels": _votes(own)}
@@ -114,8 +129,12 @@ def _case(row: LocatedRow) -> Row:
     return {
         "id": f"{question}/{turn}/{model_a}/{model_b}",
         "prompt": _turns_of(row[f"conversation_{first}"], "user", turn, row.place),
-        "response_a": _turns_of(row[f"conversation_{first}"], "assistant", turn, row.place),
-        "response_b": _turns_of(row[f"conversation_{second}"], "assistant", turn, row.place),
+        "response_a": _turns_of(
+            row[f"conversation_{first}"], "assistant", turn, row.place
+        ),
+        "response_b": _turns_of(
+            row[f"conversation_{second}"], "assistant", turn, row.place
+        ),
         "model_a": model_a,
         "model_b": model_b,
         "question_id": row["question_id"],
@@ -125,28 +144,44 @@ def _case(row: LocatedRow) -> Row:
 
 def _turns_of(messages: Any, role: str, turns: int, place: str) -> str:
     """Return one side's first turns: a single text, or several with numbers."""
-    texts = [str(message["content"]) for message in listed(messages, "conversation", place) if message["role"] == role]
+    texts = [
+        str(message["content"])
+        for message in listed(messages, "conversation", place)
+        if message["role"] == role
+    ]
     if len(texts) < turns:
-        raise DatasetError(f"turn {turns} has no message of the {role}", where=place, remedy="fix the row")
+        raise DatasetError(
+            f"turn {turns} has no message of the {role}",
+            where=place,
+            remedy="fix the row",
+        )
     return turns_text(texts[:turns])
 
 
 def _rule(view: View) -> Measures:
     """Return `mt_bench/agreement` and `mt_bench/agreement_without_ties`, overall and by turn, and human agreement.
 
-    The share of human votes, each with equal weight, that equal the judge's verdict: with ties (their setup S1), and
-    only votes and verdicts that are not ties (S2). For a pair in both orders, different verdicts are a tie.
-    `mt_bench/human_agreement` is the same for any two human votes on one pair (Zheng et al. 2023,
-    arXiv 2306.05685, section 4.2, and `compute_agreement.py`). As there, only experts' votes count if there are any.
+    The share of human votes, each with equal weight, that equal the judge's verdict: with ties
+    (their setup S1), and only votes and verdicts that are not ties (S2). For a pair in both orders,
+    different verdicts are a tie. `mt_bench/human_agreement` is the same for any two human votes on
+    one pair (Zheng et al. 2023, arXiv 2306.05685, section 4.2, and `compute_agreement.py`). As
+    there, only experts' votes count if there are any.
 
-    `mt_bench/score/MODEL`, also by turn, is a model's mean score; `mt_bench/win_rate/MODEL` its share of wins over all
-    pairs with this model, a tie counting half (`show_result.py`, there `win_rate_adjusted`).
+    `mt_bench/score/MODEL`, also by turn, is a model's mean score; `mt_bench/win_rate/MODEL` its
+    share of wins over all pairs with this model, a tie counting half (`show_result.py`, there
+    `win_rate_adjusted`).
     """
-    verdict, found = _verdicts(view), Measures()
-    turns = with_all(len(view.cases), by_name([f"turn{turn}" if turn else "" for turn in view.of_cases("turn")]))
+    verdict = _verdicts(view)
+    found = Measures()
+    turns = with_all(
+        len(view.cases),
+        by_name([f"turn{turn}" if turn else "" for turn in view.of_cases("turn")]),
+    )
     for suffix, rows in turns.items():
         for name, ties in (("agreement", True), ("agreement_without_ties", False)):
-            found += _agreement(view, view.of_first(verdict, NONE), rows, f"{name}{suffix}", ties=ties)
+            found += _agreement(
+                view, view.of_first(verdict, NONE), rows, f"{name}{suffix}", ties=ties
+            )
     if view.outcome.passes is not None:
         return [*found, *win_rates(view, "mt_bench/win_rate", verdict)]
     return [*found, *mean_scores(view, "mt_bench/score", turns)]
@@ -161,24 +196,42 @@ def _verdicts(view: View) -> Codes:
 
 def _choices(labels: Mapping[str, Annotation]) -> list[int]:
     """Return the votes on a case: those of experts, if there are any."""
-    given = {name: CODES[vote] for name, label in labels.items() if (vote := choice_for(label)) is not None}
+    given = {
+        name: CODES[vote]
+        for name, label in labels.items()
+        if (vote := choice_for(label)) is not None
+    }
     experts = [vote for name, vote in given.items() if name.startswith(EXPERTS)]
     return experts or list(given.values())
 
 
-def _agreement(view: View, verdict: Codes, rows: Bools, name: str, *, ties: bool) -> list[Statistic]:
+def _agreement(
+    view: View, verdict: Codes, rows: Bools, name: str, *, ties: bool
+) -> list[Statistic]:
     """Return the agreement of the judge with each vote, and of each two votes on a case."""
-    cases = [(case, _choices(view.cases[case].labels)) for case in np.flatnonzero(rows).tolist()]
-    votes = np.array([(case, vote) for case, own in cases for vote in own], dtype=np.int64).reshape(-1, 2)
+    cases = [
+        (case, _choices(view.cases[case].labels))
+        for case in np.flatnonzero(rows).tolist()
+    ]
+    votes = np.array(
+        [(case, vote) for case, own in cases for vote in own], dtype=np.int64
+    ).reshape(-1, 2)
     pairs = [(case, *two) for case, own in cases for two in combinations(own, 2)]
     case, vote = votes[ties | (votes[:, 1] != TIE)].T
-    judge, read = verdict[case], verdict[case] != NONE
+    judge = verdict[case]
+    read = verdict[case] != NONE
     both, one, other = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     counted = (one != TIE) & (other != TIE) | ties
     by_vote, by_pair = (view.tally.of(own) for own in (case, both))
     among = read & (ties | (judge != TIE))
     return [
-        by_vote.rate(f"mt_bench/{name}", vote == judge, among, ~read & view.whole[case], why=NO_VOTES),
+        by_vote.rate(
+            f"mt_bench/{name}",
+            vote == judge,
+            among,
+            ~read & view.whole[case],
+            why=NO_VOTES,
+        ),
         by_pair.rate(f"mt_bench/human_{name}", one == other, counted, why=NO_VOTES),
     ]
 
@@ -194,15 +247,22 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
     scored = view.outcome.scores
     if scored is None:
         return []
-    there, scale = np.isfinite(scored.raw), Scale.of(view.config.rubric)
-    ends, tally = (scale.min, scale.max), view.tally.of(scored.case)
+    there = np.isfinite(scored.raw)
+    scale = Scale.of(view.config.rubric)
+    ends = (scale.min, scale.max)
+    tally = view.tally.of(scored.case)
     found = []
     for model, own in by_name(list(view.systems)).items():
         for end, cases in parts.items():
             rows = own & cases[scored.case]
-            used, lost = rows & there, rows & ~there
+            used = rows & there
+            lost = rows & ~there
             score = f"{name}/{slug(model)}{end}"
-            found.append(tally.mean(score, scored.raw, used, lost, span=ends, limits=ends, why=NO_SCORE))
+            found.append(
+                tally.mean(
+                    score, scored.raw, used, lost, span=ends, limits=ends, why=NO_SCORE
+                )
+            )
     return found
 
 
@@ -214,59 +274,97 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
         name: The prefix of the metrics' names.
         verdict: Each pair's winner, in the order of `view.pairs`.
     """
-    pairs, offset = view.pairs, np.cumsum([0, *(len(case.responses) for case in view.cases)])
-    first, second = (view.systems[offset[pairs.case] + side] for side in (pairs.i, pairs.j))
-    models, other = np.concatenate([first, second]), np.concatenate([second, first])
+    pairs = view.pairs
+    offset = np.cumsum([0, *(len(case.responses) for case in view.cases)])
+    first, second = (
+        view.systems[offset[pairs.case] + side] for side in (pairs.i, pairs.j)
+    )
+    models = np.concatenate([first, second])
+    other = np.concatenate([second, first])
     won = np.where(verdict == TIE, 0.5, verdict == A)
-    credit, there = np.concatenate([won, 1 - won]), np.tile(verdict != NONE, 2)
+    credit = np.concatenate([won, 1 - won])
+    there = np.tile(verdict != NONE, 2)
     lost = np.tile(view.lost(verdict != NONE), 2)
     tally = view.tally.of(np.tile(pairs.case, 2))
     found = []
     for model, own in by_name(list(models)).items():
         rows = own & (models != other)
-        found.append(mean(f"{name}/{slug(model)}", tally, credit, rows & there, rows & lost, why=NO_VERDICT))
+        found.append(
+            mean(
+                f"{name}/{slug(model)}",
+                tally,
+                credit,
+                rows & there,
+                rows & lost,
+                why=NO_VERDICT,
+            )
+        )
     return found
 
 
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows are judgments of one answer or of a pair."""
-    return _is_pair(start.row) or _is_joined(start.row) or start.has("question_id", "model", "judgment", "score")
+    return (
+        _is_pair(start.row)
+        or _is_joined(start.row)
+        or start.has("question_id", "model", "judgment", "score")
+    )
 
 
 def _is_pair(row: Json) -> bool:
-    return all(key in row for key in ("question_id", "model_1", "model_2", "g1_winner", "g2_winner"))
+    return all(
+        key in row
+        for key in ("question_id", "model_1", "model_2", "g1_winner", "g2_winner")
+    )
 
 
 def _is_joined(row: Json) -> bool:
     """Return whether a row is a judge's verdict over both orders, in the format of human votes on Hugging Face."""
-    return all(key in row for key in _HUGGING_FACE) and not _named(row["judge"]).startswith(PEOPLE)
+    return all(key in row for key in _HUGGING_FACE) and not _named(
+        row["judge"]
+    ).startswith(PEOPLE)
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each score, or two for each pair; each turn of a question is a case.
 
-    If human votes are next to the file (human_judgments.jsonl, or human-….parquet as on Hugging Face), each pair of
-    models is a case with its votes.
+    If human votes are next to the file (human_judgments.jsonl, or human-….parquet as on Hugging
+    Face), each pair of models is a case with its votes.
 
     Raises:
         DatasetError: If the file has both kinds.
     """
-    rows, kinds = list(located_rows(path)), _categories(path)
+    rows = list(located_rows(path))
+    kinds = _categories(path)
     if rows and _is_joined(rows[0]):
-        return ParsedFile(records_of(rows, _joined, "pair", options), benchmark=NAME, notes=(UNORDERED,))
+        return ParsedFile(
+            records_of(rows, _joined, "pair", options),
+            benchmark=NAME,
+            notes=(UNORDERED,),
+        )
     votes, notes = _human_votes(path)
     if len({_is_pair(row) for row in rows}) > 1:
-        raise DatasetError("has both single scores and pairs", where=str(path), remedy="import each file separately")
+        raise DatasetError(
+            "has both single scores and pairs",
+            where=str(path),
+            remedy="import each file separately",
+        )
     if rows and _is_pair(rows[0]):
-        records = records_of(rows, lambda row: _games(row, kinds, votes), "pair", options)
+        records = records_of(
+            rows, lambda row: _games(row, kinds, votes), "pair", options
+        )
         judged = {_pair(row, ("model_1", "model_2")) for row in rows}
         others = sum(len(own) for pair, own in votes.items() if pair not in judged)
         notes += _omitted("human votes on pairs that were not judged", others)
-        return ParsedFile(records, {"format": "bracket"}, benchmark=NAME, notes=tuple(notes))
+        return ParsedFile(
+            records, {"format": "bracket"}, benchmark=NAME, notes=tuple(notes)
+        )
     records = records_of(rows, lambda row: _score(row, kinds), "response", options)
     scores = [value for record in records for value in record.said.scores.values()]
     step = 1.0 if all(score.is_integer() for score in scores) else 0.1
-    return ParsedFile(records, {"format": "rating"}, scale=(1.0, 10.0, step), benchmark=NAME)
+    return ParsedFile(
+        records, {"format": "rating"}, scale=(1.0, 10.0, step), benchmark=NAME
+    )
 
 
 def _named(judge: Any) -> str:
@@ -278,13 +376,21 @@ def _omitted(what: str, count: int) -> list[str]:
 
 
 def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
-    name, turn = str(row["question_id"]), row.get("turn", 1)
-    metadata = {"question_id": name, "turn": turn} | ({"category": kinds[name]} if name in kinds else {})
-    return {"id": name if turn == 1 else f"{name} turn {turn}", "metadata": metadata, "judge": _named(row.get("judge"))}
+    name = str(row["question_id"])
+    turn = row.get("turn", 1)
+    metadata = {"question_id": name, "turn": turn} | (
+        {"category": kinds[name]} if name in kinds else {}
+    )
+    return {
+        "id": name if turn == 1 else f"{name} turn {turn}",
+        "metadata": metadata,
+        "judge": _named(row.get("judge")),
+    }
 
 
 def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
-    prompt, score = str(row.get("user_prompt", "")), number(row["score"])
+    prompt = str(row.get("user_prompt", ""))
+    score = number(row["score"])
     yield {
         **_turn(row, kinds),
         "prompt": question_in(prompt),
@@ -297,12 +403,19 @@ def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
     }
 
 
-def _games(row: LocatedRow, kinds: Json, votes: Mapping[Pair, Mapping[str, str | None]]) -> Iterator[Cells]:
-    turn, pair = _turn(row, kinds), _pair(row, ("model_1", "model_2"))
+def _games(
+    row: LocatedRow, kinds: Json, votes: Mapping[Pair, Mapping[str, str | None]]
+) -> Iterator[Cells]:
+    turn = _turn(row, kinds)
+    pair = _pair(row, ("model_1", "model_2"))
     if votes:  # human votes are kept for a case's two responses
         turn["id"] += f": {pair[2]} / {pair[3]}"
     models = {"A": pair[2], "B": pair[3], "TIE": "TIE"}
-    labels = {f"label.{voter}": models[vote] for voter, vote in votes.get(pair, {}).items() if vote}
+    labels = {
+        f"label.{voter}": models[vote]
+        for voter, vote in votes.get(pair, {}).items()
+        if vote
+    }
     for game, order in _GAMES:
         prompt = str(row.get(f"{game}_user_prompt", ""))
         yield {
@@ -311,19 +424,30 @@ def _games(row: LocatedRow, kinds: Json, votes: Mapping[Pair, Mapping[str, str |
             "reference": reference_in(prompt),
             "text": row.get(f"{game}_judgment"),
             **labels,
-            **decided(f"{game}_winner", row.get(f"{game}_winner"), {order[0]: 1.0, order[1]: -1.0, "tie": 0.0}),
+            **decided(
+                f"{game}_winner",
+                row.get(f"{game}_winner"),
+                {order[0]: 1.0, order[1]: -1.0, "tie": 0.0},
+            ),
         }
 
 
 def _joined(row: LocatedRow) -> Iterator[Cells]:
     case = _case(row)
     metadata = {key: case[key] for key in ("question_id", "turn")}
-    yield {**case, "metadata": metadata, "judge": _named(row["judge"]), **decided("winner", _winner(row))}
+    yield {
+        **case,
+        "metadata": metadata,
+        "judge": _named(row["judge"]),
+        **decided("winner", _winner(row)),
+    }
 
 
 def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[str]]:
     """Return human votes by pair, if there is a file of them, and notes on omissions."""
-    file = sibling_file(path, *_VOTES_FILES) or next(iter(sorted(path.parent.glob("human-*.parquet"))), None)
+    file = sibling_file(path, *_VOTES_FILES) or next(
+        iter(sorted(path.parent.glob("human-*.parquet"))), None
+    )
     rows = [] if file is None else list(located_rows(file))
     people = [row for row in rows if _named(row.get("judge")).startswith(PEOPLE)]
     votes = [row for row in people if str(row.get("winner")) in _VOTES]
@@ -334,7 +458,22 @@ def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[st
 
 def _categories(path: Path) -> JsonObject:
     file = sibling_file(path, "question.jsonl")
-    return {} if file is None else {str(row.get("question_id")): row.get("category") for row in located_rows(file)}
+    return (
+        {}
+        if file is None
+        else {
+            str(row.get("question_id")): row.get("category")
+            for row in located_rows(file)
+        }
+    )
 
 
-BENCHMARKS: Final = (benchmark("mt_bench", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments),)
+BENCHMARKS: Final = (
+    benchmark(
+        "mt_bench",
+        read=_read_cases,
+        rule=_rule,
+        sniff=_sniff,
+        judgments=_read_judgments,
+    ),
+)

@@ -8,7 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.shared.benchmark import RowLocation, benchmark, choice, row_by_row
+from evalkit.benchmarks.shared.benchmark import (
+    RowLocation,
+    benchmark,
+    choice,
+    row_by_row,
+)
 from evalkit.benchmarks.shared.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
 from evalkit.datasets.formats import Row
@@ -19,20 +24,39 @@ from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.coefficients import Confusion, f1_scores, matrices, recalls
 from evalkit.types import Case
 
-_ANNOTATORS = ("annotator1", "annotator2", "annotator3", "label_0", "label_1", "label_2")
+_ANNOTATORS = (
+    "annotator1",
+    "annotator2",
+    "annotator3",
+    "label_0",
+    "label_1",
+    "label_2",
+)
 
 
 def _read_case(row: Row, at: RowLocation) -> Row:
     meanings = {"0": "TIE", "1": "A", "2": "B"}
-    asked = [part for part in (row["instruction"], row.get("input")) if part not in (None, "")]
+    asked = [
+        part
+        for part in (row["instruction"], row.get("input"))
+        if part not in (None, "")
+    ]
     made = str(row.get("cmp_key") or "").split("_")
     return {
         "id": row.get("idx", row.get("index", at.number)),
         "prompt": "\n\n".join(map(str, asked)),
         "response_a": row["response1"],
         "response_b": row["response2"],
-        **(dict(zip(("model_a", "model_b"), made, strict=True)) if len(made) == 2 else {}),
-        "labels": {name: choice(row[name], meanings, at.place) for name in _ANNOTATORS if name in row},
+        **(
+            dict(zip(("model_a", "model_b"), made, strict=True))
+            if len(made) == 2
+            else {}
+        ),
+        "labels": {
+            name: choice(row[name], meanings, at.place)
+            for name in _ANNOTATORS
+            if name in row
+        },
         "subset": row.get("motivation_app"),
     }
 
@@ -40,24 +64,42 @@ def _read_case(row: Row, at: RowLocation) -> Row:
 def _rule(view: View) -> Measures:
     """Return `pandalm/accuracy`, and macro-averaged `pandalm/precision`, `recall` and `f1` over A, TIE and B.
 
-    The label is the majority of three annotators; for three different choices, it is the first annotator's, as in their
-    script. Macro-averages are over all three classes; a class that never occurs counts 0 (Wang et al. 2024,
-    arXiv 2306.05087, section 5). Their script reads an unreadable answer as a tie; here it is missing.
+    The label is the majority of three annotators; for three different choices, it is the first
+    annotator's, as in their script. Macro-averages are over all three classes; a class that never
+    occurs counts 0 (Wang et al. 2024, arXiv 2306.05087, section 5). Their script reads an
+    unreadable answer as a tie; here it is missing.
     """
-    label, winner, tally = _majority(view.cases), view.of_first(view.outcome.winner, NONE), view.cases_tally
-    used, lost = (label != NONE) & (winner != NONE), (label != NONE) & (winner == NONE) & view.whole
+    label = _majority(view.cases)
+    winner = view.of_first(view.outcome.winner, NONE)
+    tally = view.cases_tally
+    used = (label != NONE) & (winner != NONE)
+    lost = (label != NONE) & (winner == NONE) & view.whole
     table = Confusion.of(tally, label, winner, used, lost, CLASSES)
     unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
 
     def macro(name: str, each: Callable[[Floats], Floats]) -> Statistic:
         def value(totals: Floats) -> Floats:
-            return np.where(totals.sum(axis=1) > 0, np.nan_to_num(each(totals)).mean(axis=1), np.nan)
+            return np.where(
+                totals.sum(axis=1) > 0, np.nan_to_num(each(totals)).mean(axis=1), np.nan
+            )
 
-        return table.statistic(f"pandalm/{name}", value, reach=None, proportion=True, note=unbounded, why=UNREAD)
+        return table.statistic(
+            f"pandalm/{name}",
+            value,
+            reach=None,
+            proportion=True,
+            note=unbounded,
+            why=UNREAD,
+        )
 
     return [
         tally.rate("pandalm/accuracy", winner == label, used, lost, why=UNREAD),
-        macro("precision", lambda totals: recalls(matrices(totals).swapaxes(1, 2).reshape(totals.shape))),
+        macro(
+            "precision",
+            lambda totals: recalls(
+                matrices(totals).swapaxes(1, 2).reshape(totals.shape)
+            ),
+        ),
         macro("recall", recalls),
         macro("f1", f1_scores),
     ]

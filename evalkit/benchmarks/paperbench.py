@@ -25,7 +25,13 @@ from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import files_in
 from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import Peek, load_object, require
-from evalkit.foreign_files.records import Answer, Options, ParsedFile, Record, RecordedJudgment
+from evalkit.foreign_files.records import (
+    Answer,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+)
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
@@ -40,7 +46,12 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each paper, with grades as labels; reproductions are `response` or from `dataset.join`."""
     for tree in json_objects(benchmark, source):
         items, _, _ = _items(tree, tree.place, labeled=True)
-        case = {"id": bare_name(tree.file), "prompt": tree["requirements"], **answers_of(tree), "checklist": items}
+        case = {
+            "id": bare_name(tree.file),
+            "prompt": tree["requirements"],
+            **answers_of(tree),
+            "checklist": items,
+        }
         yield tree.place, case
 
 
@@ -53,21 +64,34 @@ def _items(
 
     def made(node: Any, depth: int) -> JsonObject:
         if not isinstance(node, dict) or not isinstance(node.get("sub_tasks"), list):
-            raise DatasetError("a node of the tree has no list of sub_tasks", where=place, remedy="fix the file")
+            raise DatasetError(
+                "a node of the tree has no list of sub_tasks",
+                where=place,
+                remedy="fix the file",
+            )
         if depth > MAX_DEPTH:
-            raise DatasetError(f"the tree is deeper than {MAX_DEPTH}", where=place, remedy="fix the file")
-        name, parts = str(require(node, "id", place)), node["sub_tasks"]
+            raise DatasetError(
+                f"the tree is deeper than {MAX_DEPTH}",
+                where=place,
+                remedy="fix the file",
+            )
+        name = str(require(node, "id", place))
+        parts = node["sub_tasks"]
         item = {
             "id": name,
             "criterion": require(node, "requirements", place),
             "weight": node.get("weight"),
-            "tags": [node["task_category"]] if isinstance(node.get("task_category"), str) else [],
+            "tags": [node["task_category"]]
+            if isinstance(node.get("task_category"), str)
+            else [],
         }
         if parts:
             return {**item, "parts": [made(part, depth + 1) for part in parts]}
         score = node.get("score")
         known = isinstance(score, int | float) and node.get("valid_score") is not False
-        answers[name] = _MET.get(float(score)) if known and isinstance(score, int | float) else None
+        answers[name] = (
+            _MET.get(float(score)) if known and isinstance(score, int | float) else None
+        )
         reasons[name] = str(node.get("explanation") or "")
         return {**item, "label": answers[name]} if labeled else item
 
@@ -82,13 +106,27 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each graded tree; the judge is `expert`, unless `--judge` names it."""
     records = []
     for file in files_in(path):
-        tree, place = load_object(file), str(file)
+        tree = load_object(file)
+        place = str(file)
         raw, answers, reasons = _items(tree, place, labeled=False)
         items = checklist_of(raw, place)
-        told = [{"item": one.id, "reason": reasons[one.id], "answer": answers[one.id]} for one in leaves(items)]
-        said = RecordedJudgment(options.judge or "expert", items=answers, answer={"items": told})
+        told = [
+            {"item": one.id, "reason": reasons[one.id], "answer": answers[one.id]}
+            for one in leaves(items)
+        ]
+        said = RecordedJudgment(
+            options.judge or "expert", items=answers, answer={"items": told}
+        )
         answer = Answer("reproduction")
-        records.append(Record(bare_name(file), str(tree["requirements"]), (answer,), said, checklist=items))
+        records.append(
+            Record(
+                bare_name(file),
+                str(tree["requirements"]),
+                (answer,),
+                said,
+                checklist=items,
+            )
+        )
     return ParsedFile(records, benchmark="paperbench", rule="weighted")
 
 

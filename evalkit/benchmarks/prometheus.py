@@ -1,7 +1,7 @@
 """Prometheus (Kim et al. 2024, ICLR, arXiv 2310.08491): Feedback Bench and Vicuna Bench, scored by rubrics.
 
-A row's instruction contains task, response, reference and rubric. Its scores are GPT-4's, or Prometheus's own if the
-rows have them. GPT-4's mean is then the reference grade.
+A row's instruction contains task, response, reference and rubric. Its scores are GPT-4's, or
+Prometheus's own if the rows have them. GPT-4's mean is then the reference grade.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.shared.benchmark import (
+    Benchmark,
+    Source,
+    benchmark,
+    listed,
+    published_rows,
+    shape,
+)
 from evalkit.benchmarks.shared.scoring_rules import NEEDS_SCORES, View, nothing, pooled
 from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
@@ -23,11 +30,19 @@ from evalkit.scoring.stats.bootstrap import Measures
 
 _VICUNA: Final = shape("instruction", "gpt4_score")
 
-_SECTIONS: Final = ("The instruction to evaluate", "Response to evaluate", "Reference Answer", "Score Rubric")
+_SECTIONS: Final = (
+    "The instruction to evaluate",
+    "Response to evaluate",
+    "Reference Answer",
+    "Score Rubric",
+)
 
-_HEADING: Final = re.compile(rf"^###\s*({'|'.join(_SECTIONS)}|Feedback)[^\n:]*:[ \t]*", re.MULTILINE)
+_HEADING: Final = re.compile(
+    rf"^###\s*({'|'.join(_SECTIONS)}|Feedback)[^\n:]*:[ \t]*", re.MULTILINE
+)
 
-_SCORE_COLUMNS, _WORDS = ("prometheus_score", "gpt4_score"), ("prometheus_output", "gpt4_feedback")
+_SCORE_COLUMNS = ("prometheus_score", "gpt4_score")
+_WORDS = ("prometheus_output", "gpt4_feedback")
 
 _JUDGES = ("prometheus", "gpt-4")
 
@@ -43,13 +58,18 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for row in published_rows(benchmark, source):
         asked, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
         case = row.place, {"id": str(len(cases) + 1), **asked, "responses": []}
-        cases.setdefault((row.file, *asked.values()), case)[1]["responses"].append(response)
+        cases.setdefault((row.file, *asked.values()), case)[1]["responses"].append(
+            response
+        )
     yield from cases.values()
 
 
 def _feedback(row: Row) -> tuple[Row, Row]:
     levels = [(k, row.get(f"orig_score{k}_description")) for k in range(1, 6)]
-    rubric = [f"[{row['orig_criteria']}]", *(f"Score {k}: {text}" for k, text in levels if text)]
+    rubric = [
+        f"[{row['orig_criteria']}]",
+        *(f"Score {k}: {text}" for k, text in levels if text),
+    ]
     asked = {
         "prompt": row["orig_instruction"],
         "context": rubric_as_context("\n".join(rubric)),
@@ -61,44 +81,73 @@ def _feedback(row: Row) -> tuple[Row, Row]:
 def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
     sections = _sections_of(str(row["instruction"]))
     if missing := [name for name in _SECTIONS if name not in sections]:
-        raise DatasetError(f"the instruction has no section '{missing[0]}'", where=row.place, remedy="fix the row")
+        raise DatasetError(
+            f"the instruction has no section '{missing[0]}'",
+            where=row.place,
+            remedy="fix the row",
+        )
     prompt, response, reference, rubric = (sections[name] for name in _SECTIONS)
     scores = listed(row["gpt4_score"], "gpt4_score", row.place)
-    asked = {"prompt": prompt, "context": rubric_as_context(rubric), "reference": reference}
+    asked = {
+        "prompt": prompt,
+        "context": rubric_as_context(rubric),
+        "reference": reference,
+    }
     # Three runs of one judge are not three annotators: their mean is the grade.
     grade = sum(map(float, scores)) / len(scores)
-    return asked, {"text": response, "model": row.get("response_source"), "label": grade}
+    return asked, {
+        "text": response,
+        "model": row.get("response_source"),
+        "label": grade,
+    }
 
 
 def _sections_of(instruction: str) -> dict[str, str]:
     parts = _HEADING.split(instruction)
-    return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return {
+        name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
 def _rule(view: View) -> Measures:
     """Return `prometheus/pearson`, `prometheus/kendall` and `prometheus/spearman` of scores and reference scores.
 
-    Over all responses together (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples are averaged.
+    Over all responses together (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples
+    are averaged.
     """
-    scored, names = view.outcome.scores, ("pearson", "kendall", "spearman")
+    scored = view.outcome.scores
+    names = ("pearson", "kendall", "spearman")
     if scored is None:
         return [nothing(f"prometheus/{name}", NEEDS_SCORES) for name in names]
-    found = {one.name.rpartition("/")[2]: one for one in pooled(view, "prometheus", replace(scored, score=scored.raw))}
+    found = {
+        one.name.rpartition("/")[2]: one
+        for one in pooled(view, "prometheus", replace(scored, score=scored.raw))
+    }
     return [found[name] for name in names]
 
 
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows have an instruction and scores."""
-    return start.has("instruction") and any(name in start.row for name in _SCORE_COLUMNS)
+    return start.has("instruction") and any(
+        name in start.row for name in _SCORE_COLUMNS
+    )
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each repeat of each response's score."""
     numbers = NumberedNames()
-    records = records_of(located_rows(path), lambda row: _scores(row, numbers), "response", options)
+    records = records_of(
+        located_rows(path), lambda row: _scores(row, numbers), "response", options
+    )
     ungraded = all(record.shown[0].grade is None for record in records)
-    notes = ("the scores are GPT-4's own: there is no other grade to compare with",) if ungraded else ()
-    return ParsedFile(records, scale=(1.0, 5.0, 1.0), benchmark="prometheus", notes=notes)
+    notes = (
+        ("the scores are GPT-4's own: there is no other grade to compare with",)
+        if ungraded
+        else ()
+    )
+    return ParsedFile(
+        records, scale=(1.0, 5.0, 1.0), benchmark="prometheus", notes=notes
+    )
 
 
 def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
@@ -107,7 +156,9 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
     own = int(_SCORE_COLUMNS[0] not in row)
     words = _listed(row.get(_WORDS[own]))
     cells = {
-        "id": numbers[f"{prompt}\0{rubric}\0{reference}"] if prompt else row.get("idx", row.number),
+        "id": numbers[f"{prompt}\0{rubric}\0{reference}"]
+        if prompt
+        else row.get("idx", row.number),
         "prompt": prompt,
         "context": rubric_as_context(rubric) if rubric else None,
         "reference": reference,
@@ -120,7 +171,13 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
     }
     for sample, score in enumerate(_listed(row.need(_SCORE_COLUMNS[own])) or [None]):
         text = str(words[sample]) if sample < len(words) else None
-        yield {**cells, "score": number(score), "text": text, "sample": sample, "error": f"score is {score}"}
+        yield {
+            **cells,
+            "score": number(score),
+            "text": text,
+            "sample": sample,
+            "error": f"score is {score}",
+        }
 
 
 def _listed(value: Any) -> list[Any]:
@@ -132,4 +189,12 @@ def _mean(scores: list[Any]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-BENCHMARKS: Final = (benchmark("prometheus", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments),)
+BENCHMARKS: Final = (
+    benchmark(
+        "prometheus",
+        read=_read_cases,
+        rule=_rule,
+        sniff=_sniff,
+        judgments=_read_judgments,
+    ),
+)

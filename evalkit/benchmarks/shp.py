@@ -12,7 +12,15 @@ from evalkit.scoring.stats.bootstrap import Measures
 def _rule(view: eb.View) -> Measures:
     """Return `shp/accuracy`, overall and by subreddit: the preferred comment wins over both orders; a tie is wrong."""
     winner = sign(view.mean_margin())
-    return [*eb.labeled_rates(view, "shp/accuracy", winner == view.pairs.label, winner != eb.NONE, view.subsets())]
+    return [
+        *eb.labeled_rates(
+            view,
+            "shp/accuracy",
+            winner == view.pairs.label,
+            winner != eb.NONE,
+            view.subsets(),
+        )
+    ]
 
 
 BENCHMARKS: Final = (
@@ -25,7 +33,9 @@ BENCHMARKS: Final = (
         citation="Ethayarajh et al. 2022, ICML, arXiv 2110.08420",
         homepage="https://huggingface.co/datasets/stanfordnlp/SHP",
         expects="a file or folder of Stanford Human Preferences, such as askculinary/test.json",
-        shapes=(eb.shape("post_id", "history", "human_ref_A", "human_ref_B", "labels"),),
+        shapes=(
+            eb.shape("post_id", "history", "human_ref_A", "human_ref_B", "labels"),
+        ),
         read=eb.row_by_row(
             {
                 "id": lambda row: f"{row['c_root_id_A']}/{row['c_root_id_B']}",
@@ -44,12 +54,16 @@ BENCHMARKS: Final = (
             eb.MetricSpec(
                 f"shp/accuracy{end}",
                 f"accuracy{of}",
-                f"Share of labeled pairs whose preferred comment wins over both orders{among}; a tie is wrong.",
+                f"Share of labeled pairs whose preferred comment wins over both orders{among}; a"
+                " tie is wrong.",
                 better="higher",
                 headline=not end,
                 source="Ethayarajh et al. 2022; SteamSHP's model card",
             )
-            for end, of, among in (("", "", ""), ("/{subset}", ", {subset}", ", in one subreddit"))
+            for end, of, among in (
+                ("", "", ""),
+                ("/{subset}", ", {subset}", ", in one subreddit"),
+            )
         ),
         main_metric="shp/accuracy",
         human_labels=True,

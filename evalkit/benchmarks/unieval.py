@@ -13,11 +13,25 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.shared.benchmark import (
+    FACTS,
+    Benchmark,
+    Source,
+    benchmark,
+    listed,
+    published_rows,
+    shape,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, by_dimension, by_name, pooled
 from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import LocatedRow, grouped, located_rows, number, with_columns
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    grouped,
+    located_rows,
+    number,
+    with_columns,
+)
 from evalkit.foreign_files.layouts import Cells, records_of
 from evalkit.foreign_files.records import NumberedNames, Options, ParsedFile
 from evalkit.scoring.columns import ScoreColumns
@@ -26,7 +40,9 @@ from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, undefined
 from evalkit.values import Json
 
-_ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_annotations")
+_ANNOTATED: Final = shape(
+    "id", "model_id", "decoded", "references", "expert_annotations"
+)
 
 _ARTICLE: Final = "text"
 
@@ -34,7 +50,12 @@ _ARTICLE: Final = "text"
 def _case(rows: Sequence[Row], **asked: Any) -> Row:
     """Return the case of one question, with the outputs and the grades of all systems."""
     outputs = [
-        {"text": row["system_output"], "model": row["system_id"], "label": row["scores"].get("overall")} for row in rows
+        {
+            "text": row["system_output"],
+            "model": row["system_id"],
+            "label": row["scores"].get("overall"),
+        }
+        for row in rows
     ]
     names = dict.fromkeys(name for row in rows for name in row["scores"])
     return {
@@ -56,17 +77,29 @@ def for_a_summary(text: str) -> str:
 
 def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each dialogue and fact, with the replies of all systems."""
-    chats = grouped(published_rows(benchmark, source), lambda row: (row.file, row["source"], row["context"]))
+    chats = grouped(
+        published_rows(benchmark, source),
+        lambda row: (row.file, row["source"], row["context"]),
+    )
     for place, rows in enumerate(chats, 1):
         asked = for_the_next_turn(rows[0]["source"])
-        yield rows[0].place, _case(rows, id=str(place), prompt=asked, context=rows[0]["context"])
+        yield (
+            rows[0].place,
+            _case(rows, id=str(place), prompt=asked, context=rows[0]["context"]),
+        )
 
 
 def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each document, with the summaries of all systems."""
-    for group in grouped(published_rows(benchmark, source), lambda row: (row.file, row.get("doc_id", row.get("id")))):
+    for group in grouped(
+        published_rows(benchmark, source),
+        lambda row: (row.file, row.get("doc_id", row.get("id"))),
+    ):
         rows = [_annotated(row) if row.keys() >= _ANNOTATED else row for row in group]
-        asked = {"id": str(rows[0]["doc_id"]), "prompt": for_a_summary(rows[0]["source"])}
+        asked = {
+            "id": str(rows[0]["doc_id"]),
+            "prompt": for_a_summary(rows[0]["source"]),
+        }
         yield group[0].place, _case(rows, **asked, reference=rows[0].get("reference"))
 
 
@@ -74,9 +107,13 @@ def _annotated(row: LocatedRow) -> Row:
     """Convert a row of SummEval's own annotations to UniEval's format; a grade is the mean of three experts."""
     if _ARTICLE not in row:
         remedy = "add the articles with the authors' data_processing/pair_data.py --data_annotations"
-        raise DatasetError("the annotations have no article", where=row.place, remedy=remedy)
+        raise DatasetError(
+            "the annotations have no article", where=row.place, remedy=remedy
+        )
     experts = listed(row["expert_annotations"], "expert_annotations", row.place)
-    scores = {name: sum(one[name] for one in experts) / len(experts) for name in experts[0]}
+    scores = {
+        name: sum(one[name] for one in experts) / len(experts) for name in experts[0]
+    }
     return {
         "doc_id": row["id"],
         "system_id": row["model_id"],
@@ -95,9 +132,9 @@ def _dimensions_of(name: str) -> Sequence[str]:
 def _chat_rule(view: View) -> Measures:
     """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five dimensions and `overall`.
 
-    Turn-level: over all responses together (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and their
-    `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the weighted mean
-    of all if no criterion has that name.
+    Turn-level: over all responses together (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and
+    their `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the
+    weighted mean of all if no criterion has that name.
     """
     return by_dimension(view, "topical_chat", _dimensions_of("topical_chat"), pooled)
 
@@ -105,10 +142,11 @@ def _chat_rule(view: View) -> Measures:
 def _summary_rule(view: View) -> Measures:
     """Return, for four dimensions and `overall`, correlations at sample, summary and system level.
 
-    `summeval/DIMENSION/sample/pearson` (also `spearman`, `kendall`) is over all summaries together. `…/summary/…` is
-    the mean over documents of the correlation within each, without documents whose scores or grades are all equal.
-    `…/system/…` is over the systems' means (Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv
-    2210.07197, section 4.2, and their `correlation.py`).
+    `summeval/DIMENSION/sample/pearson` (also `spearman`, `kendall`) is over all summaries together.
+    `…/summary/…` is the mean over documents of the correlation within each, without documents whose
+    scores or grades are all equal. `…/system/…` is over the systems' means (Fabbri et al. 2021,
+    TACL 9, section 5; Zhong et al. 2022, arXiv 2210.07197, section 4.2, and their
+    `correlation.py`).
     """
     return by_dimension(view, "summeval", _dimensions_of("summeval"), _three_levels)
 
@@ -136,7 +174,8 @@ COEFFICIENTS: Final[Mapping[str, Callable[[Floats], Floats]]] = {
     "spearman": lambda values: _differences(values).sum(axis=-1),
     "kendall": lambda values: _differences(values).reshape(len(values), -1),
 }
-"""What each coefficient correlates, centered by row: values; mid-ranks; or signs of differences, which is tau-b."""
+"""What each coefficient correlates, centered by row: values; mid-ranks; or signs of differences,
+which is tau-b."""
 
 
 def _correlation(x: Floats, y: Floats) -> Floats:
@@ -145,21 +184,27 @@ def _correlation(x: Floats, y: Floats) -> Floats:
     return divide((x * y).sum(axis=-1), np.where(under > 1e-12, under, 0.0))
 
 
-def system_level(name: str, scored: ScoreColumns, systems: NDArray[np.object_], cases: int) -> list[Statistic]:
+def system_level(
+    name: str, scored: ScoreColumns, systems: NDArray[np.object_], cases: int
+) -> list[Statistic]:
     """Return the correlation of the systems' mean scores with their mean grades."""
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
     names, columns = by_name(list(systems)), list[Floats]()
     for own in names.values():
         rows = used & own
-        columns += Tally(scored.case[rows], cases).columns(scored.score[rows], scored.grade[rows], np.ones(rows.sum()))
+        columns += Tally(scored.case[rows], cases).columns(
+            scored.score[rows], scored.grade[rows], np.ones(rows.sum())
+        )
 
     def of(centered: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
         def value(totals: Floats) -> Floats:
             if len(names) < 2:
                 return undefined(totals)
             sums, grades, counts = (totals[:, k::3] for k in range(3))
-            return _correlation(centered(divide(sums, counts)), centered(divide(grades, counts)))
+            return _correlation(
+                centered(divide(sums, counts)), centered(divide(grades, counts))
+            )
 
         return value
 
@@ -167,7 +212,15 @@ def system_level(name: str, scored: ScoreColumns, systems: NDArray[np.object_], 
     why = "fewer than two systems, or their means are all equal"
     table = Table(tuple(columns), cases)
     return [
-        Statistic(f"{name}/{end}", table, of(centered), n=len(names), missing=lost, note=note, why=why)
+        Statistic(
+            f"{name}/{end}",
+            table,
+            of(centered),
+            n=len(names),
+            missing=lost,
+            note=note,
+            why=why,
+        )
         for end, centered in COEFFICIENTS.items()
     ]
 
@@ -180,18 +233,26 @@ _ASKED = {"topical_chat": for_the_next_turn, "summeval": for_a_summary}
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each output, scored on every dimension that both kinds of scores have.
 
-    The dimension `overall`, or `--dimension`, is the output's score and grade; the others have weight 0. Human grades
-    by dimension are kept too.
+    The dimension `overall`, or `--dimension`, is the output's score and grade; the others have
+    weight 0. Human grades by dimension are kept too.
 
     Raises:
         ConfigError: If there is no such dimension.
     """
     rows = list(located_rows(path))
     names = _dimensions(rows[0]) if rows else []
-    chosen = options.dimension or (OVERALL if OVERALL in names else names[0] if names else OVERALL)
+    chosen = options.dimension or (
+        OVERALL if OVERALL in names else names[0] if names else OVERALL
+    )
     if rows and chosen not in names:
-        raise ConfigError("no such dimension", where=f"--dimension {chosen}", remedy=did_you_mean(chosen, names))
-    benchmark = next((name for name in _ASKED if {*_dimensions_of(name)} <= {*names, OVERALL}), None)
+        raise ConfigError(
+            "no such dimension",
+            where=f"--dimension {chosen}",
+            remedy=did_you_mean(chosen, names),
+        )
+    benchmark = next(
+        (name for name in _ASKED if {*_dimensions_of(name)} <= {*names, OVERALL}), None
+    )
     numbers = NumberedNames()
     questions = {
         question: _grades_of(own, names)
@@ -200,7 +261,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     }
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
-        question, source, predicted = _question(row, numbers), _source(row), row["predict_scores"]
+        question = _question(row, numbers)
+        source = _source(row)
+        predicted = row["predict_scores"]
         yield {
             "id": question,
             "prompt": _ASKED[benchmark](source) if benchmark else source,
@@ -210,7 +273,11 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             "model": row.get("system_id") or None,
             "grade": number(row["scores"].get(chosen)),
             "judge": "unieval",
-            **{f"score.{name}": score for name in names if (score := number(predicted.get(name))) is not None},
+            **{
+                f"score.{name}": score
+                for name in names
+                if (score := number(predicted.get(name))) is not None
+            },
             "error": "no score",
             "metadata": {"grades": questions[question]},
         }
@@ -234,15 +301,26 @@ def _source(row: LocatedRow) -> str:
 
 def _question(row: LocatedRow, numbers: NumberedNames) -> str:
     name = row.get("doc_id")
-    return str(name) if name is not None else numbers[f"{_source(row)}\0{row.get('context') or ''}"]
+    return (
+        str(name)
+        if name is not None
+        else numbers[f"{_source(row)}\0{row.get('context') or ''}"]
+    )
 
 
-def _grades_of(rows: Sequence[LocatedRow], names: Sequence[str]) -> dict[str, list[float | None]]:
+def _grades_of(
+    rows: Sequence[LocatedRow], names: Sequence[str]
+) -> dict[str, list[float | None]]:
     """Return the grades by dimension of a question's outputs, each system's first, in order."""
     outputs: dict[str, Row] = {}
     for row in rows:
-        outputs.setdefault(str(row.get("system_id", "")) or str(row["system_output"]), row["scores"])
-    return {name: [number(scores.get(name)) for scores in outputs.values()] for name in names}
+        outputs.setdefault(
+            str(row.get("system_id", "")) or str(row["system_output"]), row["scores"]
+        )
+    return {
+        name: [number(scores.get(name)) for scores in outputs.values()]
+        for name in names
+    }
 
 
 _IMPORT: Final[Json] = {

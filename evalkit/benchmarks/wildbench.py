@@ -1,6 +1,7 @@
 """WildBench (Lin et al. 2024, arXiv 2406.04770): tasks of real users, with a checklist each, and scores from 1 to 10.
 
-The tasks have `session_id`, `conversation_input`, `checklist` and tags; the files of scores have the models' answers.
+The tasks have `session_id`, `conversation_input`, `checklist` and tags; the files of scores have
+the models' answers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.shared.benchmark import RowLocation, answers_of, benchmark, listed, row_by_row
+from evalkit.benchmarks.shared.benchmark import (
+    RowLocation,
+    answers_of,
+    benchmark,
+    listed,
+    row_by_row,
+)
 from evalkit.benchmarks.shared.scoring_rules import View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.foreign_files.judgment_files import (
@@ -33,7 +40,9 @@ from evalkit.values import Json
 
 SCORE, ADJUSTED = "wildbench/score", "wildbench/adjusted_score"
 _LOW, _HIGH = 1.0, 10.0
-NEEDS_SCORES = "responses have no scores from 1 to 10: set mode=pointwise rubric=likert10"
+NEEDS_SCORES = (
+    "responses have no scores from 1 to 10: set mode=pointwise rubric=likert10"
+)
 
 
 def _case(row: Row, at: RowLocation) -> Row:
@@ -42,7 +51,9 @@ def _case(row: Row, at: RowLocation) -> Row:
         "id": str(row["session_id"]),
         "prompt": text(row["conversation_input"]),
         **answers_of(row),
-        "checklist": [str(one) for one in listed(row["checklist"], "checklist", at.place)],
+        "checklist": [
+            str(one) for one in listed(row["checklist"], "checklist", at.place)
+        ],
         **({"subset": str(tag)} if tag else {}),
         **_tags(row),
     }
@@ -68,7 +79,9 @@ _JUDGMENT: Final[Mapping[str, Field]] = {
     "judge": lambda row: row.file.parent.name,
     "score": _score,
     "error": lambda row: str(row.get("score")),
-    "answer": lambda row: row["parsed_result"] if isinstance(row.get("parsed_result"), dict) else None,
+    "answer": lambda row: (
+        row["parsed_result"] if isinstance(row.get("parsed_result"), dict) else None
+    ),
 }
 
 
@@ -81,25 +94,43 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
     Tags are those of a row, or of the tasks in `tasks.jsonl` in the folder of the file or above it.
     """
-    tasks, tags = sibling_file(path, "tasks.jsonl"), {}
+    tasks = sibling_file(path, "tasks.jsonl")
+    tags = {}
     if tasks is not None and peek(tasks).has("session_id", "primary_tag"):
         tags = {str(row.get("session_id")): _tags(row) for row in located_rows(tasks)}
-    scores = (row for row in located_rows(path) if not (tags and "score" not in row and "primary_tag" in row))
-    records = records_of(scores, {**_JUDGMENT, "metadata": partial(_metadata, tags)}, "response", options)
+    scores = (
+        row
+        for row in located_rows(path)
+        if not (tags and "score" not in row and "primary_tag" in row)
+    )
+    records = records_of(
+        scores, {**_JUDGMENT, "metadata": partial(_metadata, tags)}, "response", options
+    )
     return ParsedFile(records, scale=(_LOW, _HIGH, 0.5), benchmark="wildbench")
 
 
 def _rule(view: View) -> Measures:
     """Return `wildbench/score`, the mean score from 1 to 10, and `wildbench/adjusted_score`, twice its excess over 5.
 
-    Lin et al. 2024, arXiv 2406.04770, section 3.2 (WB-Score), with the adjustment of their leaderboard.
+    Lin et al. 2024, arXiv 2406.04770, section 3.2 (WB-Score), with the adjustment of their
+    leaderboard.
     """
-    scored, rubric = view.outcome.scores, view.config.rubric
-    if scored is None or view.outcome.listed or (rubric.min, rubric.max) != (_LOW, _HIGH):
+    scored = view.outcome.scores
+    rubric = view.config.rubric
+    if (
+        scored is None
+        or view.outcome.listed
+        or (rubric.min, rubric.max) != (_LOW, _HIGH)
+    ):
         return [nothing(SCORE, NEEDS_SCORES), nothing(ADJUSTED, NEEDS_SCORES)]
     there = np.isfinite(scored.raw)
     score = view.tally.of(scored.case).mean(
-        SCORE, scored.raw, there, ~there, span=(_LOW, _HIGH), why="no response has a score"
+        SCORE,
+        scored.raw,
+        there,
+        ~there,
+        span=(_LOW, _HIGH),
+        why="no response has a score",
     )
 
     def adjusted(totals: Floats) -> Floats:

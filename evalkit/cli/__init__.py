@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 def entry_point() -> None:
     """Run the command line and exit with its status."""
-    # Collect rarely during imports, and not at exit: together this saves a sixth of a run's CPU time.
+    # Collect rarely during imports, and not at exit: together this saves a sixth of a run's CPU
+    # time.
     gc.set_threshold(50_000, 20, 100)
     for stream in (sys.stdout, sys.stderr):
         # A character that an old terminal cannot show must not end a run that is paid for.
@@ -72,25 +73,38 @@ def _status_of(function: Callable[[T], int], given: T) -> int:
         _print_error(error)
         return error.status
     except UnicodeDecodeError as error:
-        _print_error(ConfigError(f"a file is not UTF-8 (the byte at offset {error.start})", remedy="save it as UTF-8"))
+        _print_error(
+            ConfigError(
+                f"a file is not UTF-8 (the byte at offset {error.start})",
+                remedy="save it as UTF-8",
+            )
+        )
         return ExitStatus.WRONG
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
     except BrokenPipeError:
         sys.stderr.close()
         return ExitStatus.WRONG
-    except OSError as error:  # of a name that no file can have; other errors of files are handled where they are met
+    # of a name that no file can have; other errors of files are handled where they are met
+    except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
         from evalkit.core.display import shorten
 
-        _print_error(ConfigError("the name is too long for a file", where=shorten(str(error.filename), SHOWN)))
+        _print_error(
+            ConfigError(
+                "the name is too long for a file",
+                where=shorten(str(error.filename), SHOWN),
+            )
+        )
         return ExitStatus.WRONG
 
 
 def _interrupted(stop: KeyboardInterrupt) -> int:
     _print_error(str(stop) or "interrupted")
-    return SIGNAL_STATUS + (stop.number if isinstance(stop, Signaled) else signal.SIGINT)
+    return SIGNAL_STATUS + (
+        stop.number if isinstance(stop, Signaled) else signal.SIGINT
+    )
 
 
 def _print_error(error: object) -> None:

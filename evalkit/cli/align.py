@@ -11,7 +11,15 @@ from typing import Final
 from pydantic import ValidationError
 from rich.table import Table
 
-from evalkit.alignment.alignment import SIDES, Alignment, Labels, Outcome, Proof, align, check_calls
+from evalkit.alignment.alignment import (
+    SIDES,
+    Alignment,
+    Labels,
+    Outcome,
+    Proof,
+    align,
+    check_calls,
+)
 from evalkit.alignment.criteria import ITEMS_KEY, Result
 from evalkit.alignment.examples import EXAMPLES
 from evalkit.alignment.gepa_optimizer import ROUNDS
@@ -41,22 +49,29 @@ _MODEL: Final = "align.model."
 _CLOSED: Final = gettext("The judge is unchanged, and the test labels stay closed.")
 _OUTCOMES: Final[Mapping[Outcome, Text]] = {
     "reached": gettext(
-        "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed."
+        "The run's own settings reach the goal on dev. Nothing was changed, and the test labels"
+        " stay closed."
     ),
     "none": gettext(
-        "No other settings are better on dev: no gain that these labels can show. {closed}", closed=_CLOSED
+        "No other settings are better on dev: no gain that these labels can show. {closed}",
+        closed=_CLOSED,
     ),
     "unpaid": gettext(
-        "The budget did not pay for all answers. {closed} The same command with a higher align.budget_usd resumes.",
+        "The budget did not pay for all answers. {closed} The same command with a higher"
+        " align.budget_usd resumes.",
         closed=_CLOSED,
     ),
     "proposed": gettext(
-        "These criteria agree better with dev labels, which they were not made from. {closed}", closed=_CLOSED
+        "These criteria agree better with dev labels, which they were not made from. {closed}",
+        closed=_CLOSED,
     ),
     "unproved": gettext(
-        "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged."
+        "No gain that these labels can show: on test labels, the difference may be 0. The judge is"
+        " unchanged."
     ),
-    "worse": gettext("The settings that are better on dev are worse on test labels. The judge is unchanged."),
+    "worse": gettext(
+        "The settings that are better on dev are worse on test labels. The judge is unchanged."
+    ),
     "improved": gettext("Better on test labels that did not choose the settings."),
 }
 _RESULTS: Final[Mapping[Result, Text]] = {
@@ -75,12 +90,15 @@ def main(arguments: Namespace) -> int:
         ConfigError: if a setting is wrong, or the run has too few labels.
     """
     check_named(arguments, "a run folder")
-    folder, settings = Path(arguments.run_folder), read_settings(arguments.overrides)
+    folder = Path(arguments.run_folder)
+    settings = read_settings(arguments.overrides)
     with one_at_a_time(f"align {folder.resolve()}"):
         result = read_run(folder)
         found = align(result, folder, settings, lambda text: log("note", text))
     _print(found, folder, translator_of(result))
-    status = ExitStatus.TOO_MANY_FAILURES if found.outcome == "unpaid" else ExitStatus.DONE
+    status = (
+        ExitStatus.TOO_MANY_FAILURES if found.outcome == "unpaid" else ExitStatus.DONE
+    )
     return int(max(status, _register(result, found)))
 
 
@@ -88,12 +106,21 @@ def _register(result: RunResult, found: Alignment) -> int:
     """Register a better prompt with its metrics in MLflow, and return the exit status."""
     if found.preset is None or found.test is None or not found.prompt:
         return ExitStatus.DONE
-    values = {"before": found.test.before, "after": found.test.after, "difference": found.test.gain}
-    tags = {f"evalkit.align.{name}": with_interval(metric) for name, metric in values.items()}
+    values = {
+        "before": found.test.before,
+        "after": found.test.after,
+        "difference": found.test.gain,
+    }
+    tags = {
+        f"evalkit.align.{name}": with_interval(metric)
+        for name, metric in values.items()
+    }
     tags["evalkit.align.metric"] = found.metric
     statuses: list[int] = [ExitStatus.DONE]
     with reported(statuses):
-        version = register_prompt(result.config.tracking, found.preset.stem, found.prompt, tags)
+        version = register_prompt(
+            result.config.tracking, found.preset.stem, found.prompt, tags
+        )
         if version:
             print(f"MLflow: prompt {version}")
     return max(statuses)
@@ -107,26 +134,36 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
     """
     values: JsonObject = {}
     model: JsonObject = {}
-    known = [TUNE, *(f"{_GROUP}{name}" for name in AlignConfig.model_fields if name != TUNE)]
+    known = [
+        TUNE,
+        *(f"{_GROUP}{name}" for name in AlignConfig.model_fields if name != TUNE),
+    ]
     known += [f"{_MODEL}{name}" for name in JudgeConfig.model_fields]
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or key not in known:
-            raise ConfigError("is not a setting of align", where=key, remedy=did_you_mean(key, known))
+            raise ConfigError(
+                "is not a setting of align", where=key, remedy=did_you_mean(key, known)
+            )
         if key.startswith(_MODEL):
             model[key.removeprefix(_MODEL)] = read_value(key, text)
         else:
             values[key.removeprefix(_GROUP)] = read_value(key, text)
     named = values.get("model") or {}
     if model and isinstance(named, str | Mapping):
-        values["model"] = {**({"model": named} if isinstance(named, str) else named), **model}
+        values["model"] = {
+            **({"model": named} if isinstance(named, str) else named),
+            **model,
+        }
     try:
         return AlignConfig.model_validate(values)
     except ValidationError as error:
         found = config_error(error, [])
         key = found.where or TUNE
         where = key if key.startswith(TUNE) else f"{_GROUP}{key}"
-        raise ConfigError(found.what, where=where, remedy=found.remedy or "see evalkit align --help") from None
+        raise ConfigError(
+            found.what, where=where, remedy=found.remedy or "see evalkit align --help"
+        ) from None
 
 
 def plan(words: Sequence[str]) -> int:
@@ -136,8 +173,13 @@ def plan(words: Sequence[str]) -> int:
         ConfigError: as `main`.
     """
     if not words or ("=" in words[0] and not Path(words[0]).is_dir()):
-        raise ConfigError("needs a run folder", where="evalkit plan align", remedy="evalkit plan align RUN tune=[…]")
-    folder, settings = Path(words[0]), read_settings(words[1:])
+        raise ConfigError(
+            "needs a run folder",
+            where="evalkit plan align",
+            remedy="evalkit plan align RUN tune=[…]",
+        )
+    folder = Path(words[0])
+    settings = read_settings(words[1:])
     labels = Labels.of(read_run(folder), folder, settings)
     for line in _plan(labels, settings):
         print(line)
@@ -148,16 +190,25 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     skipped = labels.obstacles(settings.tune)
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
         check_calls(labels, settings)
-    yield f"labeled {clusters_named(labels.split.by)}: {', '.join(f'{name} {labels.clusters(name)}' for name in SIDES)}"
+    yield (
+        f"labeled {clusters_named(labels.split.by)}:"
+        f" {', '.join(f'{name} {labels.clusters(name)}' for name in SIDES)}"
+    )
     usable = {name: labels.clusters(name, answered=True) for name in SIDES}
     if sum(usable.values()) < labels.clusters(*SIDES):
         yield f"with usable answers: {', '.join(f'{name} {n}' for name, n in usable.items())}"
     cost = "no calls, $0"
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
-        train, dev, test = (len(labels.side(name, labeled=True).cases) for name in SIDES)
-        cases, written = settings.sets * dev + test, ""
+        train, dev, test = (
+            len(labels.side(name, labeled=True).cases) for name in SIDES
+        )
+        cases = settings.sets * dev + test
+        written = ""
         if PROMPT in settings.tune and settings.model is not None:
-            cases = settings.prompts * (min((ROUNDS + 1) * settings.cases, train) + dev) + test
+            cases = (
+                settings.prompts * (min((ROUNDS + 1) * settings.cases, train) + dev)
+                + test
+            )
             written = f"{settings.model.label} writes at most {settings.prompts} prompts, and "
         elif settings.criteria is not None:
             cases = dev + test
@@ -170,17 +221,26 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
     if CRITERIA in settings.tune and settings.criteria is None:
         yield from _plan_of_proposals(labels, settings.proposals)
-    smallest, metric = labels.provable(), labels.result.metrics[labels.metric]
+    smallest = labels.provable()
+    metric = labels.result.metrics[labels.metric]
     if smallest is None:
-        yield f"These labels can prove no gain in {labels.metric}: test has too few; {labels.remedy()}."
+        yield (
+            f"These labels can prove no gain in {labels.metric}: test has too few;"
+            f" {labels.remedy()}."
+        )
         return
     how = (
-        "with the correlation on dev" if labels.kind is SCORES else "by a judge that corrects verdicts and breaks none"
+        "with the correlation on dev"
+        if labels.kind is SCORES
+        else "by a judge that corrects verdicts and breaks none"
     )
     what = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
     yield f"{what}: {number(smallest)}, {how}"
     if metric.value is not None and metric.value + smallest > 1:
-        yield f"The judge has {with_interval(metric)} now, so these labels can prove no gain; {labels.remedy()}."
+        yield (
+            f"The judge has {with_interval(metric)} now, so these labels can prove no gain;"
+            f" {labels.remedy()}."
+        )
 
 
 def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
@@ -188,17 +248,29 @@ def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
     if smallest is None:
         yield f"Dev has too few labels to keep one of {proposals} criteria; {labels.remedy()}."
     else:
-        what = f"smallest gain of one criterion of {proposals} that dev can show, with a probability of 0.8"
+        what = (
+            f"smallest gain of one criterion of {proposals} that dev can show, with a probability"
+            " of 0.8"
+        )
         yield f"{what}: {number(smallest)}"
 
 
 def _print(found: Alignment, folder: Path, words: Translator) -> None:
     """Print what was found; sentences are in the language of the run's report."""
-    console, many = plain_console(), "s" * (found.tried != 1)
-    what = ("criteria" if many else "criterion") if found.proposals else f"combination{many} of settings"
+    console = plain_console()
+    many = "s" * (found.tried != 1)
+    what = (
+        ("criteria" if many else "criterion")
+        if found.proposals
+        else f"combination{many} of settings"
+    )
     console.print(print_heading("align", f" ({folder}, {found.tried} {what})"))
     if not found.split.held_out:
-        log("note", "reports of this run have shown you all labels; dataset.holdout=0.3 keeps those of test out")
+        log(
+            "note",
+            "reports of this run have shown you all labels; dataset.holdout=0.3 keeps those of"
+            " test out",
+        )
     for knob, why in found.obstacles.items():
         log("note", f"{knob} cannot be tuned: {why}")
     for key, value in found.settings.items():
@@ -213,26 +285,50 @@ def _print(found: Alignment, folder: Path, words: Translator) -> None:
     if found.diff:
         console.print()
         for line in found.diff.splitlines():
-            console.print("  " + "".join(one if one.isprintable() else "�" for one in line))
+            console.print(
+                "  " + "".join(one if one.isprintable() else "�" for one in line)
+            )
     if found.dev is not None:
         console.print()
-        table = text_table(("side", "metric", "before", "after", "difference", "decision"), ("n",))
+        table = text_table(
+            ("side", "metric", "before", "after", "difference", "decision"), ("n",)
+        )
         for name, proof in (("dev", found.dev), ("test", found.test)):
             if proof is not None:
                 table.add_row(name, *_cells(found.metric, proof, words))
         if found.optimism is not None:
-            table.add_row("optimism", found.metric, "", "", with_interval(found.optimism, signed=True), "", "")
+            table.add_row(
+                "optimism",
+                found.metric,
+                "",
+                "",
+                with_interval(found.optimism, signed=True),
+                "",
+                "",
+            )
         console.print(table)
     console.print()
     texts = [_OUTCOMES[found.outcome]]
-    if found.test is not None and found.outcome == "unproved" and found.test.difference.detectable is not None:
+    if (
+        found.test is not None
+        and found.outcome == "unproved"
+        and found.test.difference.detectable is not None
+    ):
         seen = number(found.test.difference.detectable)
-        text = gettext("With these test labels, a difference of {difference} would probably have been found.")
+        text = gettext(
+            "With these test labels, a difference of {difference} would probably have been found."
+        )
         texts.append(text.fill(difference=seen))
     if found.test is not None:
         times = len(found.split.opened)
-        texts.append(ngettext("Test labels opened once.", "Test labels opened {n} times.", times))
-    paid = {"calls": f"{found.calls:,}", "cost": dollars(found.cost_usd), "seconds": f"{found.seconds:.1f}"}
+        texts.append(
+            ngettext("Test labels opened once.", "Test labels opened {n} times.", times)
+        )
+    paid = {
+        "calls": f"{found.calls:,}",
+        "cost": dollars(found.cost_usd),
+        "seconds": f"{found.seconds:.1f}",
+    }
     texts.append(
         gettext("{calls} calls, {cost}; {seconds} s.", **paid)
         if found.calls
@@ -243,14 +339,25 @@ def _print(found: Alignment, folder: Path, words: Translator) -> None:
     if found.template is not None:
         console.print(f"written: {found.template}")
     if found.outcome == "proposed":
-        console.print(f"written: {found.preset}; edit it, then prove it on test labels:")
-        command = f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={found.preset}')} align.budget_usd=…"
+        console.print(
+            f"written: {found.preset}; edit it, then prove it on test labels:"
+        )
+        command = (
+            f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={found.preset}')}"
+            " align.budget_usd=…"
+        )
         console.print(f"  evalkit align {command}")
     elif found.preset is not None:
         group = CRITERIA if CRITERIA in found.settings else "method"
         said = "proved" if {CRITERIA, ITEMS_KEY} & found.settings.keys() else "written"
-        moved = "" if found.preset.parent.name == group else f"copy it to conf/{group}, and "
-        console.print(f"{said}: {found.preset}; {moved}use it with {quote(f'{group}={found.preset.stem}')}")
+        moved = (
+            ""
+            if found.preset.parent.name == group
+            else f"copy it to conf/{group}, and "
+        )
+        console.print(
+            f"{said}: {found.preset}; {moved}use it with {quote(f'{group}={found.preset.stem}')}"
+        )
     console.print(f"written: {folder / ALIGNMENTS}")
 
 
@@ -260,7 +367,9 @@ def _proposals(found: Alignment, words: Translator) -> Table:
     for one in sorted(found.proposals, key=lambda one: one.result != "kept"):
         gain = "" if one.gain is None else with_interval(one.gain.metric, signed=True)
         result = (
-            gettext("{result} of {name}", result=_RESULTS[one.result], name=one.of) if one.of else _RESULTS[one.result]
+            gettext("{result} of {name}", result=_RESULTS[one.result], name=one.of)
+            if one.of
+            else _RESULTS[one.result]
         )
         table.add_row(one.name, one.text, gain, p_value(one.p), result.render(words))
     return table

@@ -12,7 +12,15 @@ from signal import SIGINT
 from evalkit.api import stream_cases
 from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
-from evalkit.batch.requests import RequestIndex, Round, check_free, find_indexes, load_named, record_round, write_round
+from evalkit.batch.requests import (
+    RequestIndex,
+    Round,
+    check_free,
+    find_indexes,
+    load_named,
+    record_round,
+    write_round,
+)
 from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import UsageError, is_override, study_words
 from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
@@ -40,39 +48,66 @@ def main(arguments: Namespace) -> int:
 def _write(arguments: Namespace) -> int:
     path: Path = arguments.file
     if is_override(str(path)):
-        raise UsageError("batch write", "needs a file to write", "name it after the overrides")
+        raise UsageError(
+            "batch write", "needs a file to write", "name it after the overrides"
+        )
     if study_words(arguments)[:1] == [WATCH]:
-        raise UsageError("batch write", "cannot write the requests of a look", "use evalkit watch … runner=batch")
+        raise UsageError(
+            "batch write",
+            "cannot write the requests of a look",
+            "use evalkit watch … runner=batch",
+        )
     jobs = planned_jobs(arguments)
     urls = {_writable_url(job) for job in jobs}
     if len(urls) > 1:
         raise ConfigError(
-            "differs between the jobs", where="store.url", remedy="write the requests of each job separately"
+            "differs between the jobs",
+            where="store.url",
+            remedy="write the requests of each job separately",
         )
     check_free(path)
     url = urls.pop()
     found = Round(arguments.model)
-    with closing(open_url(url, read_only=True)) if backend_of(url).exists(url) else nullcontext() as store:
+    with (
+        closing(open_url(url, read_only=True))
+        if backend_of(url).exists(url)
+        else nullcontext()
+    ) as store:
         for job in jobs:
             with log_handler():
                 judged = run_async(_record(job, store, found))
             if judged.interrupted:
-                raise Signaled(judged.signal or SIGINT, "interrupted; nothing is written")
+                raise Signaled(
+                    judged.signal or SIGINT, "interrupted; nothing is written"
+                )
         _note_skipped(found)
         if not found.requests:
-            print("0 requests to write: each has a stored answer; `evalkit run` uses them")
+            print(
+                "0 requests to write: each has a stored answer; `evalkit run` uses them"
+            )
             return ExitStatus.DONE
         _note_pending(path, found)
     shown = url if without_password(url) == url else None
-    limits = {"max_requests": arguments.max_requests, "max_bytes": arguments.max_megabytes * 10**6}
+    limits = {
+        "max_requests": arguments.max_requests,
+        "max_bytes": arguments.max_megabytes * 10**6,
+    }
     written = write_round(path, found, store=shown, **limits)
     for file, requests in written:
-        print(f"{path.with_name(file.name)}: {len(requests):,} requests to {arguments.model or file.target.name}")
+        print(
+            f"{path.with_name(file.name)}: {len(requests):,} requests to"
+            f" {arguments.model or file.target.name}"
+        )
     count = sum(len(requests) for _, requests in written)
-    rounds = "one round" if found.rounds == 1 else f"about {found.rounds} rounds with this one"
+    rounds = (
+        "one round"
+        if found.rounds == 1
+        else f"about {found.rounds} rounds with this one"
+    )
     print(
-        f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about {found.tokens:,} prompt tokens; "
-        f"{rounds}, and answers that must be requested again need one more"
+        f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about"
+        f" {found.tokens:,} prompt tokens; {rounds}, and answers that must be requested again need"
+        " one more"
     )
     return ExitStatus.DONE
 
@@ -80,8 +115,11 @@ def _write(arguments: Namespace) -> int:
 async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingResult:
     """Record what can be sent now: first the rewriter's requests, whose answers are judged in the next round."""
     if (config := job.config).probe.rewriter is not None:
-        own, rewriter = rewriting(config), Rewriter(config)
-        first = await record_round(own, stream_cases(own), rewriter, store, into, later=1)
+        own = rewriting(config)
+        rewriter = Rewriter(config)
+        first = await record_round(
+            own, stream_cases(own), rewriter, store, into, later=1
+        )
         if first.interrupted:
             return first
         job = replace(job, paraphrases=paraphrases(first.judgments))
@@ -92,7 +130,11 @@ def _writable_url(job: PlannedJob) -> str:
     store = job.config.store
     if store.mode != "read_write":
         remedy = "set store.mode=read_write"
-        raise ConfigError(f"with '{store.mode}' the run would not use the answers", where="store.mode", remedy=remedy)
+        raise ConfigError(
+            f"with '{store.mode}' the run would not use the answers",
+            where="store.mode",
+            remedy=remedy,
+        )
     return store_url(store.url)
 
 
@@ -105,7 +147,9 @@ def _note_skipped(found: Round) -> None:
     for judge, reason in found.skipped.items():
         what = f"judge {judge} cannot be batched: {reason}"
         if not found.batched:
-            raise ConfigError(what, remedy="judge with `evalkit run`, or choose a judge behind an API")
+            raise ConfigError(
+                what, remedy="judge with `evalkit run`, or choose a judge behind an API"
+            )
         log("note", f"{what}; `evalkit run` calls it")
 
 
@@ -116,14 +160,16 @@ def _note_pending(path: Path, found: Round) -> None:
     if pending := sum(one.key in index for one in found.requests):
         log(
             "note",
-            f"{pending:,} of these requests were written before and have no stored answer: read every answer first, "
-            "and send this file only once the earlier batches have ended",
+            f"{pending:,} of these requests were written before and have no stored answer: read"
+            " every answer first, and send this file only once the earlier batches have ended",
         )
 
 
 def _read(arguments: Namespace) -> int:
     paths = [Path(word) for word in arguments.file if not is_override(word)]
-    overrides = [word for word in (*arguments.file, *arguments.overrides) if is_override(word)]
+    overrides = [
+        word for word in (*arguments.file, *arguments.overrides) if is_override(word)
+    ]
     check_store_words("batch read", overrides)
     if not paths:
         raise UsageError("batch read", "needs a file of answers")
@@ -151,7 +197,10 @@ def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
         raise ConfigError(
             "no requests were found that these answers belong to",
             where=str(paths[0]),
-            remedy="name the file that `evalkit batch write` wrote, next to its index: --requests requests.jsonl",
+            remedy=(
+                "name the file that `evalkit batch write` wrote, next to its index: --requests"
+                " requests.jsonl"
+            ),
         )
     return index
 
@@ -161,7 +210,8 @@ def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
         return next(iter(index.stores))
     if not overrides and len(index.stores) > 1:
         raise ConfigError(
-            f"the requests were written for several stores ({', '.join(map(store_location, sorted(index.stores)))})",
+            "the requests were written for several stores"
+            f" ({', '.join(map(store_location, sorted(index.stores)))})",
             where="store.url",
             remedy="name one, or name the file of requests: --requests requests.jsonl",
         )
@@ -172,10 +222,15 @@ def _print_report(report: ReadReport, url: str) -> None:
     known = f", {report.known:,} were already stored" if report.known else ""
     print(f"{report.stored:,} answers stored in {store_location(url)}{known}")
     for what, count in report.faults.most_common():
-        log("note", f"{count:,} line{'s' * (count > 1)} {what}, for example {report.examples[what]}")
+        log(
+            "note",
+            f"{count:,} line{'s' * (count > 1)} {what}, for example {report.examples[what]}",
+        )
 
 
-def _count_missing(index: RequestIndex, files: set[int], store: Store) -> dict[int, tuple[int, int]]:
+def _count_missing(
+    index: RequestIndex, files: set[int], store: Store
+) -> dict[int, tuple[int, int]]:
     """Return how many requests each file has, and how many of them have no stored answer."""
     counts = dict.fromkeys(sorted(files), (0, 0))
     keys = list(index.keys_of(files))
@@ -191,14 +246,20 @@ def _count_missing(index: RequestIndex, files: set[int], store: Store) -> dict[i
 def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> None:
     for place, (requests, missing) in counts.items():
         folder, file = index.files[place]
-        print(f"{folder / file.name}: {requests - missing:,} of {requests:,} requests have an answer")
+        print(
+            f"{folder / file.name}: {requests - missing:,} of {requests:,} requests have an answer"
+        )
     if not counts:
         return
     left = max(index.files[place][1].rounds for place in counts) - 1
-    likely = f"about {left} more round{'s' * (left > 1)} likely" if left else "no more rounds planned"
+    likely = (
+        f"about {left} more round{'s' * (left > 1)} likely"
+        if left
+        else "no more rounds planned"
+    )
     print(
-        f"{likely}; `evalkit batch write` with the same settings writes missing and repeated requests; "
-        "if there are none, `evalkit run` sends nothing"
+        f"{likely}; `evalkit batch write` with the same settings writes missing and repeated"
+        " requests; if there are none, `evalkit run` sends nothing"
     )
 
 

@@ -44,8 +44,16 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the arguments or the data are wrong; nothing is written then.
     """
-    names = [word for word in arguments.paths if not is_override(word) or Path(word).expanduser().exists()]
-    overrides = [word for word in arguments.paths if word not in names and not word.startswith(FOLDER)]
+    names = [
+        word
+        for word in arguments.paths
+        if not is_override(word) or Path(word).expanduser().exists()
+    ]
+    overrides = [
+        word
+        for word in arguments.paths
+        if word not in names and not word.startswith(FOLDER)
+    ]
     for word in arguments.paths:
         if word.startswith(FOLDER) and not arguments.output:
             arguments.output = Path(word.removeprefix(FOLDER))
@@ -83,7 +91,9 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
     from evalkit.hydra_app import load_config
     from evalkit.tracking import fetch_traces, tracking_uri
 
-    settings = load_config(overrides=[word for word in overrides if word.startswith("tracking")]).tracking
+    settings = load_config(
+        overrides=[word for word in overrides if word.startswith("tracking")]
+    ).tracking
     path = scratch / "traces.jsonl"
     fetch_traces(tracking_uri(settings), name.removeprefix(TRACES), path)
     return path
@@ -92,13 +102,21 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
 def _stdin(folder: Path) -> Path:
     content = sys.stdin.buffer.read()
     start = content[:1000].lstrip()
-    suffix = "json" if start.startswith(b"[") else "jsonl" if start.startswith(b"{") else "csv"
+    suffix = (
+        "json"
+        if start.startswith(b"[")
+        else "jsonl"
+        if start.startswith(b"{")
+        else "csv"
+    )
     path = folder / f"stdin.{suffix}"
     path.write_bytes(content)
     return path
 
 
-def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> _Checked:
+def _read(
+    paths: Sequence[Path], names: Sequence[str], arguments: Namespace
+) -> _Checked:
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
@@ -107,7 +125,8 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
     from evalkit.interop.importer_discovery import GENERIC, format_names, importer
     from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
 
-    path, where = paths[0], ", ".join(names)
+    path = paths[0]
+    where = ", ".join(names)
     for one in paths:
         if not one.exists():
             raise DatasetError("no such file", where=str(one), remedy="check the path")
@@ -126,22 +145,35 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
             raise DatasetError(what, where=where, remedy="check them one at a time")
         if not choices.labels or importer(name).is_log:
             first, *more = logs
-            options = Options(judge=next(iter(choices.judges), None), dimension=next(iter(choices.labels), None))
+            options = Options(
+                judge=next(iter(choices.judges), None),
+                dimension=next(iter(choices.labels), None),
+            )
             return _Checked(import_judgments(name, first, options, *more))
     several = len(paths) > 1
     try:  # the rows are not held longer than they are read
         table = read_table(
-            [row for one, name in zip(paths, names, strict=True) for row in _rows(one, name, several=several)],
+            [
+                row
+                for one, name in zip(paths, names, strict=True)
+                for row in _rows(one, name, several=several)
+            ],
             where,
             choices,
         )
     except AmbiguousTableError as error:
         base = ["evalkit", "check", *names]
-        commands = "\n".join(f"  {join([*base, *reading])}" for reading in error.readings)
+        commands = "\n".join(
+            f"  {join([*base, *reading])}" for reading in error.readings
+        )
         print(f"{error.heading}:\n{commands}")
         raise
     except ConfigError as error:
-        if len(paths) == 1 and choices == Choices() and (remedy := format_names(peek(path))):
+        if (
+            len(paths) == 1
+            and choices == Choices()
+            and (remedy := format_names(peek(path)))
+        ):
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         raise
     return _Checked(imported(table.parsed, "table", path), table.roles, table.warnings)
@@ -164,11 +196,24 @@ def _choices(arguments: Namespace) -> Any:
     responses = arguments.response or []
     if len(responses) > 2:
         raise UsageError("check", "--response can be used at most twice")
-    columns = {name: column for name in ("id", "prompt", "order") if (column := getattr(arguments, name))}
+    columns = {
+        name: column
+        for name in ("id", "prompt", "order")
+        if (column := getattr(arguments, name))
+    }
     columns |= dict(
-        zip(("response",) if len(responses) == 1 else ("response_a", "response_b"), responses, strict=False)
+        zip(
+            ("response",) if len(responses) == 1 else ("response_a", "response_b"),
+            responses,
+            strict=False,
+        )
     )
-    return Choices(tuple(arguments.judge or ()), tuple(arguments.label or ()), columns, dict(arguments.map or ()))
+    return Choices(
+        tuple(arguments.judge or ()),
+        tuple(arguments.label or ()),
+        columns,
+        dict(arguments.map or ()),
+    )
 
 
 def _rows(path: Path, name: str, *, several: bool) -> Rows:
@@ -176,17 +221,32 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
     from evalkit.foreign_files.judgment_files import rows_of
 
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.is_file() and is_readable(file))
+        files = sorted(
+            file for file in path.iterdir() if file.is_file() and is_readable(file)
+        )
         if not files:
-            raise DatasetError("is a folder with no data files", where=name, remedy="use a file")
+            raise DatasetError(
+                "is a folder with no data files", where=name, remedy="use a file"
+            )
         return [row for file in files for row in _rows(file, str(file), several=True)]
     if not path.stat().st_size:
-        raise DatasetError("is empty", where=name, remedy="use a file with a row for each verdict")
+        raise DatasetError(
+            "is empty", where=name, remedy="use a file with a row for each verdict"
+        )
     rows = list(rows_of(path))
-    return [(place, {**row, "file": row.get("file", Path(name).stem)}) for place, row in rows] if several else rows
+    return (
+        [
+            (place, {**row, "file": row.get("file", Path(name).stem)})
+            for place, row in rows
+        ]
+        if several
+        else rows
+    )
 
 
-def _score(checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace) -> int:
+def _score(
+    checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace
+) -> int:
     from evalkit.api import default_folder, track
     from evalkit.cli.console import reported
     from evalkit.hydra_app import load_settings
@@ -195,9 +255,21 @@ def _score(checked: _Checked, source: str, overrides: Sequence[str], arguments: 
     brought = checked.brought
     config = load_settings(dict(brought.settings), overrides)
     folder = arguments.output or default_folder(config)
-    config = config.with_({"dataset.path": str(folder.absolute() / "cases.jsonl"), "dataset.format": "jsonl"})
+    config = config.with_(
+        {
+            "dataset.path": str(folder.absolute() / "cases.jsonl"),
+            "dataset.format": "jsonl",
+        }
+    )
     brought = replace(brought, notes=(*brought.notes, *checked.warnings))
-    result = import_run(config, brought, folder, source=source, read=False, overwrite=arguments.overwrite).result
+    result = import_run(
+        config,
+        brought,
+        folder,
+        source=source,
+        read=False,
+        overwrite=arguments.overwrite,
+    ).result
     statuses: list[int] = []
     with reported(statuses):
         result = track(config, result) if config.tracking.enabled else result
@@ -223,13 +295,22 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
     from evalkit.scoring.stats.clusters import Clusters
     from evalkit.scoring.verdicts.panel import metric_part
 
-    config, decisions = result.config, result.decisions
+    config = result.config
+    decisions = result.decisions
     if len(decisions) < 2:
         return None
     cluster = Clusters.of(config, result.cases).by_id(result.cases)
     verdicts = verdicts_by_judge(result)
     contenders = [
-        Contender(part, judge, "", metrics_of(result.metrics, part), own, cluster, config.mode.name)
+        Contender(
+            part,
+            judge,
+            "",
+            metrics_of(result.metrics, part),
+            own,
+            cluster,
+            config.mode.name,
+        )
         for judge, own in verdicts.items()
         if (part := metric_part(judge)) in decisions
     ]
@@ -247,19 +328,31 @@ def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     words = translator_of(result)
     if board is None:
         texts = {
-            name: rendered(sentence(decision, metrics_of(result.metrics, name if result.decisions else None)), words)
+            name: rendered(
+                sentence(
+                    decision,
+                    metrics_of(result.metrics, name if result.decisions else None),
+                ),
+                words,
+            )
             for name, decision in _decisions(result, board)
         }
-        return [f"{name}: {text}" if len(texts) > 1 else str(text) for name, text in texts.items()]
+        return [
+            f"{name}: {text}" if len(texts) > 1 else str(text)
+            for name, text in texts.items()
+        ]
     lines = [
-        f"{row.name}: {rendered(sentence(row.decision, metrics_of(result.metrics, row.job)), words)}"
+        f"{row.name}:"
+        f" {rendered(sentence(row.decision, metrics_of(result.metrics, row.job)), words)}"
         for row in board.rows
     ]
     names = {row.job: row.name for row in board.rows}
     return [*lines, str(rendered(choice_text(board, board.choices[0], names), words))]
 
 
-def _decisions(result: RunResult, board: Leaderboard | None) -> list[tuple[str, Decision]]:
+def _decisions(
+    result: RunResult, board: Leaderboard | None
+) -> list[tuple[str, Decision]]:
     """Return each judge with the decision about it, best first."""
     if board is not None:
         return [(row.name, row.decision) for row in board.rows]
@@ -271,7 +364,9 @@ def _unlabeled(result: RunResult) -> list[str]:
     """Return what cannot be known without labels, and the next command."""
     from evalkit.cli.summary import translator_of
 
-    command = join(["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"])
+    command = join(
+        ["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"]
+    )
     return [
         text.render(translator_of(result))
         for text in (
@@ -287,7 +382,12 @@ def _unlabeled(result: RunResult) -> list[str]:
 def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     from evalkit.cli.console import plain_console, terminal_width, text_table
     from evalkit.cli.finished_run import gate_status, print_gate
-    from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table, translator_of
+    from evalkit.cli.summary import (
+        WIDTH,
+        leaderboard_table,
+        metric_table,
+        translator_of,
+    )
     from evalkit.gating import GATE
     from evalkit.report.findings import TABLES, corrections, findings_of
     from evalkit.report.texts import note_text
@@ -296,22 +396,35 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     words = translator_of(result)
     board = _leaderboard(result)
     decisions = _decisions(result, board)
-    lines, folder = _lines(result, board), Path(result.folder or "")
+    lines = _lines(result, board)
+    folder = Path(result.folder or "")
     if any(decision.reason == "no_labels" for _, decision in decisions):
         lines += _unlabeled(result)
     found = {"": findings_of(result, read_details(folder, TABLES))}
     parts = {row.name: row.job for row in board.rows} if board is not None else {}
-    by_judge = {name: list(corrections(metrics_of(result.metrics, part))) for name, part in parts.items()}
-    found |= {f"{name}: ": own[: len(own) - (len(own) == 2)] for name, own in by_judge.items()}
+    by_judge = {
+        name: list(corrections(metrics_of(result.metrics, part)))
+        for name, part in parts.items()
+    }
+    found |= {
+        f"{name}: ": own[: len(own) - (len(own) == 2)] for name, own in by_judge.items()
+    }
     chinese = words is translator("zh")
-    findings = [f"{name}{one.text_zh if chinese else one.text}" for name, own in found.items() for one in own]
-    report, confidence = relative(folder / "report.html"), result.config.scoring.confidence
+    findings = [
+        f"{name}{one.text_zh if chinese else one.text}"
+        for name, own in found.items()
+        for one in own
+    ]
+    report = relative(folder / "report.html")
+    confidence = result.config.scoring.confidence
     if as_json:
         content = {
             "decisions": {judge: decision.json() for judge, decision in decisions},
             "conclusion": lines,
             "roles": [asdict(role) for role in roles],
-            "metrics": {name: asdict(metric) for name, metric in result.metrics.items()},
+            "metrics": {
+                name: asdict(metric) for name, metric in result.metrics.items()
+            },
             "findings": findings,
             "notes": list(result.manifest.get("notes", ())),
             "gate": result.manifest.get(GATE),
@@ -327,7 +440,9 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
         console.print(f"  • {text}", markup=False, highlight=False)
     console.print("", metric_table(result.metrics, confidence), "")
     if board is not None:
-        console.print(leaderboard_table(board, board.rows, max(WIDTH, terminal_width()))[0], "")
+        console.print(
+            leaderboard_table(board, board.rows, max(WIDTH, terminal_width()))[0], ""
+        )
     if roles:
         rows = ((role.column, role.role, role.why) for role in roles[:MOST_ROLES])
         console.print(text_table(("column", "role", "why"), rows=rows), "")
@@ -338,5 +453,9 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     print(gettext("report: {path}", path=report).render(words))
     kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
     sent = gettext("the texts were written to {folder} and sent to the tracker")
-    print((sent if result.config.tracking.enabled else kept).fill(folder=relative(folder)).render(words))
+    print(
+        (sent if result.config.tracking.enabled else kept)
+        .fill(folder=relative(folder))
+        .render(words)
+    )
     return status

@@ -61,13 +61,17 @@ def drift(arguments: Namespace) -> int:
     """Print what changed between two runs and whether the judge got worse; exit with 4 if it did, 5 if undecided."""
     runs, options = _split(arguments.runs, DRIFT_OPTIONS, "drift")
     if len(runs) != 2:
-        raise UsageError("drift", "needs two runs, before and after: folders or MLflow run ids")
+        raise UsageError(
+            "drift", "needs two runs, before and after: folders or MLflow run ids"
+        )
     with _found(runs, options) as results:
         if arguments.labels is not None:
             results = _relabeled(results, arguments.labels)
         before, after = map(RunEntry.of, runs, results)
         margin = _margin(options.get(MARGIN, after.config.scoring.margin))
-        found = measure_drift(before, after, [one.manifest for one in results], _scoring(options), margin)
+        found = measure_drift(
+            before, after, [one.manifest for one in results], _scoring(options), margin
+        )
     texts = [in_every_language(text) for text in findings(found)]
     if arguments.json:
         english, chinese = ([text[place] for text in texts] for place in (0, 1))
@@ -81,15 +85,27 @@ def drift(arguments: Namespace) -> int:
         print(json.dumps(content, ensure_ascii=False, allow_nan=False))
     else:
         console = plain_console()
-        console.print(print_heading(" → ".join(runs), f" ({found.cases} cases compared)"))
+        console.print(
+            print_heading(" → ".join(runs), f" ({found.cases} cases compared)")
+        )
         for text, _ in texts:
-            console.print("  • " + "".join(one if one.isprintable() else "�" for one in text))
+            console.print(
+                "  • " + "".join(one if one.isprintable() else "�" for one in text)
+            )
     return int(STATUS.get(found.state, ExitStatus.DONE))
 
 
 def _margin(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigError(f"'{value}' is not a number from 0 to 1", where=MARGIN, remedy="write 0.05 for five points")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= 1
+    ):
+        raise ConfigError(
+            f"'{value}' is not a number from 0 to 1",
+            where=MARGIN,
+            remedy="write 0.05 for five points",
+        )
     return float(value)
 
 
@@ -103,11 +119,24 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
 
     after = results[-1]
     known = {case.id for case in after.cases}
-    labels = [one for one in read_labels(path, None, class_reader(after.config)) if one.case_id in known]
+    labels = [
+        one
+        for one in read_labels(path, None, class_reader(after.config))
+        if one.case_id in known
+    ]
     if not labels:
-        raise DatasetError("has no label of a case of the run after", where=str(path), remedy="use its case ids")
-    bare = [replace(result, cases=tuple(map(without_labels, result.cases))) for result in results]
-    cases = with_labels(bare[-1].cases, labels, classes=after.config.rubric.named_classes)
+        raise DatasetError(
+            "has no label of a case of the run after",
+            where=str(path),
+            remedy="use its case ids",
+        )
+    bare = [
+        replace(result, cases=tuple(map(without_labels, result.cases)))
+        for result in results
+    ]
+    cases = with_labels(
+        bare[-1].cases, labels, classes=after.config.rubric.named_classes
+    )
     return [*bare[:-1], replace(bare[-1], cases=cases)]
 
 
@@ -117,10 +146,15 @@ def _found(runs: Sequence[str], options: Json) -> Iterator[list[RunResult]]:
     uri = options.get("tracking.uri")
     tracking = TrackingConfig(uri=None if uri is None else str(uri))
     with TemporaryDirectory(prefix="evalkit-") as scratch:
-        yield [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
+        yield [
+            find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
+            for run in runs
+        ]
 
 
-def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[list[str], JsonObject]:
+def _split(
+    words: Sequence[str], known: Sequence[str], command: str
+) -> tuple[list[str], JsonObject]:
     """Separate runs from settings: a word with `=` is a setting unless it is a folder."""
     runs: list[str] = []
     options: JsonObject = {}
@@ -131,7 +165,9 @@ def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[li
         elif key in known:
             options[key] = read_value(key, text)
         else:
-            raise UsageError(command, f"no such setting '{key}'", did_you_mean(key, known))
+            raise UsageError(
+                command, f"no such setting '{key}'", did_you_mean(key, known)
+            )
     return runs, options
 
 
@@ -141,12 +177,18 @@ def _scoring(options: JsonObject) -> ScoringConfig:
         return ScoringConfig.model_validate(chosen)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(first["msg"], where=str(first["loc"][0]), remedy="change its value") from None
+        raise ConfigError(
+            first["msg"], where=str(first["loc"][0]), remedy="change its value"
+        ) from None
 
 
 def _metrics(options: JsonObject) -> list[str]:
     named = options.get("metrics", [])
-    return [str(name) for name in named] if isinstance(named, list) else str(named).split(",")
+    return (
+        [str(name) for name in named]
+        if isinstance(named, list)
+        else str(named).split(",")
+    )
 
 
 def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
@@ -158,14 +200,30 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
     return list(words)
 
 
-def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> None:
-    rows = [_row(difference) for difference in (*comparison.differences, *comparison.between)]
-    texts = (_json(comparison, words, results), as_csv(list(rows[0]), rows) if rows else "")
+def _write(
+    folder: Path,
+    comparison: Comparison,
+    words: Sequence[str],
+    results: Sequence[RunResult],
+) -> None:
+    rows = [
+        _row(difference)
+        for difference in (*comparison.differences, *comparison.between)
+    ]
+    texts = (
+        _json(comparison, words, results),
+        as_csv(list(rows[0]), rows) if rows else "",
+    )
     with file_errors("cannot be written", folder, "choose another --output"):
-        write_files(folder, {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)})
+        write_files(
+            folder,
+            {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)},
+        )
 
 
-def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> str:
+def _json(
+    comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]
+) -> str:
     runs = [
         {
             "name": name,
@@ -183,7 +241,12 @@ def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunRes
         "confidence": comparison.confidence,
         "tested": list(comparison.family),
         "metrics": [
-            {"run": e.run, "letters": e.letters, "metric": e.metric.name, **metric_values(e.metric)}
+            {
+                "run": e.run,
+                "letters": e.letters,
+                "metric": e.metric.name,
+                **metric_values(e.metric),
+            }
             for e in comparison.entries
         ],
         "differences": [_row(difference) for difference in comparison.differences],
@@ -191,7 +254,8 @@ def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunRes
     }
     if comparison.stops:
         content["stops"] = [
-            {"run": e.run, "metric": e.metric.name, **metric_values(e.metric)} for e in comparison.stops
+            {"run": e.run, "metric": e.metric.name, **metric_values(e.metric)}
+            for e in comparison.stops
         ]
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -213,20 +277,30 @@ def _row(difference: Difference) -> JsonObject:
 
 def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
     console = plain_console()
-    console.print(print_heading(" · ".join(comparison.runs), f" ({comparison.cases} shared cases)"))
+    console.print(
+        print_heading(
+            " · ".join(comparison.runs), f" ({comparison.cases} shared cases)"
+        )
+    )
     for name, count in comparison.left_out.items():
         if count:
-            console.print(f"note: {count} cases of {name} are not in every run and were omitted")
+            console.print(
+                f"note: {count} cases of {name} are not in every run and were omitted"
+            )
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")
     for entry in comparison.stops:
         name = entry.metric.name
         console.print(
-            f"note: {entry.run} had a {STOP} on {name}: the interval in the row {name} ({STOP}) holds at any stopping "
-            "time, all others and the tests are as if the number of cases had been fixed",
+            f"note: {entry.run} had a {STOP} on {name}: the interval in the row {name} ({STOP})"
+            " holds at any stopping time, all others and the tests are as if the number of cases"
+            " had been fixed",
             soft_wrap=True,
         )
-    for rows in (values_table(comparison, [result.decision for result in results]), differences_table(comparison)):
+    for rows in (
+        values_table(comparison, [result.decision for result in results]),
+        differences_table(comparison),
+    ):
         console.print("", text_table(rows[0], rows=rows[1:]))
     console.print()
     for sentence in sentences(comparison):

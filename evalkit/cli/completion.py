@@ -39,7 +39,9 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
     if (commands := subparsers(parser)) is not None:
         actions = commands
         if len(rest) > 1 and rest[0] in commands:
-            parser, rest, actions = commands[rest[0]], rest[1:], None
+            parser = commands[rest[0]]
+            rest = rest[1:]
+            actions = None
     if rest[-1].startswith("-"):
         _print(option_names(parser), rest[-1])
         return None
@@ -51,7 +53,9 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
         _print(actions, rest[0])
     if not any(action.dest == "study" for action in parser._actions):
         return None
-    if rest[0] and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")):  # may be a study
+    if (
+        rest[0] and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~"))
+    ):  # may be a study
         _print(study_names() if len(rest) == 1 else (), rest[0])
         rest = rest[1:] or rest
     return rest

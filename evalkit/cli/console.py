@@ -65,13 +65,22 @@ def log(event: str, text: str, **facts: Any) -> None:
     """
     from evalkit.core.redaction import redact
 
-    text = "".join(one if one.isprintable() else "\ufffd" for one in redact(" ".join(text.split())))
+    text = "".join(
+        one if one.isprintable() else "\ufffd" for one in redact(" ".join(text.split()))
+    )
     style = _style.get()
     if style == "json":
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        print(json.dumps({"time": now, "event": event, "text": text, **facts}, ensure_ascii=False), file=sys.stderr)
+        print(
+            json.dumps(
+                {"time": now, "event": event, "text": text, **facts}, ensure_ascii=False
+            ),
+            file=sys.stderr,
+        )
     elif style != "quiet" or event in ("error", "failure"):
-        prefix = "" if text.startswith("evalkit ") else _PREFIXES.get(event, "evalkit: ")
+        prefix = (
+            "" if text.startswith("evalkit ") else _PREFIXES.get(event, "evalkit: ")
+        )
         print(f"{prefix}{text}", file=sys.stderr, flush=True)
 
 
@@ -88,9 +97,12 @@ class _LogHandler(logging.Handler):
 @contextmanager
 def log_handler() -> Iterator[None]:
     """Print the warnings that evalkit's modules log inside the block."""
-    logger, handler = logging.getLogger("evalkit"), _LogHandler()
+    logger = logging.getLogger("evalkit")
+    handler = _LogHandler()
     logger.addHandler(handler)
-    level, propagates, logger.propagate = logger.level, logger.propagate, False
+    level = logger.level
+    propagates = logger.propagate
+    logger.propagate = False
     logger.setLevel(logging.WARNING)
     try:
         yield
@@ -106,11 +118,15 @@ WIDE = 1000
 
 def plain_console() -> Console:
     """Return standard output without markup, highlighting or line wrapping."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE)
+    return Console(
+        highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE
+    )
 
 
 @contextmanager
-def reported(statuses: list[int], kind: type[EvalkitError] = TrackingError, where: str = "") -> Iterator[None]:
+def reported(
+    statuses: list[int], kind: type[EvalkitError] = TrackingError, where: str = ""
+) -> Iterator[None]:
     """Print an error of this kind inside the block, after where it happened, and add its exit status to `statuses`."""
     try:
         yield
@@ -119,7 +135,11 @@ def reported(statuses: list[int], kind: type[EvalkitError] = TrackingError, wher
         statuses.append(error.status)
 
 
-def text_table(left: Iterable[str] = (), right: Iterable[str] = (), rows: Iterable[Iterable[str]] = ()) -> Table:
+def text_table(
+    left: Iterable[str] = (),
+    right: Iterable[str] = (),
+    rows: Iterable[Iterable[str]] = (),
+) -> Table:
     """Return a table without lines; `left` and `right` are the headings of columns with this alignment."""
     from rich.table import Table
 

@@ -37,9 +37,12 @@ def main(arguments: Namespace) -> int:
     wrong = 0
     for name, check in _checks(config):
         try:
-            mark, found = ("ok   ", "green"), check()
+            mark = ("ok   ", "green")
+            found = check()
         except (EvalkitError, OSError) as error:
-            mark, found, wrong = ("wrong", "red"), redact(str(error)), wrong + 1
+            mark = ("wrong", "red")
+            found = redact(str(error))
+            wrong = wrong + 1
         console.print(Text.assemble(mark, f" {name}: {found}"))
     return 1 if wrong else 0
 
@@ -49,7 +52,10 @@ def _checks(config: RunConfig) -> Iterator[Check]:
     yield "evalkit", lambda: _installed(own_version())
     for package in PACKAGES:
         yield package, lambda package=package: _installed(version_of(package))  # type: ignore[misc]
-    yield "dataset and prompts", lambda: f"{len(load_materials(config).dataset.cases)} cases"
+    yield (
+        "dataset and prompts",
+        lambda: f"{len(load_materials(config).dataset.cases)} cases",
+    )
     yield "judge", lambda: run_async(check_judges(config))
     yield "store", lambda: _store(config)
     yield "run folder", _writable
@@ -103,12 +109,28 @@ def plugins(_: Namespace) -> int:
     rows = [("what", "name", "package", "from"), *map(_row, found)]
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     for row in rows:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]))
+        print(
+            "  ".join(
+                [
+                    *(
+                        cell.ljust(width)
+                        for cell, width in zip(row[:3], widths, strict=True)
+                    ),
+                    row[3],
+                ]
+            )
+        )
     return 1 if any(one.problem for one in found) else 0
 
 
 def _row(one: Offer) -> tuple[str, str, str, str]:
-    place = f"wrong: {one.problem}" if one.problem else f"{one.value} ({one.place})" if one.place else one.value
+    place = (
+        f"wrong: {one.problem}"
+        if one.problem
+        else f"{one.value} ({one.place})"
+        if one.place
+        else one.value
+    )
     return GROUPS[one.group], one.name, one.package, place
 
 

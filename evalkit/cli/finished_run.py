@@ -16,7 +16,14 @@ import yaml
 from pydantic import ValidationError
 from rich.console import Console
 
-from evalkit.cli.console import log, log_style, plain_console, print_heading, reported, text_table
+from evalkit.cli.console import (
+    log,
+    log_style,
+    plain_console,
+    print_heading,
+    reported,
+    text_table,
+)
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.run_config import config_error, known_keys
@@ -59,7 +66,11 @@ def score(arguments: Namespace) -> int:
     from evalkit.cli.summary import print_summary
 
     result = _read(arguments)
-    again = rescore(apply_settings(result, arguments.overrides, SCORING_KEYS), result, Path(arguments.run_folder))
+    again = rescore(
+        apply_settings(result, arguments.overrides, SCORING_KEYS),
+        result,
+        Path(arguments.run_folder),
+    )
     print_summary(again)
     return print_gate(again)
 
@@ -74,12 +85,23 @@ def track(arguments: Namespace) -> int:
 
     result = _read(arguments)
     # The run may have been run without tracking.
-    config = apply_settings(result, ["tracking.enabled=true", *arguments.overrides], ("tracking",))
+    config = apply_settings(
+        result, ["tracking.enabled=true", *arguments.overrides], ("tracking",)
+    )
     if not config.tracking.enabled:
-        raise ConfigError("is false", where="tracking.enabled", remedy="omit it: this command tracks the run")
+        raise ConfigError(
+            "is false",
+            where="tracking.enabled",
+            remedy="omit it: this command tracks the run",
+        )
     manifest = api.track(config, result).manifest
-    tracked = manifest.get("tracked") or {"tracker": "MLflow", "id": manifest["mlflow_run_id"]}
-    print(f"{tracked['tracker']}: run {tracked['id']} ({Path(arguments.run_folder).name})")
+    tracked = manifest.get("tracked") or {
+        "tracker": "MLflow",
+        "id": manifest["mlflow_run_id"],
+    }
+    print(
+        f"{tracked['tracker']}: run {tracked['id']} ({Path(arguments.run_folder).name})"
+    )
     return 0
 
 
@@ -103,22 +125,31 @@ def check_named(arguments: Namespace, what: str) -> None:
         raise UsageError(arguments.command, f"needs {what} before the overrides")
 
 
-def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Sequence[str] = ()) -> RunConfig:
+def apply_settings(
+    result: RunResult, overrides: Sequence[str] = (), allowed: Sequence[str] = ()
+) -> RunConfig:
     """Return a run's checked config with overrides; only keys in `allowed` can be changed.
 
     Raises:
-        ConfigError: if an override is not `key=value` or is not allowed here, or makes the config invalid.
+        ConfigError: if an override is not `key=value` or is not allowed here, or makes the config
+            invalid.
     """
     values = result.config.dump()
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals:
-            raise ConfigError("is not an override", where=override, remedy="write key=value")
+            raise ConfigError(
+                "is not an override", where=override, remedy="write key=value"
+            )
         if WEIGHT in allowed and (found := _WEIGHT.fullmatch(key)):
             _set_weight(values, found[1], read_value(key, text))
             continue
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
-            raise ConfigError("cannot be changed here", where=key, remedy=_allowed_remedy(key, allowed))
+            raise ConfigError(
+                "cannot be changed here",
+                where=key,
+                remedy=_allowed_remedy(key, allowed),
+            )
         _set(values, key.split("."), read_value(key, text))
     try:
         return RunConfig.model_validate(values)
@@ -129,7 +160,11 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
 def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
     """Return the key that is probably meant if there is none of this name, or else all keys that can be changed."""
     *sections, name = key.split(".")
-    close = [] if name in known_keys(sections) else get_close_matches(key, allowed, n=1, cutoff=0.8)
+    close = (
+        []
+        if name in known_keys(sections)
+        else get_close_matches(key, allowed, n=1, cutoff=0.8)
+    )
     if close:
         return f"did you mean '{close[0]}'?"
     return f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
@@ -145,19 +180,30 @@ def read_value(key: str, text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         group, _, name = key.partition(".")
-        quoted = f"'gate={{{name}: \"{text}\"}}'" if group == "gate" and name else f"'{key}=\"{text}\"'"
+        quoted = (
+            f"'gate={{{name}: \"{text}\"}}'"
+            if group == "gate" and name
+            else f"'{key}=\"{text}\"'"
+        )
         remedy = f"put quotes around a text with a special character: {quoted}"
-        raise ConfigError(f"cannot be read as YAML: {text}", where=key, remedy=remedy) from None
+        raise ConfigError(
+            f"cannot be read as YAML: {text}", where=key, remedy=remedy
+        ) from None
 
 
 def _set_weight(values: JsonObject, name: str, weight: Any) -> None:
     """Change the weight of a criterion, and remove its weight in `scoring.weights`."""
-    where, criteria = f"criteria.{name}.weight", values["criteria"]
+    where = f"criteria.{name}.weight"
+    criteria = values["criteria"]
     if name not in criteria:
-        raise ConfigError("no such criterion", where=where, remedy=did_you_mean(name, list(criteria)))
+        raise ConfigError(
+            "no such criterion", where=where, remedy=did_you_mean(name, list(criteria))
+        )
     if values["prompt"].get("show_weights"):
         remedy = f"run again, or set 'scoring.weights={{{name}: {weight}}}'"
-        raise ConfigError("is part of the prompt (prompt.show_weights)", where=where, remedy=remedy)
+        raise ConfigError(
+            "is part of the prompt (prompt.show_weights)", where=where, remedy=remedy
+        )
     values["criteria"] = {**criteria, name: {**criteria[name], "weight": weight}}
     values["scoring"]["weights"].pop(name, None)
 
@@ -183,7 +229,11 @@ def print_gate(result: RunResult) -> int:
     elif not log_style():
         count = len(gate["rules"])
         rules = f"{count} rule" if count == 1 else f"all {count} rules"
-        print(f"gate: {gate_faults(gate)}" if gate["state"] == "undecided" else f"gate: {rules} passed")
+        print(
+            f"gate: {gate_faults(gate)}"
+            if gate["state"] == "undecided"
+            else f"gate: {rules} passed"
+        )
     return max(statuses)
 
 
@@ -209,11 +259,21 @@ def reproduce_(arguments: Namespace) -> int:
     The run folder is not changed and no judge is called.
     """
     check_named(arguments, "a run or a sweep: its folder or MLflow run id")
-    run, folder = arguments.run_folder, arguments.output
+    run = arguments.run_folder
+    folder = arguments.output
     overrides = [word for word in arguments.overrides if not word.startswith(FOLDER)]
-    if folder is None and (named := [word for word in arguments.overrides if word.startswith(FOLDER)]):
+    if folder is None and (
+        named := [word for word in arguments.overrides if word.startswith(FOLDER)]
+    ):
         folder = Path(named[-1].removeprefix(FOLDER))
-    uri = next((word.partition("=")[2] for word in overrides if word.startswith("tracking.uri=")), None)
+    uri = next(
+        (
+            word.partition("=")[2]
+            for word in overrides
+            if word.startswith("tracking.uri=")
+        ),
+        None,
+    )
     tracking = TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         jobs = find_jobs(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
@@ -230,14 +290,24 @@ def reproduce_(arguments: Namespace) -> int:
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
     config = apply_settings(result, overrides, PLACES)
     named = {word.partition("=")[0] for word in overrides}
-    return reproduce(result, config, from_dataset="dataset.path" in named, from_store="store.url" in named)
+    return reproduce(
+        result,
+        config,
+        from_dataset="dataset.path" in named,
+        from_store="store.url" in named,
+    )
 
 
 def _reproduce_jobs(
-    sweep: str, jobs: Mapping[str, Callable[[], RunResult]], overrides: Sequence[str], folder: Path | None
+    sweep: str,
+    jobs: Mapping[str, Callable[[], RunResult]],
+    overrides: Sequence[str],
+    folder: Path | None,
 ) -> int:
     """Reproduce each job of a sweep and print a line for it; a job that cannot be read does not stop the others."""
-    statuses, contents, equal = [int(ExitStatus.DONE)], [], 0
+    statuses = [int(ExitStatus.DONE)]
+    contents = []
+    equal = 0
     for name, fetch in jobs.items():
         with reported(statuses, EvalkitError, f"{name}: "):
             result = fetch()
@@ -254,7 +324,10 @@ def _reproduce_jobs(
 
 def _in_one_line(found: Reproduction) -> str:
     if found.equal:
-        return f"reproduced, all {found.compared} metrics are equal{_added_metrics(found)} ({_what_was_checked(found)})"
+        return (
+            f"reproduced, all {found.compared} metrics are equal{_added_metrics(found)}"
+            f" ({_what_was_checked(found)})"
+        )
     first = found.metrics[0]
     differing = len({change.what.split(" ")[0] for change in found.metrics})
     example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
@@ -265,7 +338,10 @@ def _added_metrics(found: Reproduction) -> str:
     if not found.added:
         return ""
     count = len(found.added)
-    return f", and this evalkit has {count} that the run lacks: {', '.join(found.added[:3])}{', …' * (count > 3)}"
+    return (
+        f", and this evalkit has {count} that the run lacks:"
+        f" {', '.join(found.added[:3])}{', …' * (count > 3)}"
+    )
 
 
 def _what_was_checked(found: Reproduction) -> str:
@@ -273,41 +349,69 @@ def _what_was_checked(found: Reproduction) -> str:
     if found.sources == (JUDGMENTS,):
         return f"its {found.answers} judgments were scored again"
     done = f"{found.prompts} of {found.answers} prompts have the same content keys"
-    return f"from {', '.join(found.sources)}: {done}, answers were parsed and scored again"
+    return (
+        f"from {', '.join(found.sources)}: {done}, answers were parsed and scored again"
+    )
 
 
 def _print(run: str, result: RunResult, found: Reproduction) -> None:
     console = plain_console()
     manifest = result.manifest
     dataset = (manifest.get("dataset") or {}).get("name", "")
-    title = " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
+    title = " · ".join(
+        str(part)
+        for part in (manifest.get("mode"), manifest.get("judge"), dataset)
+        if part
+    )
     console.print(print_heading(title, f" ({run}, {found.answers} answers)"))
     if found.missing:
         console.print(f"note: {found.missing}, so the dataset and the store were read")
     if manifest.get("imported"):
-        console.print("note: an imported run has no prompts to render and no answers to parse again")
+        console.print(
+            "note: an imported run has no prompts to render and no answers to parse again"
+        )
     if found.carried:
-        console.print(f"note: {found.carried} failed requests have no answer and are copied as failures")
+        console.print(
+            f"note: {found.carried} failed requests have no answer and are copied as failures"
+        )
     if found.equal:
-        console.print(f"  • Reproduced: all {found.compared} metrics are equal to the last bit{_added_metrics(found)}.")
+        console.print(
+            f"  • Reproduced: all {found.compared} metrics are equal to the last"
+            f" bit{_added_metrics(found)}."
+        )
     else:
         differing = len({change.what.split(" ")[0] for change in found.metrics})
-        console.print(f"  • Not reproduced: {differing} of {found.compared} metrics differ.")
+        console.print(
+            f"  • Not reproduced: {differing} of {found.compared} metrics differ."
+        )
     console.print(f"  • Checked {_what_was_checked(found)}. No judge was called.")
     if found.reasons:
-        heading = "difference without effect on metrics" if found.equal else "difference that may be the reason"
+        heading = (
+            "difference without effect on metrics"
+            if found.equal
+            else "difference that may be the reason"
+        )
         _print_table(console, heading, found.reasons)
     elif not found.equal:
-        console.print("  • Data, prompts, versions and answers are the same: the cause is elsewhere.")
+        console.print(
+            "  • Data, prompts, versions and answers are the same: the cause is elsewhere."
+        )
     if found.metrics:
         _print_table(console, "metric", found.metrics)
 
 
-def _print_table(console: Console, heading: str, changes: Sequence[MetricChange]) -> None:
-    rows = ((change.what, _short(change.was), _short(change.now)) for change in changes[:MOST_ROWS])
+def _print_table(
+    console: Console, heading: str, changes: Sequence[MetricChange]
+) -> None:
+    rows = (
+        (change.what, _short(change.was), _short(change.now))
+        for change in changes[:MOST_ROWS]
+    )
     console.print("", text_table((heading, "was", "is"), rows=rows))
     if len(changes) > MOST_ROWS:
-        console.print(f"and {len(changes) - MOST_ROWS} more; --output FOLDER writes them all")
+        console.print(
+            f"and {len(changes) - MOST_ROWS} more; --output FOLDER writes them all"
+        )
 
 
 def _short(value: Any) -> str:
@@ -317,9 +421,18 @@ def _short(value: Any) -> str:
 
 
 def _content(run: str, result: RunResult, found: Reproduction) -> JsonObject:
-    return {"run": run, "run_id": result.manifest.get("run_id"), "equal": found.equal, **asdict(found)}
+    return {
+        "run": run,
+        "run_id": result.manifest.get("run_id"),
+        "equal": found.equal,
+        **asdict(found),
+    }
 
 
 def _write(folder: Path, content: Json) -> None:
-    write_files(folder, {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"}, "choose another --output")
+    write_files(
+        folder,
+        {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"},
+        "choose another --output",
+    )
     print(f"written: {folder / REPORT}")

@@ -73,7 +73,10 @@ class Sweep:
         """Mark the sweep as begun inside the block, and lock its folder against other processes."""
         with sweeps.begun(self.folder, _hashes(self.jobs or ())):
             if self.resumed:
-                log("note", f"resuming in {relative(self.folder)}: finished jobs are not run again")
+                log(
+                    "note",
+                    f"resuming in {relative(self.folder)}: finished jobs are not run again",
+                )
             yield
 
     def finish(self) -> int:
@@ -85,16 +88,24 @@ class Sweep:
         if self.jobs is not None:
             hashes = _hashes(self.jobs)
             done = {job: run for job, run in done.items() if run.config_hash in hashes}
-            if set(hashes) <= {run.config_hash for run in done.values() if run.complete}:
+            if set(hashes) <= {
+                run.config_hash for run in done.values() if run.complete
+            }:
                 sweeps.end(self.folder)
-        gates = ExitStatus.GATE_FAILED if any(run.gate == "failed" for run in done.values()) else 0
+        gates = (
+            ExitStatus.GATE_FAILED
+            if any(run.gate == "failed" for run in done.values())
+            else 0
+        )
         statuses: list[int] = [gates]
         with reported(statuses, EvalkitError):
             statuses.append(show_leaderboard(self.folder, list(done)))
         return max(statuses)
 
 
-def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool = False) -> Sweep:
+def find_sweep_jobs(
+    study: Path | None, words: Sequence[str], *, overwrite: bool = False
+) -> Sweep:
     """Compose every job of a sweep before the first is run, and return the sweep.
 
     Args:
@@ -103,8 +114,8 @@ def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool
         overwrite: whether to remove the jobs of another sweep in the folder.
 
     Raises:
-        ConfigError: if a job's config is invalid, the folder has another sweep or a run, or the study writes outside
-            the current folder.
+        ConfigError: if a job's config is invalid, the folder has another sweep or a run, or the
+            study writes outside the current folder.
     """
     overrides = list(filter(is_override, words))
     name = str(study) if study else DEFAULT
@@ -116,7 +127,10 @@ def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool
         return Sweep(folder, None, resumed=False)
     jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
     before = None
-    if not any(word.startswith(DIRECTORY) for word in overrides) and Path.cwd() in folder.parents[2:]:
+    if (
+        not any(word.startswith(DIRECTORY) for word in overrides)
+        and Path.cwd() in folder.parents[2:]
+    ):
         before = sweeps.interrupted(folder.parent.parent, _hashes(jobs))
     sweeps.check_free(before or folder, _hashes(jobs), overwrite=overwrite)
     return Sweep(before or folder, jobs, resumed=before is not None)
@@ -137,7 +151,13 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
         return ExitStatus.DONE
     files = write_leaderboard(folder, board)
     if log_style():
-        log("leaderboard", f"written to {files[0]}", by=board.by, best=board.rows[0].name, path=str(files[0]))
+        log(
+            "leaderboard",
+            f"written to {files[0]}",
+            by=board.by,
+            best=board.rows[0].name,
+            path=str(files[0]),
+        )
     else:
         print_leaderboard(board, files)
     statuses: list[int] = [ExitStatus.DONE]
@@ -168,13 +188,20 @@ class BackgroundRecordings:
         """Wait until the last job is recorded, and print its run id or the error."""
         if self._open is None:
             return
-        end, self._open = self._open, None
+        end = self._open
+        self._open = None
         with reported(self.statuses):
             manifest = end().manifest
-            tracked = manifest.get("tracked") or {"tracker": "MLflow", "id": manifest.get("mlflow_run_id")}
+            tracked = manifest.get("tracked") or {
+                "tracker": "MLflow",
+                "id": manifest.get("mlflow_run_id"),
+            }
             if tracked["id"] and not log_style():
                 job = (manifest.get("sweep") or {}).get("job")
-                print(f"{tracked['tracker']}: run {tracked['id']} is job {job}", flush=True)
+                print(
+                    f"{tracked['tracker']}: run {tracked['id']} is job {job}",
+                    flush=True,
+                )
 
 
 class JobError(CompactHydraException):
@@ -188,7 +215,9 @@ class JobError(CompactHydraException):
         return f"a job ended with status {self.status}"
 
 
-def objective_value(folder: Path, objective: str | Sequence[str]) -> float | list[float]:
+def objective_value(
+    folder: Path, objective: str | Sequence[str]
+) -> float | list[float]:
     """Return the value of a finished run's metric, or of several.
 
     Raises:
@@ -198,9 +227,14 @@ def objective_value(folder: Path, objective: str | Sequence[str]) -> float | lis
     names = [objective] if isinstance(objective, str) else list(objective)
     for name in names:
         if name not in metrics:
-            log("error", f"objective: no metric '{name}': {did_you_mean(name, metrics)}")
+            log(
+                "error", f"objective: no metric '{name}': {did_you_mean(name, metrics)}"
+            )
         elif metrics[name]["value"] is None:
-            log("error", f"objective: {name} has no value in {folder}: {metrics[name]['note']}")
+            log(
+                "error",
+                f"objective: {name} has no value in {folder}: {metrics[name]['note']}",
+            )
         else:
             continue
         raise JobError(ExitStatus.WRONG)
@@ -217,9 +251,9 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Job:
     """One job of a command: its checked config, its folder, and its number in a sweep if it belongs to one.
 
-    `recordings` records sequential jobs in the background, unless the next job needs the result of this one.
-    `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs spent of a shared budget.
-    `noted`: the notes on configs that this command has printed.
+    `recordings` records sequential jobs in the background, unless the next job needs the result of
+    this one. `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs
+    spent of a shared budget. `noted`: the notes on configs that this command has printed.
     """
 
     config: RunConfig
@@ -235,7 +269,8 @@ class Job:
 class Driver:
     """Run `work` for each job that Hydra composes, and collect the exit statuses in `statuses`.
 
-    `words`: the overrides of the command line. `constant`: the keys that have the same value in every job of a sweep.
+    `words`: the overrides of the command line. `constant`: the keys that have the same value in
+    every job of a sweep.
     """
 
     work: Callable[[Job], int]
@@ -251,11 +286,16 @@ class Driver:
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
-        folder, objective = Path(HydraConfig.get().runtime.output_dir), OmegaConf.select(cfg, "objective")
+        folder = Path(HydraConfig.get().runtime.output_dir)
+        objective = OmegaConf.select(cfg, "objective")
         status = self._attempt(cfg, searched=objective is not None)
         self.statuses.append(status)
         # A failed gate has numbers: the sweep continues and reports it at the end.
-        failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED, ExitStatus.GATE_UNDECIDED)
+        failed = status not in (
+            ExitStatus.DONE,
+            ExitStatus.GATE_FAILED,
+            ExitStatus.GATE_UNDECIDED,
+        )
         if failed and (objective or os.getpid() != self.pid):
             raise JobError(status)
         return objective_value(folder, objective) if objective else status
@@ -266,16 +306,44 @@ class Driver:
         try:
             check_place(folder, Path(settings.runtime.cwd), self.words)
             if (found := secret_in(str(folder))) is not None:
-                raise ConfigError(found, where="the run folder's name", remedy="give another hydra.run.dir")
-            config = to_run_config(cfg, [*([self.study] if self.study else ()), *user_files()])
-            sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
+                raise ConfigError(
+                    found,
+                    where="the run folder's name",
+                    remedy="give another hydra.run.dir",
+                )
+            config = to_run_config(
+                cfg, [*([self.study] if self.study else ()), *user_files()]
+            )
+            sweep = (
+                _sweep(settings, self.study, self.constant)
+                if settings.mode == RunMode.MULTIRUN
+                else None
+            )
             # A launcher may use processes or threads.
             in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
             if sweep is None or not in_sequence:
                 _check_budget(config)
-                return self.work(Job(config, folder, sweep, overwrite=self.overwrite, noted=self.noted))
+                return self.work(
+                    Job(
+                        config,
+                        folder,
+                        sweep,
+                        overwrite=self.overwrite,
+                        noted=self.noted,
+                    )
+                )
             recordings = None if searched else self.recordings
-            return self.work(Job(config, folder, sweep, recordings, self.overwrite, self.spent, self.noted))
+            return self.work(
+                Job(
+                    config,
+                    folder,
+                    sweep,
+                    recordings,
+                    self.overwrite,
+                    self.spent,
+                    self.noted,
+                )
+            )
         except EvalkitError as error:
             log("error", str(error))
             return error.status
@@ -287,7 +355,11 @@ def _check_budget(config: RunConfig) -> None:
     """Refuse a budget for a sweep whose jobs run in several processes."""
     runner = config.runner
     capped = runner.budget_usd is not None or runner.budget_calls is not None
-    if capped and runner.budget_scope == "sweep" and HydraConfig.get().mode == RunMode.MULTIRUN:
+    if (
+        capped
+        and runner.budget_scope == "sweep"
+        and HydraConfig.get().mode == RunMode.MULTIRUN
+    ):
         raise ConfigError(
             "jobs that run in several processes cannot share a budget",
             where="runner.budget_scope",
@@ -297,7 +369,9 @@ def _check_budget(config: RunConfig) -> None:
 
 def _unused(folder: Path, settings: Any) -> Path:
     """Return the folder that Hydra chose, or a numbered one if it already has a run of the same second."""
-    if settings.mode == RunMode.MULTIRUN or any(w.startswith("hydra.run.dir=") for w in settings.overrides.hydra):
+    if settings.mode == RunMode.MULTIRUN or any(
+        w.startswith("hydra.run.dir=") for w in settings.overrides.hydra
+    ):
         return folder
     return unused_folder(folder)
 
@@ -305,11 +379,19 @@ def _unused(folder: Path, settings: Any) -> Path:
 def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> JsonObject:
     folder = Path(settings.sweep.dir).resolve()
     dated = bool(_DATE.fullmatch(folder.parent.name))
-    name = study.stem if study else f"sweep {folder.parent.name} {folder.name}" if dated else folder.name
+    name = (
+        study.stem
+        if study
+        else f"sweep {folder.parent.name} {folder.name}"
+        if dated
+        else folder.name
+    )
     words = [str(word) for word in settings.overrides.task]
     differing = [word for word in words if _key(word) not in constant]
     if not differing:
-        differing = [word for word in words if _key(word).partition(".")[0] not in NOT_MEASURED]
+        differing = [
+            word for word in words if _key(word).partition(".")[0] not in NOT_MEASURED
+        ]
     return {
         "id": str(folder.relative_to(folder.parent.parent)),
         "job": settings.job.num,
@@ -336,7 +418,8 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
     """Separate the study file from the other words of a command.
 
     Raises:
-        ConfigError: if the first word is no file, no study and no override, or the file cannot be used.
+        ConfigError: if the first word is no file, no study and no override, or the file cannot be
+            used.
     """
     if not words or words[0].startswith(("-", "+", "~")) or "=" in words[0]:
         return None, list(words)
@@ -349,12 +432,15 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
     return study, list(words[1:])
 
 
-def study_jobs(words: Sequence[str], multirun: bool | None = None) -> list[tuple[tuple[str, ...], RunConfig]]:
+def study_jobs(
+    words: Sequence[str], multirun: bool | None = None
+) -> list[tuple[tuple[str, ...], RunConfig]]:
     """Return the overrides and the config of each job that a study and overrides describe.
 
     Args:
         words: study and overrides.
-        multirun: whether lists of values are a sweep, also if the study does not say so; `None` for one job.
+        multirun: whether lists of values are a sweep, also if the study does not say so; `None` for
+            one job.
 
     Raises:
         ConfigError: if a word is no override, or a config is invalid.
@@ -372,7 +458,11 @@ def study_jobs(words: Sequence[str], multirun: bool | None = None) -> list[tuple
 
 
 def run_jobs(
-    words: Sequence[str], work: Callable[[Job], int], *, output: Path | None = None, overwrite: bool = False
+    words: Sequence[str],
+    work: Callable[[Job], int],
+    *,
+    output: Path | None = None,
+    overwrite: bool = False,
 ) -> int:
     """Compose and run each job; return the highest exit status.
 
@@ -386,20 +476,27 @@ def run_jobs(
         EvalkitError: if the config cannot be composed.
     """
     study, rest = split_study(words)
-    flags = next((place for place, word in enumerate(rest) if word.startswith("-")), len(rest))
+    flags = next(
+        (place for place, word in enumerate(rest) if word.startswith("-")), len(rest)
+    )
     check_overrides(rest[:flags])
     if output is not None:
         key = "hydra.sweep.dir" if is_sweep(study, rest) else "hydra.run.dir"
         escaped = str(output).replace("'", "\\'")
         rest = [f"{key}='{escaped}'", *rest]
     for file in hidden_files():
-        print(f"evalkit: note: {file} is hidden by evalkit's file of the same name; rename it", file=sys.stderr)
+        print(
+            f"evalkit: note: {file} is hidden by evalkit's file of the same name; rename it",
+            file=sys.stderr,
+        )
     name = add_study(study) if study else DEFAULT
     rest = for_hydra(rest, sweep=is_sweep(study, rest))
     driver = Driver(work, study, rest, constant_keys(study, rest), overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
     sweep = (
-        find_sweep_jobs(study, rest, overwrite=overwrite) if is_sweep(study, rest) and not _only_prints(rest) else None
+        find_sweep_jobs(study, rest, overwrite=overwrite)
+        if is_sweep(study, rest) and not _only_prints(rest)
+        else None
     )
     if sweep is None:
         _run_hydra(name, rest, driver)
@@ -413,15 +510,25 @@ def run_jobs(
 
 
 def _only_prints(words: Sequence[str]) -> bool:
-    return any(word.startswith("--") or word in VALUED for word in words if word not in MULTIRUN)
+    return any(
+        word.startswith("--") or word in VALUED
+        for word in words
+        if word not in MULTIRUN
+    )
 
 
 def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
     """Return whether a command's words or its study request a sweep."""
     if any(word in MULTIRUN for word in words):
         return True
-    modes = [word.partition("=")[2] for word in words if word.lstrip("+").startswith("hydra.mode=")]
-    configured = OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
+    modes = [
+        word.partition("=")[2]
+        for word in words
+        if word.lstrip("+").startswith("hydra.mode=")
+    ]
+    configured = (
+        OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
+    )
     return str([configured, *modes][-1]).strip("'\"") == "MULTIRUN"
 
 
@@ -437,14 +544,24 @@ def _decoded_output(words: Sequence[str]) -> Iterator[None]:
         with redirect_stdout(printed):
             yield
     finally:
-        print(redact(as_composed(printed.getvalue()) if changed else printed.getvalue()), end="")
+        print(
+            redact(as_composed(printed.getvalue()) if changed else printed.getvalue()),
+            end="",
+        )
 
 
-def _dispatch(hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *, sweep: bool) -> None:
+def _dispatch(
+    hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *, sweep: bool
+) -> None:
     """Call Hydra as `hydra.main` does, which can only read `sys.argv`."""
     parser = get_args_parser()
     # argparse needs consecutive overrides: a flag between them would be an error.
-    args = parser.parse_args([*filter(is_override, words), *(word for word in words if not is_override(word))])
+    args = parser.parse_args(
+        [
+            *filter(is_override, words),
+            *(word for word in words if not is_override(word)),
+        ]
+    )
     if args.hydra_help:
         hydra.hydra_help(name, parser, args)
     elif args.cfg:
@@ -459,7 +576,9 @@ def _dispatch(hydra: Any, name: str, words: Sequence[str], task: TaskFunction, *
         hydra.run(name, task, args.overrides)
 
 
-def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool = False) -> None:
+def _run_hydra(
+    name: str, words: Sequence[str], driver: Driver, *, sweep: bool = False
+) -> None:
     settings = CommandSettings.current()
 
     def task(cfg: DictConfig) -> int | float | list[float]:
@@ -481,7 +600,11 @@ def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool =
         raise hydra_error(error) from error
     except OSError as error:
         remedy = "give another hydra.run.dir"
-        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename), remedy=remedy) from None
+        raise ConfigError(
+            f"cannot be written ({error.strerror})",
+            where=str(error.filename),
+            remedy=remedy,
+        ) from None
     except Exception as error:
         raise hydra_error(error) from error
 

@@ -54,19 +54,33 @@ def import_(arguments: Namespace) -> int:
     """
     from evalkit.interop import formats
 
-    if "=" in arguments.format or ("=" in arguments.path and not Path(arguments.path).expanduser().exists()):
+    if "=" in arguments.format or (
+        "=" in arguments.path and not Path(arguments.path).expanduser().exists()
+    ):
         raise UsageError("import", "needs FORMAT and PATH before the overrides")
     if arguments.format not in (known := formats()):
         if arguments.path in known:
-            raise UsageError("import", "needs FORMAT before PATH", f"write evalkit import {arguments.path} FILE")
-        raise UsageError("import", f"no such format '{arguments.format}'", did_you_mean(arguments.format, known))
+            raise UsageError(
+                "import",
+                "needs FORMAT before PATH",
+                f"write evalkit import {arguments.path} FILE",
+            )
+        raise UsageError(
+            "import",
+            f"no such format '{arguments.format}'",
+            did_you_mean(arguments.format, known),
+        )
     return _import(_sorted(arguments))
 
 
 def _sorted(arguments: Namespace) -> _Import:
     """Separate the columns after `--fields` from the overrides around them."""
     words: list[str] = arguments.words
-    columns = set(filter(_is_column, words[words.index("--fields") :] if "--fields" in words else ()))
+    columns = set(
+        filter(
+            _is_column, words[words.index("--fields") :] if "--fields" in words else ()
+        )
+    )
     given = {*(arguments.fields or ()), *arguments.overrides}
     fields: dict[str, str] = {}
     overrides: list[str] = []
@@ -82,7 +96,14 @@ def _sorted(arguments: Namespace) -> _Import:
         else:
             overrides.append(word)
     check_overrides(overrides)
-    return _Import(arguments.format, Path(arguments.path).expanduser(), arguments, fields, overrides, folder)
+    return _Import(
+        arguments.format,
+        Path(arguments.path).expanduser(),
+        arguments,
+        fields,
+        overrides,
+        folder,
+    )
 
 
 def _is_column(word: str) -> bool:
@@ -100,12 +121,21 @@ def _import(source: _Import) -> int:
     if source.format == BATCH:
         found, config = _batch(source)
     else:
-        found = _select(source, import_judgments(source.format, source.path, _options(source)))
+        found = _select(
+            source, import_judgments(source.format, source.path, _options(source))
+        )
         config = load_settings(dict(found.settings), source.overrides)
     folder = source.folder or _folder(config)
     if not any(word.startswith("dataset.path=") for word in source.overrides):
-        config = config.with_({"dataset.path": str(folder.absolute() / "cases.jsonl"), "dataset.format": "jsonl"})
-    has_output = "output" in found.settings or any(word.startswith("output") for word in source.overrides)
+        config = config.with_(
+            {
+                "dataset.path": str(folder.absolute() / "cases.jsonl"),
+                "dataset.format": "jsonl",
+            }
+        )
+    has_output = "output" in found.settings or any(
+        word.startswith("output") for word in source.overrides
+    )
     if found.unread and not has_output and source.format != BATCH:
         raise _no_verdicts(source)
     take = found.unread or source.arguments.reread
@@ -126,9 +156,14 @@ def _no_verdicts(source: _Import) -> ConfigError:
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop.importer_discovery import format_names
 
-    remedy = "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
+    remedy = (
+        "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or"
+        " score=COLUMN"
+    )
     remedy = (None if source.fields else format_names(peek(source.path))) or remedy
-    return ConfigError("the file has texts but no verdicts", where=str(source.path), remedy=remedy)
+    return ConfigError(
+        "the file has texts but no verdicts", where=str(source.path), remedy=remedy
+    )
 
 
 def _batch(source: _Import) -> tuple[Any, Any]:
@@ -141,11 +176,20 @@ def _batch(source: _Import) -> tuple[Any, Any]:
 
     if not any(word.startswith("dataset") for word in source.overrides):
         remedy = "name its cases: dataset=file dataset.path=FILE"
-        raise ConfigError("a batch file has only answers", where=str(source.path), remedy=remedy)
+        raise ConfigError(
+            "a batch file has only answers", where=str(source.path), remedy=remedy
+        )
     config = load_config(overrides=source.overrides)
     named = any(word.startswith("judge") for word in source.overrides)
-    mode, classes = config.mode, config.rubric.named_classes
-    dataset = load_cases(config.dataset, mode=mode.name, base=project(), items=mode.items, classes=classes)
+    mode = config.mode
+    classes = config.rubric.named_classes
+    dataset = load_cases(
+        config.dataset,
+        mode=mode.name,
+        base=project(),
+        items=mode.items,
+        classes=classes,
+    )
     cases = tuple(dataset.cases)
     judge = config.judge.label if named else None
     options = _options(source)
@@ -153,7 +197,9 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     found = _select(source, import_judgments(source.format, source.path, options))
     if not named:
         model = found.judgments[0].judge
-        config = config.with_({"judge": JudgeConfig(name=model, model=model, temperature=None)})
+        config = config.with_(
+            {"judge": JudgeConfig(name=model, model=model, temperature=None)}
+        )
     return found, config
 
 
@@ -180,21 +226,36 @@ def _select(source: _Import, found: Any) -> Any:
     """Return the selected cases with their judgments."""
     from evalkit.interop.import_file import complete_only
 
-    cases, judgments, notes = list(found.cases), list(found.judgments), list(found.notes)
+    cases = list(found.cases)
+    judgments = list(found.judgments)
+    notes = list(found.notes)
     for key, wanted in source.arguments.only:
-        known = sorted({str(case.metadata.get(key)) for case in cases if key in case.metadata})
+        known = sorted(
+            {str(case.metadata.get(key)) for case in cases if key in case.metadata}
+        )
         cases = [case for case in cases if str(case.metadata.get(key)) == wanted]
         if not cases:
-            raise ConfigError("no such case", where=f"--only {key}={wanted}", remedy=did_you_mean(wanted, known[:20]))
+            raise ConfigError(
+                "no such case",
+                where=f"--only {key}={wanted}",
+                remedy=did_you_mean(wanted, known[:20]),
+            )
     names = {case.id for case in cases}
     judgments = [one for one in judgments if one.case_id in names]
     if source.arguments.complete:
         before = len(cases)
         cases, judgments = complete_only(cases, judgments)
-        notes.append(f"cases omitted because not all their judgments could be read: {before - len(cases)} of {before}")
+        notes.append(
+            f"cases omitted because not all their judgments could be read: {before - len(cases)} of"
+            f" {before}"
+        )
         if not cases:
-            raise ConfigError("no case has all its judgments", where="--complete", remedy="omit it")
-    return replace(found, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes))
+            raise ConfigError(
+                "no case has all its judgments", where="--complete", remedy="omit it"
+            )
+    return replace(
+        found, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes)
+    )
 
 
 def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
@@ -203,7 +264,8 @@ def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
 
-    statuses, result = list[int](), adopted.result
+    statuses = list[int]()
+    result = adopted.result
     with reported(statuses):
         result = track(config, result)
     print_summary(result)
@@ -214,7 +276,9 @@ def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
 
 def _print_differences(adopted: Any, result: RunResult) -> None:
     count = len(adopted.differs)
-    where = f", all in {Path(result.folder or '') / 'differences.jsonl'}" if count else ""
+    where = (
+        f", all in {Path(result.folder or '') / 'differences.jsonl'}" if count else ""
+    )
     print(f"texts read again: {adopted.texts}; {count} differ from the file{where}")
     for difference in adopted.differs[:SHOWN]:
         print(f"  {difference.line()}")
@@ -226,12 +290,21 @@ def export(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the options do not fit the layout, or the file cannot be written.
     """
-    layout, folder = arguments.to, Path(arguments.run_folder)
+    layout = arguments.to
+    folder = Path(arguments.run_folder)
     if arguments.n is not None and layout not in TASKS:
         remedy = f"omit it, or use --to {' or '.join(TASKS)}"
-        raise ConfigError("exports every judgment, so --n has no effect", where=f"--to {layout}", remedy=remedy)
+        raise ConfigError(
+            "exports every judgment, so --n has no effect",
+            where=f"--to {layout}",
+            remedy=remedy,
+        )
     if arguments.raw and layout != "csv":
-        raise ConfigError("is only for csv", where="--raw", remedy="omit it: no other layout changes a text")
+        raise ConfigError(
+            "is only for csv",
+            where="--raw",
+            remedy="omit it: no other layout changes a text",
+        )
     from evalkit.interop.exporters import EXPORTS
     from evalkit.interop.exporters import export as content_of
     from evalkit.runs import read_run
@@ -259,17 +332,27 @@ def export(arguments: Namespace) -> int:
         table = review_table(result.config, result.cases, edits)
         file = arguments.output or folder / f"{PARAPHRASES}.csv"
         if file.exists():  # it may have labels
-            remedy = "read it with `evalkit label` and remove it, or choose another --output"
+            remedy = (
+                "read it with `evalkit label` and remove it, or choose another --output"
+            )
             raise ConfigError("exists", where=str(file), remedy=remedy)
         _write(file, table.encode("utf-8", "backslashreplace"))
-        print(f"paraphrases written to {file}; fill in label (same or different) and annotator")
+        print(
+            f"paraphrases written to {file}; fill in label (same or different) and annotator"
+        )
         return 0
     suffix = EXPORTS[layout][0]
     name = f"{'judgments' if layout == suffix else layout}.{suffix}"
     own = judgments_of(result.config)
-    file = arguments.output or folder / ("judgments-table.parquet" if name == own else name)
+    file = arguments.output or folder / (
+        "judgments-table.parquet" if name == own else name
+    )
     if file.exists() and (folder / own).exists() and file.samefile(folder / own):
-        raise ConfigError("holds the run's own judgments", where=str(file), remedy="choose another --output")
+        raise ConfigError(
+            "holds the run's own judgments",
+            where=str(file),
+            remedy="choose another --output",
+        )
     sample = None
     if arguments.n is not None:
         from evalkit.interop.labeling import sample_for_labeling
@@ -277,7 +360,11 @@ def export(arguments: Namespace) -> int:
         sample = sample_for_labeling(result, arguments.n, arguments.seed)
     content = content_of(result, layout, arguments.seed, sample, raw=arguments.raw)
     _write(file, content)
-    count = f"{len(json.loads(content))} tasks" if layout in TASKS else f"{len(result.judgments)} judgments"
+    count = (
+        f"{len(json.loads(content))} tasks"
+        if layout in TASKS
+        else f"{len(result.judgments)} judgments"
+    )
     if sample is not None:
         _record(folder, sample)
     print(f"{count} of {len(result.cases)} cases written to {file}")
@@ -295,12 +382,21 @@ def _next(result: RunResult, arguments: Namespace) -> LabelSample:
 
     found = next_labels(result, arguments.next, arguments.seed)
     if (cases := len({case for case, _ in found.sample.units})) < arguments.next:
-        print(f"note: the run has {cases:,} cases without a label, not {arguments.next:,}: all are sampled")
-    print(f"{found.labels:,} labels will be about as precise as {found.effective:,.0f} at random")
-    if (metric := found.metric) is not None and metric.low is not None and metric.high is not None:
         print(
-            f"expected width of {metric.name}: {found.width:.3f}, now {metric.high - metric.low:.3f}; with labels at "
-            f"random {found.at_random:.3f}"
+            f"note: the run has {cases:,} cases without a label, not {arguments.next:,}: all are"
+            " sampled"
+        )
+    print(
+        f"{found.labels:,} labels will be about as precise as {found.effective:,.0f} at random"
+    )
+    if (
+        (metric := found.metric) is not None
+        and metric.low is not None
+        and metric.high is not None
+    ):
+        print(
+            f"expected width of {metric.name}: {found.width:.3f}, now"
+            f" {metric.high - metric.low:.3f}; with labels at random {found.at_random:.3f}"
         )
     return found.sample
 
@@ -320,14 +416,26 @@ def label(arguments: Namespace) -> int:
         ConfigError: if the arguments are incomplete, or the labels belong to another run.
         TrackingError: if MLflow cannot be reached.
     """
-    file, overrides = arguments.file, list(arguments.overrides)
+    file = arguments.file
+    overrides = list(arguments.overrides)
     if file is not None and file.startswith("tracking.") and not Path(file).exists():
         file, overrides = None, [file, *overrides]
-    given = sum(one is not None for one in (file, arguments.to, arguments.source, arguments.page or None))
+    given = sum(
+        one is not None
+        for one in (file, arguments.to, arguments.source, arguments.page or None)
+    )
     if given > 1 or not (given or arguments.next):
-        raise UsageError("label", "needs one of FILE, --page, --next N, --to mlflow and --from mlflow")
-    if arguments.next and (file is not None or arguments.source is not None or arguments.informative):
-        raise UsageError("label", "--next is for labels to be given: use it alone, with --page, or with --to mlflow")
+        raise UsageError(
+            "label",
+            "needs one of FILE, --page, --next N, --to mlflow and --from mlflow",
+        )
+    if arguments.next and (
+        file is not None or arguments.source is not None or arguments.informative
+    ):
+        raise UsageError(
+            "label",
+            "--next is for labels to be given: use it alone, with --page, or with --to mlflow",
+        )
     if arguments.n is not None and arguments.next:
         raise UsageError("label", f"--next {arguments.next} says how many: omit --n")
     if arguments.n is not None and not (arguments.page or arguments.to):
@@ -343,13 +451,19 @@ def label(arguments: Namespace) -> int:
     result = read_run(folder)
     if result.config.dataset.holdout is not None:
         remedy = "add the labels to the data, and run again: answers are stored"
-        raise ConfigError("labels of test are held out, and new ones would show them", where=str(folder), remedy=remedy)
+        raise ConfigError(
+            "labels of test are held out, and new ones would show them",
+            where=str(folder),
+            remedy=remedy,
+        )
     if arguments.to is not None:
         return _send(result, arguments, overrides)
     if arguments.next and not arguments.page:
         sample = _next(result, arguments)
         _record(folder, sample)
-        print(f"{len(sample.units)} to label: evalkit label {folder} --page --next {arguments.next}")
+        print(
+            f"{len(sample.units)} to label: evalkit label {folder} --page --next {arguments.next}"
+        )
         return 0
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
@@ -367,14 +481,27 @@ def label(arguments: Namespace) -> int:
         found = _from_mlflow(result, overrides)
     else:
         found = read_labels(Path(source), omitted, class_reader(result.config))
-    labels = list({(label.case_id, label.unit, label.annotator, label.item): label for label in found}.values())
+    labels = list(
+        {
+            (label.case_id, label.unit, label.annotator, label.item): label
+            for label in found
+        }.values()
+    )
     notes = [f"note: {what}, omitted: {count}" for what, count in omitted.items()]
     if older := len(found) - len(labels):
-        notes.append(f"note: {older} older labels omitted: an annotator's last label of an item counts")
+        notes.append(
+            f"note: {older} older labels omitted: an annotator's last label of an item counts"
+        )
     return _add(result, folder, labels, source, notes)
 
 
-def _add(result: RunResult, folder: Path, labels: Sequence[Label], source: str, notes: Sequence[str] = ()) -> int:
+def _add(
+    result: RunResult,
+    folder: Path,
+    labels: Sequence[Label],
+    source: str,
+    notes: Sequence[str] = (),
+) -> int:
     """Score a run again with labels, and print the result and what they changed."""
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_changes, print_summary
@@ -386,7 +513,9 @@ def _add(result: RunResult, folder: Path, labels: Sequence[Label], source: str, 
     print_changes(result, again)
     counts = Counter(label.annotator for label in labels)
     counted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({counted})")
+    print(
+        f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({counted})"
+    )
     print(*notes, sep="\n", end="\n" * bool(notes))
     return print_gate(again)
 
@@ -402,7 +531,8 @@ def _imported(table: Path) -> Path:
     from evalkit.runs.layout import MANIFEST
     from evalkit.runs.read import read_facts
 
-    source, folder = str(table.absolute()), Path(f"{table.stem}-labels")
+    source = str(table.absolute())
+    folder = Path(f"{table.stem}-labels")
     if not (folder / MANIFEST).exists():
         check.main(parse(["check", source, "--output", str(folder)]))
     elif (read_facts(folder)[0].get("imported") or {}).get("source") != source:
@@ -449,7 +579,13 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     return 0
 
 
-def _review(result: RunResult, folder: Path, reviews: Reviews, omitted: Counter[str], source: str) -> int:
+def _review(
+    result: RunResult,
+    folder: Path,
+    reviews: Reviews,
+    omitted: Counter[str],
+    source: str,
+) -> int:
     """Score an audit again without the paraphrases that annotators reject.
 
     Raises:
@@ -464,7 +600,9 @@ def _review(result: RunResult, folder: Path, reviews: Reviews, omitted: Counter[
     known = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()
     if not known:
         remedy = "label the table of `evalkit export RUN --to paraphrases`"
-        raise ConfigError("has no review of a paraphrase of this run", where=source, remedy=remedy)
+        raise ConfigError(
+            "has no review of a paraphrase of this run", where=source, remedy=remedy
+        )
     omitted["reviews of other paraphrases"] += len(reviews) - len(known)
     again = rescore(result.config, result, folder, reviews=reviews)
     print_summary(again)
@@ -489,23 +627,42 @@ def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
 def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> int:
     if arguments.to != MLFLOW:
         remedy = "use --to mlflow, or `evalkit export RUN --to argilla` or label_studio"
-        raise ConfigError("labels cannot be requested there", where=f"--to {arguments.to}", remedy=remedy)
+        raise ConfigError(
+            "labels cannot be requested there",
+            where=f"--to {arguments.to}",
+            remedy=remedy,
+        )
     seed = arguments.seed
     names = [name.strip() for name in arguments.annotators.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
-        raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
+        raise ConfigError(
+            "needs different names",
+            where="--annotators",
+            remedy="write --annotators ann,bob",
+        )
     from evalkit.interop.labeling import sample_for_labeling
     from evalkit.tracking.review import send_tasks
 
     sample = (
-        _next(result, arguments) if arguments.next else sample_for_labeling(result, arguments.n or TASK_COUNT, seed)
+        _next(result, arguments)
+        if arguments.next
+        else sample_for_labeling(result, arguments.n or TASK_COUNT, seed)
     )
     if not sample.units:
-        raise ConfigError("the run has no verdicts to label", where="evalkit label", remedy="name another run")
+        raise ConfigError(
+            "the run has no verdicts to label",
+            where="evalkit label",
+            remedy="name another run",
+        )
     sent = send_tasks(_config(result, overrides).tracking, result, sample, names)
     _record(Path(arguments.run_folder), sample)
-    print(f"{len(sample.units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
+    print(
+        f"{len(sample.units)} to label for each of {', '.join(names)}, in MLflow's experiment"
+        f" '{sent.experiment}':"
+    )
     for name, place in sent.queues.items():
         print(f"  {name}: {place}")
-    print("`evalkit ui` opens MLflow; `evalkit label RUN --from mlflow` reads the labels")
+    print(
+        "`evalkit ui` opens MLflow; `evalkit label RUN --from mlflow` reads the labels"
+    )
     return 0

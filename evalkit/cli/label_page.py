@@ -1,7 +1,7 @@
 """The page of `evalkit label --page`: one annotator labels a run in a browser on this machine.
 
-Every request needs the token in the address, a `Host` of this machine and, if it changes anything, this page as its
-`Origin`. The page's HTML has no text from the data; its script shows them as text.
+Every request needs the token in the address, a `Host` of this machine and, if it changes anything,
+this page as its `Origin`. The page's HTML has no text from the data; its script shows them as text.
 """
 
 from __future__ import annotations
@@ -46,13 +46,17 @@ class LabelPage:
         listener: The socket.
     """
 
-    def __init__(self, session: LabelSession, html: str, listener: socket.socket) -> None:
+    def __init__(
+        self, session: LabelSession, html: str, listener: socket.socket
+    ) -> None:
         self.path = f"/{secrets.token_urlsafe(32)}/"
         self._session, self._html, self._listener = session, html, listener
         port = listener.getsockname()[1]
         self.url = f"http://{HOST}:{port}{self.path}"
         self._admission = Admission.of(HOST, port, largest=_LARGEST, seconds=_SECONDS)
-        self._server = uvicorn.Server(quiet_config(self, lifespan="off", timeout_graceful_shutdown=1))
+        self._server = uvicorn.Server(
+            quiet_config(self, lifespan="off", timeout_graceful_shutdown=1)
+        )
 
     def serve(self) -> None:
         """Answer requests until the annotator has finished.
@@ -74,7 +78,9 @@ class LabelPage:
             response = refusal.response()
         response.headers.update(_HEADERS)
         if response.status_code != 200:
-            response.headers["Connection"] = "close"  # without reading the rest of a large body
+            response.headers["Connection"] = (
+                "close"  # without reading the rest of a large body
+            )
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
@@ -99,15 +105,25 @@ class LabelPage:
             EvalkitError: If the label is invalid or cannot be written.
             ValueError: If the request is invalid; also KeyError and TypeError.
         """
-        session, action = self._session, request["do"]
-        last, at = len(session.tasks), -1
+        session = self._session
+        action = request["do"]
+        last = len(session.tasks)
+        at = -1
         if action != "open":
-            at, note = request["at"], request["note"]
+            at = request["at"]
+            note = request["note"]
             end = last - (action == "label")
-            if type(at) is not int or not 0 <= at <= end or type(note) is not str or len(note) > LONGEST_NOTE:
+            if (
+                type(at) is not int
+                or not 0 <= at <= end
+                or type(note) is not str
+                or len(note) > LONGEST_NOTE
+            ):
                 raise ValueError
             if at < last:
-                session.store(at, request["answer"] if action == "label" else None, note)
+                session.store(
+                    at, request["answer"] if action == "label" else None, note
+                )
         if action == "finish" or (action == "label" and session.complete):
             self._server.should_exit = True
             return {"ended": True}
@@ -124,9 +140,12 @@ class LabelPage:
 def page_of(session: LabelSession, config: RunConfig) -> str:
     """Return the HTML of the page: the question, and what to judge by."""
     question = session.question
-    rubric, guide = config.rubric, {name: criterion.description for name, criterion in config.criteria.items()}
+    rubric = config.rubric
+    guide = {name: criterion.description for name, criterion in config.criteria.items()}
     if question["kind"] in ("class", "grade"):
-        guide |= rubric.classes or {f"{score:g}": level for score, level in rubric.levels.items()}
+        guide |= rubric.classes or {
+            f"{score:g}": level for score, level in rubric.levels.items()
+        }
     values = {
         "title": "evalkit label",
         "start": language_of(config),

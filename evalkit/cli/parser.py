@@ -21,7 +21,8 @@ WIDTH: Final = 100
 FOLDER: Final = "hydra.run.dir="
 """The override that names the run folder."""
 _INSTEAD: Final = {
-    ("run", flag): "evalkit plan shows what a run would request" for flag in ("--dry", "--dry-run", "--dryrun")
+    ("run", flag): "evalkit plan shows what a run would request"
+    for flag in ("--dry", "--dry-run", "--dryrun")
 }
 """What to use instead of options that other programs have."""
 
@@ -47,8 +48,12 @@ class Parser(argparse.ArgumentParser):
     `closing` returns the end of the help; it may read files.
     """
 
-    def __init__(self, *, closing: Callable[[], str] | None = None, **settings: Any) -> None:
-        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **settings})
+    def __init__(
+        self, *, closing: Callable[[], str] | None = None, **settings: Any
+    ) -> None:
+        super().__init__(
+            **{"formatter_class": _Formatter, "allow_abbrev": False, **settings}
+        )
         self._closing = closing
 
     def format_help(self) -> str:
@@ -68,10 +73,16 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: always.
         """
-        if missing := re.fullmatch("the following arguments are required: (.*)", message):
+        if missing := re.fullmatch(
+            "the following arguments are required: (.*)", message
+        ):
             message = f"needs {missing[1].replace(', ', ' and ')}"
-        message = message.removeprefix("argument ").replace("expected one argument", "needs a value")
-        what, _, remedy = re.sub(r"^(?:-\w/)?(--\S+?): ", r"\1: ", message).partition("; ")
+        message = message.removeprefix("argument ").replace(
+            "expected one argument", "needs a value"
+        )
+        what, _, remedy = re.sub(r"^(?:-\w/)?(--\S+?): ", r"\1: ", message).partition(
+            "; "
+        )
         raise UsageError(self.command, what, remedy)
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
@@ -90,7 +101,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_option(self, word: str) -> None:
         # Before anything that is missing, because a misspelled option is why it is missing.
-        name, known = word.partition("=")[0], self._option_string_actions
+        name = word.partition("=")[0]
+        known = self._option_string_actions
         if (
             not word.startswith("-")
             or word == "-"
@@ -103,8 +115,14 @@ class Parser(argparse.ArgumentParser):
         # The dashes are not compared: all options have them.
         options = {flag.lstrip("-"): flag for flag in known}
         bare = name.lstrip("-")
-        close = get_close_matches(bare, options, n=1, cutoff=0.5 if len(bare) < 3 else 0.6)
-        remedy = f"did you mean '{options[close[0]]}'?" if close else _INSTEAD.get((self.command, name), "")
+        close = get_close_matches(
+            bare, options, n=1, cutoff=0.5 if len(bare) < 3 else 0.6
+        )
+        remedy = (
+            f"did you mean '{options[close[0]]}'?"
+            if close
+            else _INSTEAD.get((self.command, name), "")
+        )
         raise UsageError(self.command, f"no such option {name}", remedy)
 
 
@@ -120,8 +138,14 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 def default_note(action: argparse.Action) -> str:
     """Return an option's default in parentheses, or nothing if it has none."""
-    plain = isinstance(action.default, str | int) and not isinstance(action.default, bool)
-    return " (default: %(default)s)" if plain and action.option_strings and action.default != argparse.SUPPRESS else ""
+    plain = isinstance(action.default, str | int) and not isinstance(
+        action.default, bool
+    )
+    return (
+        " (default: %(default)s)"
+        if plain and action.option_strings and action.default != argparse.SUPPRESS
+        else ""
+    )
 
 
 def positive(text: str) -> int:
@@ -161,7 +185,9 @@ def one_of(*names: str) -> Callable[[str], str]:
 
     def convert(text: str) -> str:
         if text not in names:
-            raise argparse.ArgumentTypeError(f"no such choice '{text}'; {did_you_mean(text, names)}")
+            raise argparse.ArgumentTypeError(
+                f"no such choice '{text}'; {did_you_mean(text, names)}"
+            )
         return text
 
     return convert
@@ -180,14 +206,24 @@ def is_override(word: str) -> bool:
     return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
-DOCS: Final = "Reference: docs/reference/commands.md (commands) and docs/reference/config.md (configuration keys)."
+DOCS: Final = (
+    "Reference: docs/reference/commands.md (commands) and docs/reference/config.md (configuration"
+    " keys)."
+)
 STATUS: Final = """\
 Exit status: 0 success, 1 invalid configuration or data, 2 too many failed calls or out of budget,
 3 not tracked, 4 failed gate, failed reproduction, worse judge (drift) or changed one (watch), 5 undecided gate
 (gate.undecided=exit_5) or drift, 128 + signal if interrupted (Ctrl-C: 130)."""
-_TABLE: Final = tomllib.loads((Path(__file__).parent / "commands.toml").read_text("utf-8"))
+_TABLE: Final = tomllib.loads(
+    (Path(__file__).parent / "commands.toml").read_text("utf-8")
+)
 _STUDY: Final = (
-    {"name": "study", "nargs": "?", "metavar": "STUDY", "help": "a study: a YAML file, or a name in experiments/"},
+    {
+        "name": "study",
+        "nargs": "?",
+        "metavar": "STUDY",
+        "help": "a study: a YAML file, or a name in experiments/",
+    },
     {
         "name": "overrides",
         "nargs": "*",
@@ -241,12 +277,19 @@ class Command:
     def parser(self) -> Parser:
         """Return the command's parser."""
         parser = Parser(
-            prog=f"evalkit {self.name}", description=self._description(), add_help=False, closing=self._closing
+            prog=f"evalkit {self.name}",
+            description=self._description(),
+            add_help=False,
+            closing=self._closing,
         )
         self.add_to(parser)
-        parser.set_defaults(command=self.name, run=self.entry["run"], quiet=False, json_logs=False)
+        parser.set_defaults(
+            command=self.name, run=self.entry["run"], quiet=False, json_logs=False
+        )
         # MLflow's own short option for the host is -h.
-        flags = ("--help",) if "-h" in parser._option_string_actions else ("-h", "--help")
+        flags = (
+            ("--help",) if "-h" in parser._option_string_actions else ("-h", "--help")
+        )
         parser.add_argument(*flags, action="help", help="print this help")
         parser.add_argument(
             ALLOW_FLAG,
@@ -260,11 +303,17 @@ class Command:
         for settings in _arguments(self.entry):
             _add(parser, **settings)
         if actions := self.entry.get("actions"):
-            parts = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", parser_class=Parser)
+            parts = parser.add_subparsers(
+                dest="action", metavar="ACTION", title="actions", parser_class=Parser
+            )
             for name, entry in actions.items():
                 action = Command(f"{self.name} {name}", entry)
                 part = parts.add_parser(
-                    name, help=action.summary, description=action._description(), epilog=DOCS, allow_abbrev=False
+                    name,
+                    help=action.summary,
+                    description=action._description(),
+                    epilog=DOCS,
+                    allow_abbrev=False,
                 )
                 action.add_to(part)
                 if all(argument.dest != "overrides" for argument in part._actions):
@@ -274,7 +323,11 @@ class Command:
         return f"{self.summary[0].upper()}{self.summary[1:]}."
 
     def _closing(self) -> str:
-        more = globals()[self.entry["more_from"]]() if "more_from" in self.entry else self.entry.get("more", "")
+        more = (
+            globals()[self.entry["more_from"]]()
+            if "more_from" in self.entry
+            else self.entry.get("more", "")
+        )
         return "\n\n".join(filter(None, (more, f"Example:\n  {self.example}", DOCS)))
 
 
@@ -288,7 +341,9 @@ def _arguments(entry: Json) -> Iterator[Json]:
             yield from _arguments(_TABLE[argument])
 
 
-def _add(parser: Parser, *, name: str = "", flags: Sequence[str] = (), **settings: Any) -> None:
+def _add(
+    parser: Parser, *, name: str = "", flags: Sequence[str] = (), **settings: Any
+) -> None:
     if choices := settings.pop("one_of", None):
         settings["type"] = one_of(*choices)
     elif type_ := settings.get("type"):
@@ -301,16 +356,26 @@ def _add(parser: Parser, *, name: str = "", flags: Sequence[str] = (), **setting
 def _import_formats() -> str:
     from evalkit.interop import formats
 
-    return "Formats:\n" + "\n".join(f"  {name:<16}{text}" for name, text in formats().items())
+    return "Formats:\n" + "\n".join(
+        f"  {name:<16}{text}" for name, text in formats().items()
+    )
 
 
 def _run_groups() -> str:
     """Return the config groups with their options, and the exit status."""
     rows = "\n".join(
-        textwrap.fill(f"{group}: {', '.join(options)}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        textwrap.fill(
+            f"{group}: {', '.join(options)}",
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
         for group, options in config_groups(installed=True).items()
     )
-    return f"Config groups (group=option):\n{rows}\n\nEvery key with its value: evalkit run --cfg job\n\n{STATUS}"
+    return (
+        f"Config groups (group=option):\n{rows}\n\nEvery key with its value: evalkit run --cfg"
+        f" job\n\n{STATUS}"
+    )
 
 
 def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
@@ -325,7 +390,9 @@ def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
     for folder in places:
         for file in folder.rglob("*.yaml"):
             if file.parent != folder:
-                found.setdefault(file.parent.relative_to(folder).as_posix(), set()).add(file.stem)
+                found.setdefault(file.parent.relative_to(folder).as_posix(), set()).add(
+                    file.stem
+                )
     return {group: sorted(options) for group, options in sorted(found.items())}
 
 
@@ -355,9 +422,15 @@ def root_parser() -> Parser:
         description="evalkit: which LLM judge configuration to trust, and how far.",
         epilog=f"{EXAMPLES}\n{STATUS}\n\n{DOCS}",
     )
-    parser.add_argument("-V", "--version", action="store_true", help="print the version")
-    parser.add_argument(ALLOW_FLAG, action="store_true", help="the same as after the command")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    parser.add_argument(
+        "-V", "--version", action="store_true", help="print the version"
+    )
+    parser.add_argument(
+        ALLOW_FLAG, action="store_true", help="the same as after the command"
+    )
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands"
+    )
     for name, command in COMMANDS.items():
         commands.add_parser(name, help=command.summary, add_help=False)
     return parser
@@ -371,16 +444,22 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """
     name, *rest = words
     if name not in COMMANDS:
-        raise ConfigError("no such command", where=name, remedy=did_you_mean(name, COMMANDS))
+        raise ConfigError(
+            "no such command", where=name, remedy=did_you_mean(name, COMMANDS)
+        )
     parser = COMMANDS[name].parser()
     if (actions := subparsers(parser)) is None:
         return parser.read(rest)
     # argparse cannot mix overrides and options of a parser that has parsers of its own.
     if rest and rest[0] in actions:
         found = actions[rest[0]].read(rest[1:])
-        return argparse.Namespace(**{**vars(parser.parse_args([])), **vars(found), "action": rest[0]})
+        return argparse.Namespace(
+            **{**vars(parser.parse_args([])), **vars(found), "action": rest[0]}
+        )
     if rest and not rest[0].startswith("-"):
-        raise UsageError(name, f"no such action '{rest[0]}'", did_you_mean(rest[0], actions))
+        raise UsageError(
+            name, f"no such action '{rest[0]}'", did_you_mean(rest[0], actions)
+        )
     parser.parse_args(rest)
     raise UsageError(name, f"needs an action: {', '.join(actions)}")
 
@@ -400,7 +479,9 @@ def option_names(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def study_words(arguments: argparse.Namespace) -> list[str]:
     """Return the positional words of a command with a study: the study, if any, and the overrides."""
-    return ([arguments.study] if arguments.study is not None else []) + list(arguments.overrides)
+    return ([arguments.study] if arguments.study is not None else []) + list(
+        arguments.overrides
+    )
 
 
 def check_overrides(words: Sequence[str]) -> None:
@@ -417,4 +498,8 @@ def check_overrides(words: Sequence[str]) -> None:
             raise ConfigError(found, where=key, remedy=remedy_for(key.lstrip("+")))
     for word in words:
         if not is_override(word):
-            raise ConfigError("is not an override", where=word, remedy="write key=value; a study's file comes first")
+            raise ConfigError(
+                "is not an override",
+                where=word,
+                remedy="write key=value; a study's file comes first",
+            )

@@ -17,7 +17,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from evalkit.api import ask_judges, build_evaluator, stream_cases
-from evalkit.audit import Probe, ProbedEvaluator, Rewriter, expand, is_audit, paraphrases, probes_of, rewriting
+from evalkit.audit import (
+    Probe,
+    ProbedEvaluator,
+    Rewriter,
+    expand,
+    is_audit,
+    paraphrases,
+    probes_of,
+    rewriting,
+)
 from evalkit.audit.probes import PARAPHRASE
 from evalkit.audit.rewriting import original_of
 from evalkit.cli.console import log, plain_console, text_table
@@ -31,7 +40,15 @@ from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics, kind_of, known
 from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
-from evalkit.engine.estimates import Length, Origin, Part, estimate_length, minutes, sent_after, total
+from evalkit.engine.estimates import (
+    Length,
+    Origin,
+    Part,
+    estimate_length,
+    minutes,
+    sent_after,
+    total,
+)
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
@@ -58,7 +75,8 @@ from evalkit.values import frozen
 class PlannedJob:
     """A job with its overrides, config and evaluator. Each iteration reads its cases again.
 
-    `paraphrases` are those of `probe.rewriter`, by the case's id. `cases` are planned instead of those of the data.
+    `paraphrases` are those of `probe.rewriter`, by the case's id. `cases` are planned instead of
+    those of the data.
     """
 
     name: Sequence[str]
@@ -70,7 +88,11 @@ class PlannedJob:
     cases: Sequence[Case] | None = None
 
     @staticmethod
-    def of(name: Sequence[str], config: RunConfig, templates: Mapping[str, str] | None = None) -> PlannedJob:
+    def of(
+        name: Sequence[str],
+        config: RunConfig,
+        templates: Mapping[str, str] | None = None,
+    ) -> PlannedJob:
         """Return a job whose prompts were rendered once as a check, by templates that may not be the installed ones.
 
         Raises:
@@ -80,7 +102,9 @@ class PlannedJob:
         if not is_audit(config):
             return PlannedJob(name, config, evaluator)
         probes = probes_of(config)
-        return PlannedJob(name, config, ProbedEvaluator(config, evaluator, probes), probes)
+        return PlannedJob(
+            name, config, ProbedEvaluator(config, evaluator, probes), probes
+        )
 
     def __iter__(self) -> Iterator[Case]:
         """Yield the cases: the original ones, unless only those of a probe are wanted, and the edited ones.
@@ -94,9 +118,16 @@ class PlannedJob:
 
     def by_probe(self) -> Iterator[PlannedJob]:
         """Yield the job without probes, and what each probe adds; of a job without probes, the job."""
-        yield replace(self, probes=(), name=(*self.name, *(["no probe"] if self.probes else ())))
+        yield replace(
+            self, probes=(), name=(*self.name, *(["no probe"] if self.probes else ()))
+        )
         for probe in self.probes:
-            yield replace(self, probes=(probe,), original=False, name=(*self.name, f"probe={probe.name}"))
+            yield replace(
+                self,
+                probes=(probe,),
+                original=False,
+                name=(*self.name, f"probe={probe.name}"),
+            )
 
 
 def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
@@ -114,10 +145,15 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
             watched = replace(watched, folder=folder)
         jobs = [PlannedJob.of((), watched.planned(), watched.templates)]
     else:
-        loaded = study_jobs(audit_words(words[1:]) if words[:1] == [AUDIT] else words, arguments.multirun)
+        loaded = study_jobs(
+            audit_words(words[1:]) if words[:1] == [AUDIT] else words,
+            arguments.multirun,
+        )
         jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
-        for judge in filter(None, (job.config.judge, job.config.swap.arbiter, job.config.probe.rewriter)):
+        for judge in filter(
+            None, (job.config.judge, job.config.swap.arbiter, job.config.probe.rewriter)
+        ):
             check_provider(judge)
         check_column(job.config.scoring.cluster, job)
         check_slices(job.config.scoring.slices, job)
@@ -152,7 +188,9 @@ def check_stores(jobs: Sequence[PlannedJob]) -> None:
     """
     for job in jobs:
         if (mode := job.config.store.mode) != "read_write":
-            what = f"with '{mode}', the run would pay again for the requests of the pilot"
+            what = (
+                f"with '{mode}', the run would pay again for the requests of the pilot"
+            )
             remedy = f"set store.mode=read_write, or omit {FLAG}"
             raise ConfigError(what, where="store.mode", remedy=remedy)
 
@@ -166,17 +204,29 @@ def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
         StoreError: if answers cannot be stored.
         KeyboardInterrupt: if the user stops it; received answers are stored.
     """
-    for judge, spec in zip(job.config.judge.members, spec_of(job.config.judge), strict=True):
+    for judge, spec in zip(
+        job.config.judge.members, spec_of(job.config.judge), strict=True
+    ):
         sample = PilotSample(count)
         plan_requests(job, job.evaluator, [spec], None, sample)
-        log("note", f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored")
-        alone = {"judge": judge, "swap.resolve": "tie", "swap.arbiter": None, "runner.kind": "online"}
+        log(
+            "note",
+            f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored",
+        )
+        alone = {
+            "judge": judge,
+            "swap.resolve": "tie",
+            "swap.arbiter": None,
+            "runner.kind": "online",
+        }
         evaluator = SubsetEvaluator(job.evaluator, sample)
         judged = run_async(ask_judges(job.config.with_(alone), sample.cases, evaluator))
         from evalkit.cli.run import failure_lines  # imports everything that a run needs
 
         if judged.interrupted:
-            raise Signaled(judged.signal or SIGINT, "interrupted; received answers are stored")
+            raise Signaled(
+                judged.signal or SIGINT, "interrupted; received answers are stored"
+            )
         for line in failure_lines(judged.judgments):
             log("failure", line)
         yield PilotResult(len(sample.calls), judged)
@@ -186,11 +236,14 @@ def describe_pilot(pilots: Sequence[PilotResult]) -> str:
     """Return one line on what pilots cost."""
     sampled = sum(one.sampled for one in pilots)
     spend = reduce(add, (one.judged.spend for one in pilots), Spend())
-    sent, failed, price = spend.calls.sent, spend.calls.failed, _price(spend.cost_usd)
+    sent = spend.calls.sent
+    failed = spend.calls.failed
+    price = _price(spend.cost_usd)
     stored = "; stored for the run" if sent > failed else ""
     return (
-        f"pilot: {sampled:,} random requests, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
-        f"{spend.prompt_tokens:,} prompt and {spend.completion_tokens:,} answer tokens, {price}{stored}"
+        f"pilot: {sampled:,} random requests, {sent:,} calls"
+        f" sent{f', {failed:,} failed' if failed else ''}, {spend.prompt_tokens:,} prompt and"
+        f" {spend.completion_tokens:,} answer tokens, {price}{stored}"
     )
 
 
@@ -212,8 +265,8 @@ class JobPlan:
 def main(arguments: Namespace) -> int:
     """Print each job's requests, stored answers, and tokens to pay for; nothing is called or written.
 
-    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their answers. With
-    `--labels RUN`, only the labels that a finished run needs are planned.
+    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their
+    answers. With `--labels RUN`, only the labels that a finished run needs are planned.
     """
     if arguments.labels is not None:
         return plan_labels(arguments)
@@ -246,36 +299,67 @@ def main(arguments: Namespace) -> int:
         first += print_stop(whole, f"{name}: " if name else "", first, noted)
     if pilots:
         print(describe_pilot(pilots))
-    hopeless = any(one.sampled and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
+    hopeless = any(
+        one.sampled and one.judged.calls.failed == one.judged.calls.planned
+        for one in pilots
+    )
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
 def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     """Return the requests of each judge of a job, and log the note on its benchmark unless it is in `noted`."""
-    config, benchmark = job.config, stream_cases(job.config).benchmark
-    url, mode = store_url(config.store.url), config.store.mode
-    reads = mode == "read_only" or (mode == "read_write" and backend_of(url).exists(url))  # it is never created
+    config = job.config
+    benchmark = stream_cases(job.config).benchmark
+    url = store_url(config.store.url)
+    mode = config.store.mode
+    reads = mode == "read_only" or (
+        mode == "read_write" and backend_of(url).exists(url)
+    )  # it is never created
     parts = []
-    with closing(open_url(url, read_only=mode == "read_only")) if reads else nullcontext() as store:
+    with (
+        closing(open_url(url, read_only=mode == "read_only"))
+        if reads
+        else nullcontext() as store
+    ):
         if any(probe.name == PARAPHRASE for probe in job.probes):
             job = replace(job, paraphrases=_expected(config, store))
-            judge = rewriting(config).judge  # its answers are estimated to be as long as the responses
-            planned = plan_requests(stream_cases(config), Rewriter(config), spec_of(judge), store)
+            judge = rewriting(
+                config
+            ).judge  # its answers are estimated to be as long as the responses
+            planned = plan_requests(
+                stream_cases(config), Rewriter(config), spec_of(judge), store
+            )
             parts.append(_part(config, judge, planned, list, "probe.rewriter"))
-        for judge, spec in zip(config.judge.members, spec_of(config.judge), strict=True):
+        for judge, spec in zip(
+            config.judge.members, spec_of(config.judge), strict=True
+        ):
             planned = plan_requests(job, job.evaluator, [spec], store)
-            parts.append(_part(config, judge, planned, list if store is None else partial(store.recent, spec.model)))
+            parts.append(
+                _part(
+                    config,
+                    judge,
+                    planned,
+                    list if store is None else partial(store.recent, spec.model),
+                )
+            )
     if benchmark is not None and benchmark.note not in noted:
         noted.add(benchmark.note)
         log("note", benchmark.note)
     if config.judge.cascades:
         later = ", ".join(member.label for member in config.judge.members[1:])
-        log("note", f"requests to {later} are at most these: for the cases that are not decided before")
+        log(
+            "note",
+            f"requests to {later} are at most these: for the cases that are not decided before",
+        )
     return parts
 
 
 def _part(
-    config: RunConfig, judge: JudgeConfig, planned: Plan, recent: Callable[[], Sequence[Completion]], key: str = "judge"
+    config: RunConfig,
+    judge: JudgeConfig,
+    planned: Plan,
+    recent: Callable[[], Sequence[Completion]],
+    key: str = "judge",
 ) -> Part:
     length = estimate_length(planned, recent, judge.max_tokens)
     return Part(judge, planned, length, config.runner.kind == "batch", key)
@@ -283,8 +367,10 @@ def _part(
 
 def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
     """Return the stored paraphrases, and for the others the original with a mark: a text of the same length."""
-    rewriter, specs = Rewriter(config), spec_of(rewriting(config).judge)
-    calls, found = PlannedCalls(stream_cases(config), rewriter, specs, store), dict[str, str]()
+    rewriter = Rewriter(config)
+    specs = spec_of(rewriting(config).judge)
+    calls = PlannedCalls(stream_cases(config), rewriter, specs, store)
+    found = dict[str, str]()
     while batch := calls.batch():
         for call in batch:
             found[call.group.case.id] = f"{original_of(call.group.case, config)}…"
@@ -297,31 +383,48 @@ def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:
     """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
-    times, several = [minutes(job.fresh, job.config.runner) for job in jobs], len(jobs) > 1
+    times = [minutes(job.fresh, job.config.runner) for job in jobs]
+    several = len(jobs) > 1
     timed = any(times)
 
-    def cells(of: Sequence[JobPlan], sent: Sequence[Part], time: float | None) -> list[str]:
+    def cells(
+        of: Sequence[JobPlan], sent: Sequence[Part], time: float | None
+    ) -> list[str]:
         plans = [part.plan for job in of for part in job.parts]
         counts = (
             sum(plan.requests for plan in plans),
             sum(plan.stored for plan in plans),
             _unique(sent),
-            *((sum(_unique(job.parts) - _unique(job.fresh) for job in of),) if several else ()),
+            *(
+                (sum(_unique(job.parts) - _unique(job.fresh) for job in of),)
+                if several
+                else ()
+            ),
             sum(part.plan.prompt_tokens for part in sent),
             round(sum(part.answer_tokens for part in sent)),
         )
         took = ["unknown" if time is None else f"{time:.1f}"] if timed else []
         cost = total(part.cost for part in sent)
-        return [*(f"{count:,}" for count in counts), *took, _price(cost) if cost is None else f"${cost:.4f}"]
+        return [
+            *(f"{count:,}" for count in counts),
+            *took,
+            _price(cost) if cost is None else f"${cost:.4f}",
+        ]
 
-    shared, takes = ("shared",) if several else (), ("minutes, about",) if timed else ()
+    shared = ("shared",) if several else ()
+    takes = ("minutes, about",) if timed else ()
     abouts = ("prompt tokens, about", "answer tokens, about", *takes, "cost, about")
     table = text_table(("job",), ("requests", "stored", "to send", *shared, *abouts))
     for name, job in zip(_differing([job.name for job in jobs]), jobs, strict=True):
-        table.add_row(escape(name) or "the run", *cells([job], job.parts, minutes(job.parts, job.config.runner)))
+        table.add_row(
+            escape(name) or "the run",
+            *cells([job], job.parts, minutes(job.parts, job.config.runner)),
+        )
     fresh = [part for job in jobs for part in job.fresh]
     if several:
-        table.add_row("all, shared requests once", *cells(jobs, fresh, total(times)), style="bold")
+        table.add_row(
+            "all, shared requests once", *cells(jobs, fresh, total(times)), style="bold"
+        )
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
@@ -336,7 +439,9 @@ def _differing(names: Sequence[Sequence[str]]) -> list[str]:
     return [" ".join(word for word in name if word not in same) for name in names]
 
 
-def print_stop(job: PlannedJob, name: str, before: Sequence[Part], noted: set[str]) -> Sequence[Part]:
+def print_stop(
+    job: PlannedJob, name: str, before: Sequence[Part], noted: set[str]
+) -> Sequence[Part]:
     """Print how many clusters a job that stops takes, what they cost, and whether the data have so many.
 
     Args:
@@ -350,20 +455,30 @@ def print_stop(job: PlannedJob, name: str, before: Sequence[Part], noted: set[st
     """
     if (stop := job.config.runner.stop) is None:
         return ()
-    cases, confidence = [*job], job.config.scoring.confidence
-    clusters, span = Clusters.of(job.config, cases).count, span_of_stop(job.config, cases)
+    cases = [*job]
+    confidence = job.config.scoring.confidence
+    clusters = Clusters.of(job.config, cases).count
+    span = span_of_stop(job.config, cases)
     needed = clusters_needed(stop.width / span, confidence)
     what = f"{name}runner.stop: {stop.metric} to a width of {stop.width:g}"
     few = clusters_needed(stop.width / span, confidence, 0.0)
-    what += f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or more at an end"
+    what += (
+        f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or"
+        " more at an end"
+    )
     if needed < clusters:
         first = replace(job, cases=first_clusters(job.config, cases, needed))
         parts = sent_after(plan_job(first, noted), before)
         price = _price(total(part.cost for part in parts))
-        print(f"{what}; of {clusters:,} here: about {_unique(parts):,} requests to send, {price}")
+        print(
+            f"{what}; of {clusters:,} here: about {_unique(parts):,} requests to send, {price}"
+        )
         return parts
     width = span * width_of(clusters, confidence)
-    print(f"{what}; the {clusters:,} here may be too few: near the middle, its width would be {width:.2g}")
+    print(
+        f"{what}; the {clusters:,} here may be too few: near the middle, its width would be"
+        f" {width:.2g}"
+    )
     return ()
 
 
@@ -387,13 +502,25 @@ def _lengths(parts: Sequence[Part]) -> Iterator[str]:
     """Yield a line on the basis of the estimated lengths, with a part for each origin."""
     bases = []
     for origin, words in ORIGINS.items():
-        found = [part.length for part in parts if part.plan.unique and part.length.origin == origin]
+        found = [
+            part.length
+            for part in parts
+            if part.plan.unique and part.length.origin == origin
+        ]
         if found:
-            low, high = (f"{round(end(one.tokens for one in found)):,}" for end in (min, max))
+            low, high = (
+                f"{round(end(one.tokens for one in found)):,}" for end in (min, max)
+            )
             count = f"{max(one.answers for one in found):,}"
-            bases.append(f"{low if low == high else f'{low} to {high}'} tokens {words.format(count)}{_around(found)}")
+            bases.append(
+                f"{low if low == high else f'{low} to {high}'} tokens"
+                f" {words.format(count)}{_around(found)}"
+            )
     if bases:
-        yield f"length of answers: {'; '.join(bases)}. Repeated requests and third judgments are additional"
+        yield (
+            f"length of answers: {'; '.join(bases)}. Repeated requests and third judgments are"
+            " additional"
+        )
     if any(part.plan.unique and part.length.origin == "assumed" for part in parts):
         yield f"{FLAG} {SUGGESTED} measures it for the price of {SUGGESTED} requests per judge"
 
@@ -404,7 +531,9 @@ def _around(lengths: Sequence[Length]) -> str:
         return ""
     if len(lengths) == 1:
         return f" (± {lengths[0].within:.0f})"
-    worst = max((one.within or 0.0) / one.tokens if one.tokens else 0.0 for one in lengths)
+    worst = max(
+        (one.within or 0.0) / one.tokens if one.tokens else 0.0 for one in lengths
+    )
     return f" (± {worst:.0%} at most)"
 
 
@@ -413,7 +542,10 @@ def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
         key = next(part.key for part in parts if part.cost is None)
         example = f"'{key}.price={{input: 0.15, output: 0.6}}'"
         of = "batch price" if any(part.batch for part in parts) else "price"
-        yield f"{of} unknown: {', '.join(names)}; set it in $ per million tokens, for example {example}"
+        yield (
+            f"{of} unknown: {', '.join(names)}; set it in $ per million tokens, for example"
+            f" {example}"
+        )
 
 
 def plan_labels(arguments: Namespace) -> int:
@@ -427,7 +559,9 @@ def plan_labels(arguments: Namespace) -> int:
         if getattr(arguments, flag):
             raise UsageError("plan", f"--labels cannot be used with --{flag}")
     with TemporaryDirectory(prefix="evalkit-") as scratch:
-        result = find_run(arguments.labels, TrackingConfig(), folder=Path.cwd(), scratch=Path(scratch))
+        result = find_run(
+            arguments.labels, TrackingConfig(), folder=Path.cwd(), scratch=Path(scratch)
+        )
         config = apply_settings(result, study_words(arguments), (GATE,))
         check_rules(config, result)
         check_leads(config, result.cases)
@@ -444,11 +578,18 @@ def plan_labels(arguments: Namespace) -> int:
 
 def _print_widths(metrics: Metrics, width: float, confidence: float) -> None:
     kind = kind_of(metrics)
-    table = text_table(("metric", "now"), ("labels", f"more labels for a width of {width:g}"))
+    table = text_table(
+        ("metric", "now"), ("labels", f"more labels for a width of {width:g}")
+    )
     for name in (kind.share, *kind.agreement):
         if name is not None and (metric := known(metrics, name)) is not None:
             more = labels_for_width(metric, width, confidence)
-            table.add_row(name, interval(metric), f"{metric.n:,}", "–" if more is None else _labels(more))
+            table.add_row(
+                name,
+                interval(metric),
+                f"{metric.n:,}",
+                "–" if more is None else _labels(more),
+            )
     if table.row_count:
         plain_console().print(table)
 

@@ -38,7 +38,8 @@ class Rate:
 
     def now(self) -> float | None:
         """Return the rate, or `None` if it is not known yet."""
-        (before, had), (after, has) = self._seen[0], self._seen[-1]
+        before, had = self._seen[0]
+        after, has = self._seen[-1]
         return (has - had) / (after - before) if has > had and after > before else None
 
 
@@ -47,7 +48,11 @@ def describe(progress: Progress, rate: float | None = None) -> str:
     parts = [f"{progress.stored} stored", f"{progress.sent} sent"]
     if rate is not None:
         parts.append(f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s")
-    for count, word in ((progress.retried, "retried"), (progress.throttled, "throttled"), (progress.failed, "failed")):
+    for count, word in (
+        (progress.retried, "retried"),
+        (progress.throttled, "throttled"),
+        (progress.failed, "failed"),
+    ):
         parts += [f"{count} {word}"] if count else []
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:
@@ -61,9 +66,16 @@ def describe(progress: Progress, rate: float | None = None) -> str:
 
 def seconds_left(progress: Progress, rate: float | None) -> float | None:
     """Estimate how long a run still takes; `None` if it is too early."""
-    if not progress.total or not progress.sent or progress.done >= progress.total or rate is None:
+    if (
+        not progress.total
+        or not progress.sent
+        or progress.done >= progress.total
+        or rate is None
+    ):
         return None
-    if progress.done * TOO_EARLY < progress.total:  # first answers also wait for imports, connections and model loading
+    if (
+        progress.done * TOO_EARLY < progress.total
+    ):  # first answers also wait for imports, connections and model loading
         return None
     return (progress.total - progress.done) / rate
 
@@ -109,7 +121,10 @@ class ProgressDisplay:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -122,9 +137,12 @@ class ProgressDisplay:
     def update(self, progress: Progress) -> None:
         """Show the progress; its time starts again with each step of a run."""
         if progress.elapsed < self._printed:
-            self._printed, self._rate = 0.0, Rate()
+            self._printed = 0.0
+            self._rate = Rate()
         finished = progress.total is not None and progress.done >= progress.total
-        if not finished and progress.elapsed - self._printed < (REDRAWN if self._live else EVERY):
+        if not finished and progress.elapsed - self._printed < (
+            REDRAWN if self._live else EVERY
+        ):
             return
         self._printed = progress.elapsed
         self._rate.see(progress)
@@ -132,11 +150,19 @@ class ProgressDisplay:
         left = seconds_left(progress, rate)
         if self._bar and self._task is not None:
             words = describe(progress, rate)
-            self._bar.update(self._task, completed=progress.done, total=progress.total, words=words, left=as_time(left))
+            self._bar.update(
+                self._task,
+                completed=progress.done,
+                total=progress.total,
+                words=words,
+                left=as_time(left),
+            )
         elif not self._live:
             self._print(progress, rate, left)
 
-    def _print(self, progress: Progress, rate: float | None, left: float | None) -> None:
+    def _print(
+        self, progress: Progress, rate: float | None, left: float | None
+    ) -> None:
         words = f"{self._title}: {progress.done}/{progress.total or '?'} ({describe(progress, rate)})"
         if left is not None:
             words += f", about {as_time(left)} left"

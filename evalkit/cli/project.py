@@ -71,7 +71,9 @@ def init(arguments: Namespace) -> int:
             made += [place] if _write(folder / place, text) else []
     for place in made:
         print(f"  {folder / place}")
-    print(f"{len(made)} files created. Next: cd {folder} && evalkit run experiments/first_look.yaml")
+    print(
+        f"{len(made)} files created. Next: cd {folder} && evalkit run experiments/first_look.yaml"
+    )
     print("To try evalkit without a model or a key: evalkit demo")
     return 0
 
@@ -83,11 +85,17 @@ def _contents() -> dict[str, str]:
         "conf/judge/mine.yaml": JUDGE,
         "conf/criteria/mine.yaml": CRITERIA,
         "conf/dataset/mine.yaml": DATASET,
-        "data/mine.jsonl": (Path(str(files("evalkit"))) / "datasets" / "samples" / "sample.jsonl").read_text("utf-8"),
+        "data/mine.jsonl": (
+            (
+                Path(str(files("evalkit"))) / "datasets" / "samples" / "sample.jsonl"
+            ).read_text("utf-8")
+        ),
     }
     for name in ("experiments", "prompts"):
         root = shipped(name)
-        for file in sorted(f for f in root.rglob("*") if f.is_file() and f.suffix in (".yaml", ".j2")):
+        for file in sorted(
+            f for f in root.rglob("*") if f.is_file() and f.suffix in (".yaml", ".j2")
+        ):
             texts[f"{name}/{file.relative_to(root)}"] = file.read_text("utf-8")
     return texts
 
@@ -102,9 +110,15 @@ def _write(place: Path, text: str) -> bool:
 STORE, TRACKING = "answers.sqlite", "sqlite:///mlflow.db"
 SWEEP = "sweep"
 WRITTEN = (STORE, "mlflow.db", "mlruns", SWEEP)
-SETTINGS = (f"hydra.sweep.dir={SWEEP}", f"store.url={STORE}", "store.mode=read_write", f"tracking.uri={TRACKING}")
+SETTINGS = (
+    f"hydra.sweep.dir={SWEEP}",
+    f"store.url={STORE}",
+    "store.mode=read_write",
+    f"tracking.uri={TRACKING}",
+)
 RATES = {"position": "position/first_rate", "length": "length/longer_rate"}
-"""The metric that shows each fault. Half of the better responses are the longer ones, so an unbiased judge has 0.5."""
+"""The metric that shows each fault. Half of the better responses are the longer ones, so an
+unbiased judge has 0.5."""
 ACCURACY = "agreement/accuracy"
 _PLANTED = {
     "good": "no fault",
@@ -124,7 +138,11 @@ class _Row:
 
     @property
     def found(self) -> list[str]:
-        return [name for name in RATES if (rate := self.metrics[name]) is not None and side(rate, 0.5) == "above"]
+        return [
+            name
+            for name in RATES
+            if (rate := self.metrics[name]) is not None and side(rate, 0.5) == "above"
+        ]
 
     @property
     def right(self) -> bool:
@@ -142,7 +160,9 @@ def demo(arguments: Namespace) -> int:
         raise UsageError("demo", f"unexpected argument '{folder}'")
     _enter(folder)
     log(
-        "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
+        "progress",
+        "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both"
+        " orders ...",
     )
     with chdir(folder), CommandSettings("quiet").applied():
         # MLflow takes the longest to import: start that first, in a separate process.
@@ -166,7 +186,11 @@ def _enter(folder: Path) -> None:
     with file_errors("cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         if not all(path.name.startswith(WRITTEN) for path in folder.iterdir()):
-            raise ConfigError("holds files that are not a demo's", where=str(folder), remedy="name a new folder")
+            raise ConfigError(
+                "holds files that are not a demo's",
+                where=str(folder),
+                remedy="name a new folder",
+            )
 
 
 def _rows(sweep: Path) -> list[_Row]:
@@ -178,7 +202,10 @@ def _rows(sweep: Path) -> list[_Row]:
         judge = outcome.config.judge
         name = str(judge.model).rpartition("/")[2]
         planted = _PLANTED[name].format(f"{judge.params.get('strength', 0):.0%}")
-        metrics = {key: outcome.metrics.get(rate) for key, rate in {**RATES, "accuracy": ACCURACY}.items()}
+        metrics = {
+            key: outcome.metrics.get(rate)
+            for key, rate in {**RATES, "accuracy": ACCURACY}.items()
+        }
         fault = planted.partition(":")[0] if ":" in planted else None
         found.append(_Row(name, planted, fault, metrics))
     return found
@@ -186,16 +213,29 @@ def _rows(sweep: Path) -> list[_Row]:
 
 def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     console = plain_console()
-    table = text_table(("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"))
+    table = text_table(
+        (
+            "simulated judge",
+            "planted",
+            "found",
+            "first shown wins",
+            "longer wins",
+            "accuracy",
+        )
+    )
     for row in rows:
         metrics = (row.metrics[key] for key in ("position", "length", "accuracy"))
         cells = ("-" if metric is None else percent(metric) for metric in metrics)
         table.add_row(
-            row.name, row.planted, " and ".join(f"{one} bias" for one in row.found) or "no bias shown", *cells
+            row.name,
+            row.planted,
+            " and ".join(f"{one} bias" for one in row.found) or "no bias shown",
+            *cells,
         )
     console.print("", table)
     console.print(
-        "\n95% intervals in brackets. Without bias both rates are 50%: half of the better responses are longer."
+        "\n95% intervals in brackets. Without bias both rates are 50%: half of the better responses"
+        " are longer."
     )
     right = sum(row.right for row in rows)
     console.print(
@@ -207,7 +247,8 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     here = "" if folder.resolve() == Path.cwd() else f"cd {place} && "
     other = f" tracking.uri={TRACKING}" if os.environ.get("MLFLOW_TRACKING_URI") else ""
     console.print(
-        f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each judge's report"
+        f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each"
+        " judge's report"
     )
     if recorded:
         console.print(f"MLflow:      {here}evalkit ui{other}")

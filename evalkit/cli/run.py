@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.api import RunInterruption, judge_and_score, judge_shard, load_materials, rescore, track
+from evalkit.api import (
+    RunInterruption,
+    judge_and_score,
+    judge_shard,
+    load_materials,
+    rescore,
+    track,
+)
 from evalkit.audit import all_probes
 from evalkit.cli.console import log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
@@ -48,7 +55,9 @@ def study_flags(arguments: Namespace) -> list[str]:
     return flags
 
 
-def run_study(words: Sequence[str], *, output: Path | None = None, overwrite: bool = False) -> int:
+def run_study(
+    words: Sequence[str], *, output: Path | None = None, overwrite: bool = False
+) -> int:
     """Run each job that a study and overrides describe; Hydra's flags may follow them."""
     return run_jobs(words, _run, output=output, overwrite=overwrite)
 
@@ -62,7 +71,10 @@ def _run(job: Job) -> int:
 
 
 def run_job(job: Job) -> int:
-    """Run one job and return its exit status. A finished job of a sweep is only recorded, if it was not."""
+    """Run one job and return its exit status.
+
+    A finished job of a sweep is only recorded, if it was not.
+    """
     if job.sweep is not None and _is_finished(job):
         return _resume_finished(job)
     for note in job.config.notes():
@@ -81,7 +93,9 @@ def run_job(job: Job) -> int:
             )
         except RunInterruption as stop:
             display.close()
-            raise Signaled(stop.judged.signal or SIGINT, interruption(job.config, stop.judged)) from None
+            raise Signaled(
+                stop.judged.signal or SIGINT, interruption(job.config, stop.judged)
+            ) from None
     statuses: list[int] = []
     if job.recordings is not None:
         job.recordings.begin(job.config.tracking, result)
@@ -100,16 +114,27 @@ def run_job(job: Job) -> int:
 def _is_finished(job: Job) -> bool:
     """Return whether the job's folder has a complete run of its config with the current data, prompts and evalkit."""
     found = read_status(job.folder)
-    if not found.complete or found.config_hash != job.config.hash() or found.evalkit != own_version():
+    if (
+        not found.complete
+        or found.config_hash != job.config.hash()
+        or found.evalkit != own_version()
+    ):
         return False
     materials = load_materials(job.config)
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     # A run with repeated requests also has that template's hash.
-    return materials.dataset.fingerprint == found.fingerprint and prompts.items() <= found.prompts.items()
+    return (
+        materials.dataset.fingerprint == found.fingerprint
+        and prompts.items() <= found.prompts.items()
+    )
 
 
 def _resume_finished(job: Job) -> int:
-    log("note", f"already finished: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
+    log(
+        "note",
+        f"already finished: {', '.join(job.sweep['overrides']) if job.sweep else ''}"
+        f" ({job.folder})",
+    )
     statuses: list[int] = [ExitStatus.DONE]
     if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
@@ -138,15 +163,25 @@ def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
             examples.setdefault(judgment.error_kind, judgment)
     for kind, count in counts.most_common():
         example = examples[kind]
-        yield f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}: {example.error}"
+        yield (
+            f"{count} failed ({kind}), for example case {example.case_id} by {example.judge}:"
+            f" {example.error}"
+        )
 
 
 def _print_result(result: RunResult, noted: Collection[str]) -> None:
     if not log_style():
         print_summary(result, noted)
         return
-    values = {name: metric.value for name, metric in result.metrics.items() if metric.value is not None}
-    calls = {name: getattr(result.calls, name) for name in ("planned", "stored", "sent", "retried", "failed")}
+    values = {
+        name: metric.value
+        for name, metric in result.metrics.items()
+        if metric.value is not None
+    }
+    calls = {
+        name: getattr(result.calls, name)
+        for name in ("planned", "stored", "sent", "retried", "failed")
+    }
     log(
         "finished",
         f"written to {result.folder}",
@@ -160,8 +195,16 @@ def _print_result(result: RunResult, noted: Collection[str]) -> None:
 def interruption(config: RunConfig, judged: JudgingResult) -> str:
     """Return how far an interrupted run came, and how to continue."""
     unstored = config.store.mode == "off"
-    answers = sum(one.status != "failed" for one in judged.judgments) if unstored else judged.answers
-    share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
+    answers = (
+        sum(one.status != "failed" for one in judged.judgments)
+        if unstored
+        else judged.answers
+    )
+    share = (
+        f"{answers:,} of {judged.whole:,}"
+        if judged.whole is not None
+        else f"{answers:,}"
+    )
     if judged.stopped not in (None, "interrupted"):
         return f"interrupted: {judged.stopped}"
     if unstored:
@@ -175,7 +218,10 @@ AUDIT = "audit"
 
 
 def audit(arguments: Namespace) -> int:
-    """Plant biases, judge, score and write each job as a run; or list the probes. Return the exit status."""
+    """Plant biases, judge, score and write each job as a run; or list the probes.
+
+    Return the exit status.
+    """
     if arguments.probes:
         return _list()
     words = [*audit_words(study_words(arguments)), *study_flags(arguments)]
@@ -184,7 +230,9 @@ def audit(arguments: Namespace) -> int:
 
 def audit_words(words: Sequence[str]) -> list[str]:
     """Return a command's words with the standard probes, unless they or the study choose probes."""
-    chosen = any(word.lstrip("+~").startswith(("probe=", "probe.probes")) for word in words)
+    chosen = any(
+        word.lstrip("+~").startswith(("probe=", "probe.probes")) for word in words
+    )
     return list(words) if chosen or _chooses_probes(words) else [*words, STANDARD]
 
 
@@ -197,8 +245,15 @@ def _chooses_probes(words: Sequence[str]) -> bool:
     node = OmegaConf.to_container(OmegaConf.load(study))
     if not isinstance(node, dict):
         return False
-    defaults = [key for one in node.get("defaults") or () if isinstance(one, dict) for key in one]
-    return bool((node.get("probe") or {}).get("probes")) or any(str(key).endswith("probe") for key in defaults)
+    defaults = [
+        key
+        for one in node.get("defaults") or ()
+        if isinstance(one, dict)
+        for key in one
+    ]
+    return bool((node.get("probe") or {}).get("probes")) or any(
+        str(key).endswith("probe") for key in defaults
+    )
 
 
 def _list() -> int:
@@ -217,7 +272,9 @@ def work(arguments: Namespace) -> int:
     statuses: list[int] = [ExitStatus.DONE]
     with reported(statuses, EvalkitError, f"{place}: "):
         spent = Spent()
-        statuses += [_judge(config, shard, place, spent) for config in _shared_configs(arguments)]
+        statuses += [
+            _judge(config, shard, place, spent) for config in _shared_configs(arguments)
+        ]
     return max(statuses)
 
 
@@ -225,19 +282,27 @@ def _shared_configs(arguments: Namespace) -> list[RunConfig]:
     """Return the config of each job.
 
     Raises:
-        ConfigError: if a job would not keep the answers for the others, or has a budget that shards cannot share.
+        ConfigError: if a job would not keep the answers for the others, or has a budget that shards
+            cannot share.
     """
-    configs = [config for _, config in study_jobs(study_words(arguments), arguments.multirun)]
+    configs = [
+        config for _, config in study_jobs(study_words(arguments), arguments.multirun)
+    ]
     for config in configs:
         if config.store.mode not in ("read_write", "refresh"):
             what = f"with '{config.store.mode}' the answers would be lost"
-            raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
+            raise ConfigError(
+                what, where="store.mode", remedy="set store.mode=read_write"
+            )
         check_budget(config)
     return configs
 
 
 def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
-    with ProgressDisplay(Job(config, Path(), None), f"shard {shard} · ") as display, log_handler():
+    with (
+        ProgressDisplay(Job(config, Path(), None), f"shard {shard} · ") as display,
+        log_handler(),
+    ):
         judged = judge_shard(config, shard, display.update, spent)
     calls = judged.calls
     answers = sum(one.status != "failed" for one in judged.judgments)
@@ -248,7 +313,11 @@ def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
         log("failure", line)
     if log_style() != "quiet":
         cost = "" if not judged.cost_usd else f", {dollars(judged.cost_usd)}"
-        print(f"{place}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,} sent{cost}", flush=True)
+        print(
+            f"{place}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,}"
+            f" sent{cost}",
+            flush=True,
+        )
     if lacking := _lacking(config, judged):
         log("error", f"{place}: {lacking}")
         return ExitStatus.TOO_MANY_FAILURES
@@ -256,7 +325,11 @@ def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
 
 
 def _lacking(config: RunConfig, judged: JudgingResult) -> str | None:
-    highest, calls = config.runner.max_failure_rate, judged.calls
+    highest = config.runner.max_failure_rate
+    calls = judged.calls
     if judged.stopped is None and calls.failed > highest * calls.planned:
-        return f"{calls.failed:,} requests failed, more than runner.max_failure_rate={highest:.1%} allows"
+        return (
+            f"{calls.failed:,} requests failed, more than runner.max_failure_rate={highest:.1%}"
+            " allows"
+        )
     return judged.stopped

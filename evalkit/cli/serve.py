@@ -33,15 +33,26 @@ def main(arguments: Namespace) -> int:
     from evalkit.serving.service import Service
 
     settings = _settings(arguments.overrides)
-    judge = load_judge(Path(arguments.judge), api_base=arguments.api_base, allow_code=code_allowed(), **settings)
+    judge = load_judge(
+        Path(arguments.judge),
+        api_base=arguments.api_base,
+        allow_code=code_allowed(),
+        **settings,
+    )
     use = judge.validation.use
-    if arguments.require is not None and USES.index(use) < USES.index(arguments.require):
-        what = f"the judge can be used for less than --require {arguments.require} ({use})"
+    if arguments.require is not None and USES.index(use) < USES.index(
+        arguments.require
+    ):
+        what = (
+            f"the judge can be used for less than --require {arguments.require} ({use})"
+        )
         log("error", f"{arguments.judge}: {what}: {judge.validation.sentence}")
         return ExitStatus.GATE_FAILED
     if judge.config.store.mode != "read_only":
         run_async(check_judges(judge.config))
-    service = Service(judge, strict=arguments.strict, seconds=arguments.timeout, rate=arguments.rate)
+    service = Service(
+        judge, strict=arguments.strict, seconds=arguments.timeout, rate=arguments.rate
+    )
     with log_handler():
         if arguments.mcp == "stdio":
             from evalkit.serving.mcp import serve_stdio
@@ -58,10 +69,14 @@ def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
     from evalkit.serving.http import Limits, Server, application
 
     host = arguments.host
-    keys = [key for part in os.environ.get(KEYS, "").split(",") if (key := part.strip())]
+    keys = [
+        key for part in os.environ.get(KEYS, "").split(",") if (key := part.strip())
+    ]
     if host not in LOOPBACK and not keys:
         raise ConfigError(
-            "other machines can reach it, so it needs a key", where=f"--host {host}", remedy=f"set {KEYS}"
+            "other machines can reach it, so it needs a key",
+            where=f"--host {host}",
+            remedy=f"set {KEYS}",
         )
     mcp = None
     if arguments.mcp:
@@ -70,11 +85,17 @@ def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
         mcp = McpOverHttp(service)
     with listen(host, arguments.port) as listener:
         port = listener.getsockname()[1]
-        admission = Admission.of(host, port, largest=arguments.max_megabytes * _MEGABYTE, seconds=_BODY_SECONDS)
+        admission = Admission.of(
+            host,
+            port,
+            largest=arguments.max_megabytes * _MEGABYTE,
+            seconds=_BODY_SECONDS,
+        )
         limits = Limits(admission, keys, arguments.key_rate, arguments.concurrent)
         server = Server(service, application(service, limits, mcp), listener)
         print(
-            f"{sentence}\n{arguments.judge} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C stops it",
+            f"{sentence}\n{arguments.judge} on"
+            f" http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C stops it",
             flush=True,
         )
         run_async(server.run_until_signal())
@@ -95,7 +116,9 @@ def _settings(overrides: Sequence[str]) -> dict[str, JsonObject]:
         section, _, name = key.partition(".")
         if section not in settings or not name:
             raise UsageError(
-                "serve", f"cannot set {key}", f"it sets only {' and '.join(f'{one}.*' for one in SETTINGS)}"
+                "serve",
+                f"cannot set {key}",
+                f"it sets only {' and '.join(f'{one}.*' for one in SETTINGS)}",
             )
         settings[section][name] = read_value(key, value)
     return settings

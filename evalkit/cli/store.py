@@ -13,7 +13,15 @@ from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import backend_of, open_url, store_location, store_url
-from evalkit.store.maintenance import StoreStats, copy_answers, export_to, import_from, prune, prune_damaged, stats
+from evalkit.store.maintenance import (
+    StoreStats,
+    copy_answers,
+    export_to,
+    import_from,
+    prune,
+    prune_damaged,
+    stats,
+)
 
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -56,14 +64,22 @@ def _stats(url: str, _: Namespace) -> None:
 def _prune(url: str, arguments: Namespace) -> None:
     if arguments.older_than is None and not arguments.damaged:
         raise UsageError("store prune", "needs --older-than or --damaged")
-    age, where = None if arguments.older_than is None else _age(arguments.older_than), store_location(url)
+    age = None if arguments.older_than is None else _age(arguments.older_than)
+    where = store_location(url)
     if not backend_of(url).exists(url):
-        raise ConfigError("no such file", where=where, remedy="name the store in store.url or EVALKIT_STORE")
+        raise ConfigError(
+            "no such file",
+            where=where,
+            remedy="name the store in store.url or EVALKIT_STORE",
+        )
     with closing(open_url(url, verify=not arguments.damaged)) as store:
         if arguments.damaged:
             print(f"{prune_damaged(store):,} damaged answers deleted from {where}")
         if age is not None:
-            print(f"{prune(store, age):,} answers older than {arguments.older_than} deleted from {where}")
+            print(
+                f"{prune(store, age):,} answers older than {arguments.older_than} deleted from"
+                f" {where}"
+            )
 
 
 def _export(url: str, arguments: Namespace) -> None:
@@ -76,16 +92,23 @@ def _export(url: str, arguments: Namespace) -> None:
 def _import(url: str, arguments: Namespace) -> None:
     with closing(open_url(url)) as store:
         added, present = import_from(store, arguments.file)
-    print(f"{added:,} answers added to {store_location(url)}, {present:,} were already stored")
+    print(
+        f"{added:,} answers added to {store_location(url)}, {present:,} were already stored"
+    )
 
 
 def _copy(_: str, arguments: Namespace) -> None:
     with ExitStack() as stores:
-        source = stores.enter_context(closing(open_url(arguments.source, read_only=True, verify=False)))
+        source = stores.enter_context(
+            closing(open_url(arguments.source, read_only=True, verify=False))
+        )
         target = stores.enter_context(closing(open_url(arguments.target)))
         added, present, damaged = copy_answers(source, target)
     note = f"; {damaged:,} were damaged and omitted" if damaged else ""
-    print(f"{added:,} answers added to {store_location(arguments.target)}, {present:,} were already stored{note}")
+    print(
+        f"{added:,} answers added to {store_location(arguments.target)}, {present:,} were already"
+        f" stored{note}"
+    )
 
 
 ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
@@ -100,7 +123,11 @@ ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
 def _age(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text)
     if found is None:
-        raise ConfigError("is not an age", where=text, remedy="write a number and h, d or w, for example 30d")
+        raise ConfigError(
+            "is not an age",
+            where=text,
+            remedy="write a number and h, d or w, for example 30d",
+        )
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -111,7 +138,9 @@ def _print(found: StoreStats) -> None:
     if found.oldest is not None and found.newest is not None:
         console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
     if found.damaged:
-        console.print(f"{found.damaged:,} are damaged: `evalkit store prune --damaged` deletes them")
+        console.print(
+            f"{found.damaged:,} are damaged: `evalkit store prune --damaged` deletes them"
+        )
     rows = (
         (
             model,

@@ -57,14 +57,23 @@ def _shown(metric: Metric) -> bool:
     spec = CATALOG.spec(metric.name)
     if metric.value is None or spec is None:
         return _undefined(metric)
-    return CATALOG.is_headline(metric.name) and bool(metric.value or not spec.hidden_at_zero)
+    return CATALOG.is_headline(metric.name) and bool(
+        metric.value or not spec.hidden_at_zero
+    )
 
 
 def _undefined(metric: Metric) -> bool:
     """Return whether a coefficient is undefined despite data: all labels are of one class, or all scores are equal."""
     spec = CATALOG.spec(metric.name)
-    undefined = metric.value is None and metric.n > 0 and CATALOG.is_headline(metric.name)
-    return undefined and spec is not None and spec.group == "agreement" and spec.is_coefficient
+    undefined = (
+        metric.value is None and metric.n > 0 and CATALOG.is_headline(metric.name)
+    )
+    return (
+        undefined
+        and spec is not None
+        and spec.group == "agreement"
+        and spec.is_coefficient
+    )
 
 
 def _worst(metric: Metric) -> str:
@@ -80,7 +89,9 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
     table.add_column("missing", justify="right")
-    main = CATALOG.main([name for name, metric in metrics.items() if _shown(metric)], ROWS)
+    main = CATALOG.main(
+        [name for name, metric in metrics.items() if _shown(metric)], ROWS
+    )
     shown = [metrics[name] for name in main]
     lacking = any(metric.missing and metric.worst_low is not None for metric in shown)
     if lacking:
@@ -93,31 +104,54 @@ def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     return table
 
 
-def judge_table(metrics: Mapping[str, Metric], confidence: float = 0.95) -> Table | None:
+def judge_table(
+    metrics: Mapping[str, Metric], confidence: float = 0.95
+) -> Table | None:
     """Return the table of a panel's judges with the decision about each, or `None` if there is no panel."""
-    judges = list(dict.fromkeys(name.split("/")[1] for name in metrics if name.startswith("judge/")))
-    known = [name for name in JUDGE_COLUMNS if any(_of(metrics, judge, name) for judge in judges)]
+    judges = list(
+        dict.fromkeys(
+            name.split("/")[1] for name in metrics if name.startswith("judge/")
+        )
+    )
+    known = [
+        name
+        for name in JUDGE_COLUMNS
+        if any(_of(metrics, judge, name) for judge in judges)
+    ]
     if not judges:
         return None
-    table = text_table(("judge", "decision"), (name.removeprefix("agreement/") for name in known))
+    table = text_table(
+        ("judge", "decision"), (name.removeprefix("agreement/") for name in known)
+    )
     decisions = decide_for_judges(metrics, confidence)
     for judge in judges:
         found = [_of(metrics, judge, name) for name in known]
-        decision = in_every_language(USES[decisions[judge].use])[0] if judge in decisions else "–"
-        table.add_row(judge, decision, *(with_interval(one) if one else "–" for one in found))
+        decision = (
+            in_every_language(USES[decisions[judge].use])[0]
+            if judge in decisions
+            else "–"
+        )
+        table.add_row(
+            judge, decision, *(with_interval(one) if one else "–" for one in found)
+        )
     return table
 
 
 def subset_table(rows: Sequence[Json]) -> Table:
     """Return the subsets of a panel's judges that no cheaper one equals in accuracy, the chosen one and the whole."""
     table = text_table(("judges that vote",), ("accuracy", "interval", "$ per case"))
-    best, whole = -1.0, max(len(row["judges"]) for row in rows)
+    best = -1.0
+    whole = max(len(row["judges"]) for row in rows)
     for row in rows:
         if row["accuracy"] > best or row["chosen"] or len(row["judges"]) == whole:
             best = max(best, row["accuracy"])
             names = ", ".join(row["judges"]) + (" ★" if row["chosen"] else "")
             cost = "–" if row["cost_usd"] is None else dollars(row["cost_usd"])
-            span = "" if row["low"] is None else f"[{number(row['low'])}, {number(row['high'])}]"
+            span = (
+                ""
+                if row["low"] is None
+                else f"[{number(row['low'])}, {number(row['high'])}]"
+            )
             table.add_row(names, number(row["accuracy"]), span, cost)
     return table
 
@@ -136,7 +170,11 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     console.print(print_heading(what, f" ({rows} case{'s' * (rows != 1)})"))
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
     for finding in findings_of(result, details):
-        console.print(Text.assemble("  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
+        console.print(
+            Text.assemble(
+                "  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"
+            )
+        )
     main = metric_table(result.metrics, result.config.scoring.confidence)
     console.print("", *([main, ""] if main.row_count else []))
     if judges := judge_table(result.metrics, result.config.scoring.confidence):
@@ -144,7 +182,10 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     if rows := details.get("panel", {}).get("subsets"):
         console.print(subset_table(rows), "")
     if is_audit(result.config) and result.folder:
-        print_audit(console, json.loads((Path(result.folder) / f"{DATASHEET}.json").read_text("utf-8")))
+        print_audit(
+            console,
+            json.loads((Path(result.folder) / f"{DATASHEET}.json").read_text("utf-8")),
+        )
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)
@@ -157,9 +198,13 @@ def print_changes(before: RunResult, after: RunResult) -> None:
     """Print the decision and the main metrics that new labels have changed."""
     table = text_table(("changed by the labels", "before", "after"))
     if before.decision.use != after.decision.use:
-        table.add_row("decision", *(USES[run.decision.use].message for run in (before, after)))
+        table.add_row(
+            "decision", *(USES[run.decision.use].message for run in (before, after))
+        )
     none = Metric("", None)
-    for name in CATALOG.main([name for name, metric in after.metrics.items() if _shown(metric)], ROWS):
+    for name in CATALOG.main(
+        [name for name, metric in after.metrics.items() if _shown(metric)], ROWS
+    ):
         known = [run.metrics.get(name, none) for run in (before, after)]
         cells = [with_interval(metric) for metric in known]
         if cells[0] != cells[1]:
@@ -171,19 +216,35 @@ def print_changes(before: RunResult, after: RunResult) -> None:
 def print_audit(console: Console, sheet: Json) -> None:
     """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
     probes = sheet["probes"]
-    console.print(f"Audit with {len(probes)} probe{'s' * (len(probes) != 1)}", style="bold")
+    console.print(
+        f"Audit with {len(probes)} probe{'s' * (len(probes) != 1)}", style="bold"
+    )
     console.print(f"  • {sheet['noise']['text']}")
     for one in probes:
         if one["state"] == "falls":
-            sentences = " ".join(text["text"] for text in (one["what"], *one["sentences"]))
-            console.print(Text.assemble("  ", (SYMBOLS["bad"], STYLES["bad"]), f" {one['name']}: {sentences}"))
+            sentences = " ".join(
+                text["text"] for text in (one["what"], *one["sentences"])
+            )
+            console.print(
+                Text.assemble(
+                    "  ",
+                    (SYMBOLS["bad"], STYLES["bad"]),
+                    f" {one['name']}: {sentences}",
+                )
+            )
     states = {
         "withstands": ("good", "No large effect, as far as these cases can show"),
         "open": ("info", "Not decided; more cases would tell"),
     }
     for state, (tone, words) in states.items():
         if names := [one["name"] for one in probes if one["state"] == state]:
-            console.print(Text.assemble("  ", (SYMBOLS[tone], STYLES[tone]), f" {words}: {', '.join(names)}."))
+            console.print(
+                Text.assemble(
+                    "  ",
+                    (SYMBOLS[tone], STYLES[tone]),
+                    f" {words}: {', '.join(names)}.",
+                )
+            )
     console.print()
 
 
@@ -195,11 +256,16 @@ def link(path: Path) -> tuple[str, str]:
 def _print_calls(console: Console, result: RunResult) -> None:
     if brought := result.manifest.get("imported"):
         layout = f" ({brought['format']})" if brought.get("format") else ""
-        console.print(f"imported: {brought['judgments']} judgments from {brought['source']}{layout}")
+        console.print(
+            f"imported: {brought['judgments']} judgments from {brought['source']}{layout}"
+        )
         return
     calls = result.calls
     cost = "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
-    counts = f"{calls.planned:,} planned, {calls.stored:,} stored, {calls.sent:,} sent, {calls.failed:,} failed"
+    counts = (
+        f"{calls.planned:,} planned, {calls.stored:,} stored, {calls.sent:,} sent, {calls.failed:,}"
+        " failed"
+    )
     text = f"calls: {counts}; {cost}"
     console.print(text)
 
@@ -207,9 +273,19 @@ def _print_calls(console: Console, result: RunResult) -> None:
 def _print_places(console: Console, result: RunResult) -> None:
     if result.folder:
         more = sum(metric.value is not None for metric in result.metrics.values())
-        console.print(Text.assemble("report: ", link(Path(result.folder) / "report.html"), f" (all {more} metrics)"))
+        console.print(
+            Text.assemble(
+                "report: ",
+                link(Path(result.folder) / "report.html"),
+                f" (all {more} metrics)",
+            )
+        )
         if is_audit(result.config):
-            console.print(Text.assemble("datasheet: ", link(Path(result.folder) / f"{DATASHEET}.html")))
+            console.print(
+                Text.assemble(
+                    "datasheet: ", link(Path(result.folder) / f"{DATASHEET}.html")
+                )
+            )
     if run_id := result.manifest.get("mlflow_run_id"):
         console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
     if tracked := result.manifest.get("tracked"):
@@ -225,14 +301,22 @@ NAME, DECISION = 26, 16
 def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
     """Print a leaderboard on standard output: a table for each dataset, the meaning of its marks, and what to use."""
     console = plain_console()
-    console.print(print_heading(f"Leaderboard of {len(board.rows)} jobs", f", by {board.by or 'no common metric'}"))
-    names, conclusions = {row.job: row.name for row in board.rows}, []
+    console.print(
+        print_heading(
+            f"Leaderboard of {len(board.rows)} jobs",
+            f", by {board.by or 'no common metric'}",
+        )
+    )
+    names = {row.job: row.name for row in board.rows}
+    conclusions = []
     notes = _legend(board, names)
     for choice in board.choices:
         rows = [row for row in board.rows if row.dataset == choice.dataset]
         dataset = dataset_name(board, choice, {})
         console.print(*([f"\n{dataset}"] if dataset else []))
-        table, omitted = leaderboard_table(board, rows[:SHOWN], max(WIDTH, terminal_width()))
+        table, omitted = leaderboard_table(
+            board, rows[:SHOWN], max(WIDTH, terminal_width())
+        )
         console.print(table)
         if len(rows) > SHOWN:
             console.print(f"and {len(rows) - SHOWN:,} more jobs in {files[-1].name}")
@@ -248,25 +332,46 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
     console.print(Text.assemble("leaderboard: ", *places))
     console.print()
     for finding in conclusions:
-        console.print(Text.assemble((SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
+        console.print(
+            Text.assemble(
+                (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"
+            )
+        )
 
 
-def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) -> tuple[Table, list[str]]:
+def leaderboard_table(
+    board: Leaderboard, rows: Sequence[Standing], width: int
+) -> tuple[Table, list[str]]:
     """Return the table of some jobs within `width` characters, and the metrics that do not fit.
 
     Metrics that are equal in all jobs are omitted. Each interval is below its value.
     """
     table = text_table()
     table.add_column("", justify="right")
-    marks = [" ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark) for row in rows]
+    marks = [
+        " ".join(
+            mark for mark in (row.letters or "", "*" if row.pareto else "") if mark
+        )
+        for row in rows
+    ]
     decisions = [USES[row.decision.use].message for row in rows]
-    sides = [max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)]
+    sides = [
+        max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)
+    ]
     sides.append(min(DECISION, max(map(cell_len, ("decision", *decisions)))))
-    left = width + 2 - sum(side + 2 for side in sides) - min(NAME, max(cell_len(row.name) for row in rows)) - 2
+    left = (
+        width
+        + 2
+        - sum(side + 2 for side in sides)
+        - min(NAME, max(cell_len(row.name) for row in rows))
+        - 2
+    )
     shown: set[str] = set()
     room = left
     for name in board.main_columns():
-        cells = (line for row in rows for line in _cell(row.metrics.get(name)).split("\n"))
+        cells = (
+            line for row in rows for line in _cell(row.metrics.get(name)).split("\n")
+        )
         lines = [SHORT_TITLES.get(name, name), *cells]
         left -= max(map(cell_len, lines)) + 2
         if left >= 0 or not shown:
@@ -279,13 +384,23 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     for name in columns:
         table.add_column(SHORT_TITLES.get(name, name))
     for row, mark, decision in zip(rows, marks, decisions, strict=True):
-        table.add_row(_rank(row), row.name, mark, decision, *(_cell(row.metrics.get(name)) for name in columns))
+        table.add_row(
+            _rank(row),
+            row.name,
+            mark,
+            decision,
+            *(_cell(row.metrics.get(name)) for name in columns),
+        )
     return table, [name for name in board.columns if name not in shown]
 
 
 def _rank(row: Standing) -> str:
     """Return a rank, with its interval if that includes other ranks."""
-    return str(row.rank) if row.rank_low == row.rank_high else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
+    return (
+        str(row.rank)
+        if row.rank_low == row.rank_high
+        else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
+    )
 
 
 def _cell(metric: Metric | None) -> str:
@@ -295,7 +410,9 @@ def _cell(metric: Metric | None) -> str:
         metric.value,
         metric.low,
         metric.high,
-        lambda value: f"{value:.3g}" if metric.name == "cost/per_case" else fixed(value, 2),
+        lambda value: (
+            f"{value:.3g}" if metric.name == "cost/per_case" else fixed(value, 2)
+        ),
     )
     return shown.replace(" [", "\n[")
 
@@ -304,9 +421,9 @@ def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     lines = []
     if board.contrasts:
         lines.append(
-            "Jobs that share a letter do not differ significantly (which does not show that they are equal). "
-            f"{len(board.differing)} of {len(board.contrasts)} pairs differ (Holm, {1 - board.confidence:.2g}). "
-            "Ranks have simultaneous intervals."
+            "Jobs that share a letter do not differ significantly (which does not show that they"
+            f" are equal). {len(board.differing)} of {len(board.contrasts)} pairs differ (Holm,"
+            f" {1 - board.confidence:.2g}). Ranks have simultaneous intervals."
         )
     lines += [
         f"{names[one.scores]} contradicts {names[one.comparisons]} in "
@@ -315,7 +432,7 @@ def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     ]
     if any(row.pareto for row in board.rows):
         lines.append(
-            "* Useful, and no other useful job is shown to agree as well for less or better for no more "
-            f"(within scoring.margin={board.margin:g})."
+            "* Useful, and no other useful job is shown to agree as well for less or better for no"
+            f" more (within scoring.margin={board.margin:g})."
         )
     return lines

@@ -38,11 +38,25 @@ def main(arguments: Namespace) -> int:
     if uri.startswith(("http://", "https://")):
         print(f"the runs are at {without_password(uri)}")
         return 0
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
-        raise ConfigError("no runs are recorded yet", where=uri, remedy="`evalkit run` records the first")
+    if (
+        uri.startswith("sqlite:///")
+        and not Path(uri.removeprefix("sqlite:///")).is_file()
+    ):
+        raise ConfigError(
+            "no runs are recorded yet",
+            where=uri,
+            remedy="`evalkit run` records the first",
+        )
     _check_port(arguments.host, arguments.port)
     # One worker is enough for one user; each additional worker needs the memory of another MLflow.
-    listen = ["--host", arguments.host, "--port", str(arguments.port), "--workers", str(arguments.workers)]
+    listen = [
+        "--host",
+        arguments.host,
+        "--port",
+        str(arguments.port),
+        "--workers",
+        str(arguments.workers),
+    ]
     command = [sys.executable, "-m", "mlflow", "ui", *listen]
     url = f"http://{_reachable(arguments.host)}:{arguments.port}"
     print(f"MLflow on {without_password(uri)}; Ctrl-C stops it", flush=True)
@@ -69,7 +83,11 @@ def _check_port(host: str, port: int) -> None:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             return  # MLflow may resolve the host name
         why = "is in use" if error.errno == errno.EADDRINUSE else "may not be used"
-        raise ConfigError(why, where=f"port {port}", remedy=f"choose another: evalkit ui --port {_free()}") from None
+        raise ConfigError(
+            why,
+            where=f"port {port}",
+            remedy=f"choose another: evalkit ui --port {_free()}",
+        ) from None
 
 
 def _free() -> int:
@@ -103,12 +121,18 @@ def _runs_with_metrics(opener: OpenerDirector, url: str, experiment: str) -> str
         return None
     tags = {tag["key"] for tag in found.get("tags", [])}
     known = f"mlflow.sharedViewState.{VIEW}" in tags
-    return f"{url}/#/experiments/{found['experiment_id']}/runs?viewStateShareKey={VIEW}" if known else None
+    return (
+        f"{url}/#/experiments/{found['experiment_id']}/runs?viewStateShareKey={VIEW}"
+        if known
+        else None
+    )
 
 
 def _serve(command: Sequence[str], uri: str, url: str, experiment: str) -> int:
     # The URI may have a password, and every user of the machine can read arguments.
-    server = subprocess.Popen(command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri})
+    server = subprocess.Popen(
+        command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri}
+    )
     Thread(target=_announce, args=(server, url, experiment), daemon=True).start()
     # The server ends with this process.
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())

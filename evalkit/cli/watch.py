@@ -29,7 +29,14 @@ from evalkit.runs.layout import CONFIG, MANIFEST
 from evalkit.scoring.looks import Baseline
 from evalkit.serving.folder import JUDGE, read_judge
 from evalkit.serving.judge import check_servers
-from evalkit.serving.watch import FILE, PAGE, look_config, next_look, read_watch, take_look
+from evalkit.serving.watch import (
+    FILE,
+    PAGE,
+    look_config,
+    next_look,
+    read_watch,
+    take_look,
+)
 from evalkit.values import frozen
 
 FOLDER: Final = Path("watch")
@@ -49,49 +56,81 @@ class Watched:
 
         Args:
             words: the words of the command.
-            trusted: addresses of servers that a judge from a folder may be called at; `None` if it is not called.
+            trusted: addresses of servers that a judge from a folder may be called at; `None` if it
+                is not called.
 
         Raises:
             ConfigError: if it is a sweep, or the judge, the study or an override cannot be used.
         """
         named = [word for word in words[:1] if "=" not in word or Path(word).exists()]
-        source, templates = Path(named[0]) if named else None, None
+        source = Path(named[0]) if named else None
+        templates = None
         if source is not None and source.is_dir():
             is_run = (source / MANIFEST).exists() or not (source / JUDGE).exists()
             judge = read_judge(source)
-            templates, chosen = judge.templates, judge.config.judge.thresholds
+            templates = judge.templates
+            chosen = judge.config.judge.thresholds
             # The thresholds of a cascade are those of the run: a look does not choose others.
-            fixed = [f"judge.thresholds={json.dumps(chosen)}"] if is_run and chosen is not None else []
+            fixed = (
+                [f"judge.thresholds={json.dumps(chosen)}"]
+                if is_run and chosen is not None
+                else []
+            )
             words = [str(source / (CONFIG if is_run else JUDGE)), *fixed, *words[1:]]
         else:
             study = find_study(named[0]) if named else None
             if named and study is None and not Path(named[0]).exists():
                 raise _unknown(named[0])
             if is_sweep(study, words[len(named) :]):
-                raise ConfigError("a sweep cannot be watched", where=words[0], remedy="watch one of its judges")
+                raise ConfigError(
+                    "a sweep cannot be watched",
+                    where=words[0],
+                    remedy="watch one of its judges",
+                )
         [(_, config)] = study_jobs(words)
         if templates is not None and trusted is not None:
-            own = [word.partition("=")[2] for word in words if word.partition("=")[0].endswith("api_base")]
+            own = [
+                word.partition("=")[2]
+                for word in words
+                if word.partition("=")[0].endswith("api_base")
+            ]
             check_servers(config, [*trusted, *own])
-        name = config.judge.label if source is None else source.resolve().name.removesuffix(".yaml")
+        name = (
+            config.judge.label
+            if source is None
+            else source.resolve().name.removesuffix(".yaml")
+        )
         return Watched(config, templates, FOLDER / name.replace("/", "_"))
 
     def planned(self) -> RunConfig:
         """Return the config of the look to take, of which an interrupted one has some answers."""
         baselines = read_watch(self.folder)
-        return look_config(self.config, next_look(baselines[-1] if baselines else None).key)
+        return look_config(
+            self.config, next_look(baselines[-1] if baselines else None).key
+        )
 
 
 def _unknown(name: str) -> ConfigError:
     """Return the error for a name that is nothing to watch, with what is called almost the same."""
-    path, judges = Path(name), [folder / "conf" / "judge" for folder in (project(), shipped("conf").parent)]
+    path = Path(name)
+    judges = [
+        folder / "conf" / "judge" for folder in (project(), shipped("conf").parent)
+    ]
     known = {
         *study_names(),
-        *(f"judge={one.relative_to(top).with_suffix('')}" for top in judges for one in top.rglob("*.yaml")),
+        *(
+            f"judge={one.relative_to(top).with_suffix('')}"
+            for top in judges
+            for one in top.rglob("*.yaml")
+        ),
     }
     with suppress(OSError):
         for one in path.parent.iterdir():
-            known |= {str(path.with_name(one.name))} if (one / MANIFEST).exists() or (one / JUDGE).exists() else set()
+            known |= (
+                {str(path.with_name(one.name))}
+                if (one / MANIFEST).exists() or (one / JUDGE).exists()
+                else set()
+            )
     close = get_close_matches(name, known, n=1)
     kinds = "name the folder of a run or of an exported judge, a study, or judge=NAME"
     remedy = f"did you mean '{close[0]}'?" if close else kinds
@@ -108,25 +147,40 @@ def main(arguments: Namespace) -> int:
     if not words:
         raise UsageError("watch", "needs a judge or a study")
     watched = Watched.of(words, arguments.api_base or ())
-    folder, config = arguments.output or watched.folder, watched.config
+    folder = arguments.output or watched.folder
+    config = watched.config
     if (found := secret_in(str(folder))) is not None:
-        raise ConfigError(found, where="the folder's name", remedy="choose another --output")
+        raise ConfigError(
+            found, where="the folder's name", remedy="choose another --output"
+        )
     for note in config.notes():
         log("note", note)
     with ProgressDisplay(Job(config, folder, None)) as display, log_handler():
         try:
-            baseline = take_look(folder, config, watched.templates, reset=arguments.reset, observe=display.update)
+            baseline = take_look(
+                folder,
+                config,
+                watched.templates,
+                reset=arguments.reset,
+                observe=display.update,
+            )
         except RunInterruption as stop:
             display.close()
-            raise Signaled(stop.judged.signal or SIGINT, interruption(config, stop.judged)) from None
-    status, findings = STATUS.get(baseline.state, ExitStatus.DONE), watch_findings(baseline)
+            raise Signaled(
+                stop.judged.signal or SIGINT, interruption(config, stop.judged)
+            ) from None
+    status = STATUS.get(baseline.state, ExitStatus.DONE)
+    findings = watch_findings(baseline)
     if arguments.json:
         print(json.dumps(_content(baseline, folder), ensure_ascii=False))
     elif log_style() != "quiet":
         last = baseline.looks[-1]
         cost = "" if last.cost_usd is None else f", {dollars(last.cost_usd)}"
         console = plain_console()
-        console.print(f"look {last.number} at {baseline.judge}: {baseline.cases:,} cases, {last.sent:,} calls{cost}")
+        console.print(
+            f"look {last.number} at {baseline.judge}: {baseline.cases:,} cases, {last.sent:,}"
+            f" calls{cost}"
+        )
         for one in findings:
             console.print(f"  • {redact(one.text)}")
         console.print(f"page: {relative(folder / PAGE)}")
@@ -135,14 +189,20 @@ def main(arguments: Namespace) -> int:
     return int(status)
 
 
-STATUS: Final = {"incomplete": ExitStatus.TOO_MANY_FAILURES, "changed": ExitStatus.GATE_FAILED}
+STATUS: Final = {
+    "incomplete": ExitStatus.TOO_MANY_FAILURES,
+    "changed": ExitStatus.GATE_FAILED,
+}
 """The exit status by the state after the last look; 0 for others."""
 
 
 def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
     """Return the JSON of the command: what watch.json has about each look, without its answers."""
     found = watch_findings(baseline)
-    looks = [{name: value for name, value in asdict(one).items() if name != "answers"} for one in baseline.looks]
+    looks = [
+        {name: value for name, value in asdict(one).items() if name != "answers"}
+        for one in baseline.looks
+    ]
     return {
         "state": baseline.state,
         "judge": baseline.judge,
@@ -151,5 +211,9 @@ def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
         "looks": looks,
         "findings": [one.text for one in found],
         "findings_zh": [one.text_zh for one in found],
-        "paths": {"folder": str(folder), "page": str(folder / PAGE), "watch": str(folder / FILE)},
+        "paths": {
+            "folder": str(folder),
+            "page": str(folder / PAGE),
+            "watch": str(folder / FILE),
+        },
     }

@@ -1,6 +1,14 @@
 """The settings of a run, frozen and validated."""
 
-from evalkit.config.data import DatasetConfig, GateConfig, JoinConfig, LeadRule, MetricRule, SampleConfig, SplitConfig
+from evalkit.config.data import (
+    DatasetConfig,
+    GateConfig,
+    JoinConfig,
+    LeadRule,
+    MetricRule,
+    SampleConfig,
+    SplitConfig,
+)
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults, refuse_cascade
 from evalkit.config.sections import (
     CHECKLIST,

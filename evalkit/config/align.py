@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from evalkit.config.sections import JudgeConfig, Name, Section
 from evalkit.core.redaction import remedy_for, secrets_of
 
-Knob: TypeAlias = Literal["threshold", "weights", "combine", "vote", "examples", "prompt", "criteria"]
+Knob: TypeAlias = Literal[
+    "threshold", "weights", "combine", "vote", "examples", "prompt", "criteria"
+]
 KNOBS: Final[tuple[Knob, ...]] = ("threshold", "weights", "combine", "vote")
 """What is tuned without calls."""
 EXAMPLES: Final = "examples"
@@ -33,13 +35,15 @@ class AlignConfig(Section):
         Field(min_length=1),
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = KNOBS
-    """What to search: the tie `threshold`, the `weights` of criteria, how samples `combine`, and how a panel votes
-    (`vote`), over stored answers; or `examples`, `prompt` or `criteria`, each alone, with calls.
+    """What to search: the tie `threshold`, the `weights` of criteria, how samples `combine`, and
+    how a panel votes (`vote`), over stored answers; or `examples`, `prompt` or `criteria`, each
+    alone, with calls.
     """
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """The most that calls may cost, in US dollars; required if calls are made."""
     model: Annotated[JudgeConfig | None, BeforeValidator(_named)] = None
-    """The model that writes texts: a LiteLLM name, or the keys of `judge`, such as `align.model.api_base`."""
+    """The model that writes texts: a LiteLLM name, or the keys of `judge`, such as
+    `align.model.api_base`."""
     sets: Annotated[int, Field(gt=0, le=100)] = 6
     """Number of sets of examples to try."""
     examples: Annotated[int, Field(gt=0)] = 4
@@ -51,7 +55,8 @@ class AlignConfig(Section):
     proposals: Annotated[int, Field(gt=0, le=20)] = 6
     """Most criteria or checklist items that `model` proposes."""
     criteria: str | None = None
-    """File of criteria or checklist items to prove, as written by `tune=criteria` and edited; `null` proposes some."""
+    """File of criteria or checklist items to prove, as written by `tune=criteria` and edited;
+    `null` proposes some."""
     goal: Literal["rates_corrected", "rates", "single"] | None = None
     """Stop as soon as the judge is good for this on dev."""
     test: Annotated[float, Field(gt=0, lt=1)] = 0.3
@@ -72,18 +77,28 @@ class AlignConfig(Section):
             raise ValueError(f"tune {asked} alone: align again for the other settings")
         if self.budget_usd is None:
             raise ValueError(f"tuning {asked} makes calls: set align.budget_usd")
-        if asked in WRITTEN and self.model is None and self.criteria is None:  # a file needs no writer
-            raise ValueError(f"a model writes the candidates for {asked}: set align.model")
+        if (
+            asked in WRITTEN and self.model is None and self.criteria is None
+        ):  # a file needs no writer
+            raise ValueError(
+                f"a model writes the candidates for {asked}: set align.model"
+            )
         return self
 
     @model_validator(mode="after")
     def _secrets(self) -> Self:
-        for key, what in secrets_of(self.model_dump(mode="json")):  # the run folder has them
+        for key, what in secrets_of(
+            self.model_dump(mode="json")
+        ):  # the run folder has them
             raise ValueError(f"{key}: {what}: {remedy_for(key)}")
         return self
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
-        if self.model is not None and (self.model.judges is not None or self.model.simulated or self.model.rewards):
-            raise ValueError("model writes no texts: choose a single model that answers in words")
+        if self.model is not None and (
+            self.model.judges is not None or self.model.simulated or self.model.rewards
+        ):
+            raise ValueError(
+                "model writes no texts: choose a single model that answers in words"
+            )
         return self

@@ -27,7 +27,9 @@ class SampleConfig(Section):
     @model_validator(mode="after")
     def _one_size(self) -> Self:
         if (self.n is None) == (self.fraction is None):
-            raise ValueError("set either n or fraction: for example 'dataset.sample={n: 100, seed: 1}'")
+            raise ValueError(
+                "set either n or fraction: for example 'dataset.sample={n: 100, seed: 1}'"
+            )
         return self
 
 
@@ -43,7 +45,8 @@ class JoinConfig(Section):
     key: str | tuple[str, ...] | None = None
     """The same columns in the joined file, if they have other names."""
     add: Literal["columns", "responses", "labels"] = "columns"
-    """What to add: the one matching row as an object (`columns`), or each matching row as a response or a label."""
+    """What to add: the one matching row as an object (`columns`), or each matching row as a
+    response or a label."""
     text: str = "text"
     """Column of a response's text."""
     model: str | None = None
@@ -56,7 +59,10 @@ class JoinConfig(Section):
     @model_validator(mode="after")
     def _same_count(self) -> Self:
         if len(self.theirs) != len(self.ours):
-            raise ValueError("by and key have different numbers of columns: list one column in key for each in by")
+            raise ValueError(
+                "by and key have different numbers of columns: list one column in key for each"
+                " in by"
+            )
         return self
 
     @property
@@ -78,8 +84,11 @@ class SplitConfig(Section):
     """Which side to judge."""
     column: str | None = None
     """Column with `dev` or `test`; rows with another value are on neither side."""
-    fractions: dict[Literal["dev", "test"], Annotated[float, Field(gt=0, lt=1)]] | None = None
-    """Shares of the sides; a hash of the group decides, so a row keeps its side when the file grows."""
+    fractions: (
+        dict[Literal["dev", "test"], Annotated[float, Field(gt=0, lt=1)]] | None
+    ) = None
+    """Shares of the sides; a hash of the group decides, so a row keeps its side when the file
+    grows."""
     seed: int = 0
     """Seed of the hash."""
     by: str = "prompt"
@@ -91,10 +100,16 @@ class SplitConfig(Section):
     def _one_rule(self) -> Self:
         if self.column is not None and self.fractions is not None:
             raise ValueError("set either column or fractions")
-        if self.fractions is not None and (len(self.fractions) < 2 or abs(sum(self.fractions.values()) - 1) > 1e-9):
-            raise ValueError("fractions needs shares of dev and test that add up to 1: {dev: 0.5, test: 0.5}")
+        if self.fractions is not None and (
+            len(self.fractions) < 2 or abs(sum(self.fractions.values()) - 1) > 1e-9
+        ):
+            raise ValueError(
+                "fractions needs shares of dev and test that add up to 1: {dev: 0.5, test: 0.5}"
+            )
         if self.column is None and self.fractions is None and self.use != "all":
-            raise ValueError("needs column or fractions: for example 'dataset.split={column: split, use: dev}'")
+            raise ValueError(
+                "needs column or fractions: for example 'dataset.split={column: split, use: dev}'"
+            )
         return self
 
 
@@ -113,7 +128,8 @@ class HoldoutConfig(Section):
 
 
 Meaning = Annotated[
-    Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | str, Field(union_mode="left_to_right")
+    Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | str,
+    Field(union_mode="left_to_right"),
 ]
 _ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
 _CLASS_ENTRY = re.compile(r"\s*(.+?)\s*=\s*([^,=]*[^,=\s])\s*(?:,|$)", re.S)
@@ -126,7 +142,10 @@ def parse_label_map(value: object) -> object:
         ValueError: If a text has another form, or maps a label twice.
     """
     if isinstance(value, Mapping):  # YAML reads an unquoted true as a boolean
-        return {str(key).lower() if isinstance(key, bool) else key: meaning for key, meaning in value.items()}
+        return {
+            str(key).lower() if isinstance(key, bool) else key: meaning
+            for key, meaning in value.items()
+        }
     if not isinstance(value, str):
         return value
     try:
@@ -144,9 +163,15 @@ def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
     while position < len(value.rstrip(", ")):
         entry = form.match(value, position)
         if entry is None:
-            raise ValueError('is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B, same=TIE"')
+            raise ValueError(
+                'is not a list of LABEL=A, LABEL=B or LABEL=TIE: for example "A>B=A, B>A=B,'
+                ' same=TIE"'
+            )
         if labels.setdefault(entry[1], entry[2]) != entry[2]:
-            raise ValueError(f"'{entry[1]}' is mapped to both {labels[entry[1]]} and {entry[2]}: keep one of them")
+            raise ValueError(
+                f"'{entry[1]}' is mapped to both {labels[entry[1]]} and {entry[2]}: keep one of"
+                " them"
+            )
         position = entry.end()
     return labels
 
@@ -157,19 +182,22 @@ class DatasetConfig(PluginSection):
     named: ClassVar[str] = "format"
 
     path: str | list[str] | None = None
-    """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, the name of a Hugging Face dataset, another
-    tool's log, `mlflow-traces:EXPERIMENT`, or several logs, whose answers to the same sample are one case."""
+    """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, the name of a Hugging
+    Face dataset, another tool's log, `mlflow-traces:EXPERIMENT`, or several logs, whose answers to
+    the same sample are one case."""
     format: str | None = None
-    """Format of the file, `cases` for a run's `cases.jsonl`, or the name of a plug-in's format; by default detected."""
+    """Format of the file, `cases` for a run's `cases.jsonl`, or the name of a plug-in's format; by
+    default detected."""
     benchmark: str | None = None
-    """Published benchmark: its files are read as its authors publish them, and its own metrics are added."""
+    """Published benchmark: its files are read as its authors publish them, and its own metrics are
+    added."""
     baseline: str | None = None
     """Model that the benchmark's other models are compared with."""
     subset: str | None = None
     """Subset of a Hugging Face dataset."""
     split: str | SplitConfig | None = None
-    """Split of a Hugging Face dataset by name, or a division into `dev` and `test`: `{column: split, use: dev}` or
-    `{fractions: {dev: 0.5, test: 0.5}, use: dev}`."""
+    """Split of a Hugging Face dataset by name, or a division into `dev` and `test`:
+    `{column: split, use: dev}` or `{fractions: {dev: 0.5, test: 0.5}, use: dev}`."""
     holdout: HoldoutConfig | None = None
     """Share of the labels to hold out from every report, such as 0.3, for `evalkit align`."""
     revision: str | None = None
@@ -191,14 +219,16 @@ class DatasetConfig(PluginSection):
     max_chars: Annotated[int, Field(gt=0)] | None = None
     """Keep only the beginning and end of longer texts."""
     fit: Literal["ends"] | None = None
-    """With `ends`: keep only the beginning and end of a case's longest texts, as much as fits in `judge.context`; in
-    numbered turns, of the longest results of tools first. By default a request that does not fit is a failure.
+    """With `ends`: keep only the beginning and end of a case's longest texts, as much as fits in
+    `judge.context`; in numbered turns, of the longest results of tools first. By default a request
+    that does not fit is a failure.
     """
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
-    """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or omit it."""
+    """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or
+    omit it."""
     unit: Literal["conversation", "turn", "step"] = "conversation"
-    """What a verdict is about: a `conversation`, each `turn` (an agent's reply to a message of a user, with its calls),
-    or each `step` (one message of an agent, with the results of its calls).
+    """What a verdict is about: a `conversation`, each `turn` (an agent's reply to a message of a
+    user, with its calls), or each `step` (one message of an agent, with the results of its calls).
     """
     after: bool = False
     """With `unit` turn or step: show the judge also what follows the judged turn or step."""
@@ -206,7 +236,9 @@ class DatasetConfig(PluginSection):
     @model_validator(mode="after")
     def _after_a_unit(self) -> Self:
         if self.after and self.unit == "conversation":
-            raise ValueError("after needs parts of a conversation: set dataset.unit=turn or dataset.unit=step")
+            raise ValueError(
+                "after needs parts of a conversation: set dataset.unit=turn or dataset.unit=step"
+            )
         return self
 
     @property
@@ -219,7 +251,8 @@ class DatasetConfig(PluginSection):
     def _plain_labels(self) -> Self:
         if self.holdout is not None and self.benchmark is not None:
             raise ValueError(
-                "holdout does not work with a benchmark, whose rule may read labels in other columns: set split instead"
+                "holdout does not work with a benchmark, whose rule may read labels in other"
+                " columns: set split instead"
             )
         return self
 
@@ -232,10 +265,16 @@ class DatasetConfig(PluginSection):
     def division(self) -> SplitConfig | None:
         """The division into `dev` and `test`, if one is set."""
         split = self.split
-        return split if isinstance(split, SplitConfig) and (split.column or split.fractions) else None
+        return (
+            split
+            if isinstance(split, SplitConfig) and (split.column or split.fractions)
+            else None
+        )
 
 
-BOUND = re.compile(r"(>=|<=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)", re.IGNORECASE)
+BOUND = re.compile(
+    r"(>=|<=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)", re.IGNORECASE
+)
 NUMBERS = ("value", "low", "high", "worst_low", "worst_high")
 
 
@@ -243,7 +282,9 @@ def _bounds(text: str) -> str:
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not BOUND.fullmatch(part):
-            raise ValueError("is not a bound: write '>= 0.9', '<= 0.1' or both, as '>= 0.4, <= 0.6'")
+            raise ValueError(
+                "is not a bound: write '>= 0.9', '<= 0.1' or both, as '>= 0.4, <= 0.6'"
+            )
     return ", ".join(parts)
 
 
@@ -264,7 +305,8 @@ class MetricRule(Section):
     worst_high: Bounds | None = None
     """Bounds on the value if every missing answer had raised it."""
     by: Literal["interval", "value"] | None = None
-    """Decide a bound on `value` by the whole interval, or by the value alone; by default as in `gate.by`."""
+    """Decide a bound on `value` by the whole interval, or by the value alone; by default as in
+    `gate.by`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -274,7 +316,9 @@ class MetricRule(Section):
         if not isinstance(value, Mapping):
             raise ValueError("is not a rule: write '>= 0.9', or {low: '>= 0.6'}")
         if unknown := sorted(set(map(str, value)) - set(cls.model_fields)):
-            raise ValueError(f"has the unknown key '{unknown[0]}': choose from {', '.join(cls.model_fields)}")
+            raise ValueError(
+                f"has the unknown key '{unknown[0]}': choose from {', '.join(cls.model_fields)}"
+            )
         return value
 
     @model_validator(mode="after")
@@ -322,16 +366,23 @@ class GateConfig(Section):
     undecided: Literal["pass", "fail", "exit_5"] = "pass"
     """Whether a rule that the interval leaves open passes, fails, or makes the exit status 5."""
     decision: Literal["rates_corrected", "rates", "single"] | None = None
-    """What the judge must at least be good for: `rates` over many, corrected by labels or not, or `single` verdicts."""
-    no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)] = None
+    """What the judge must at least be good for: `rates` over many, corrected by labels or not, or
+    `single` verdicts."""
+    no_worse_than: Annotated[
+        tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)
+    ] = None
     """Comparisons with other runs: one rule or a list."""
 
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, value: Any) -> Any:
         for key in value if isinstance(value, Mapping) else ():
-            if key not in cls.model_fields and (near := get_close_matches(str(key), cls.model_fields, 1, cutoff=0.8)):
-                raise ValueError(f"has the unknown key '{key}': did you mean '{near[0]}'?")
+            if key not in cls.model_fields and (
+                near := get_close_matches(str(key), cls.model_fields, 1, cutoff=0.8)
+            ):
+                raise ValueError(
+                    f"has the unknown key '{key}': did you mean '{near[0]}'?"
+                )
         return value
 
     @property

@@ -110,30 +110,47 @@ class RunConfig(Section):
     def _upgrade(cls, value: Any) -> Any:
         """Upgrade a config from when criteria were a list, keeping its behavior.
 
-        Pointwise prompts showed weights, and a pair's margin was the overall winner unless `scoring.weights` were set.
+        Pointwise prompts showed weights, and a pair's margin was the overall winner unless
+        `scoring.weights` were set.
         """
         prompt = value.get("prompt") if isinstance(value, Mapping) else None
-        if not isinstance(prompt, Mapping) or "language" not in prompt or "show_weights" in prompt:
+        if (
+            not isinstance(prompt, Mapping)
+            or "language" not in prompt
+            or "show_weights" in prompt
+        ):
             return value
         if not isinstance(value.get("criteria"), list | tuple):
             return value
-        mode, scoring = value.get("mode"), value.get("scoring")
+        mode = value.get("mode")
+        scoring = value.get("scoring")
         upgraded = {
             **value,
-            "prompt": {**prompt, "show_weights": isinstance(mode, Mapping) and mode.get("name") == "pointwise"},
+            "prompt": {
+                **prompt,
+                "show_weights": isinstance(mode, Mapping)
+                and mode.get("name") == "pointwise",
+            },
         }
         if isinstance(scoring, Mapping) and scoring.get("aggregate") == "auto":
-            upgraded["scoring"] = {**scoring, "aggregate": "criteria" if scoring.get("weights") else "overall"}
+            upgraded["scoring"] = {
+                **scoring,
+                "aggregate": "criteria" if scoring.get("weights") else "overall",
+            }
         return upgraded
 
     @model_validator(mode="before")
     @classmethod
     def _label_map_of_classes(cls, values: Any) -> Any:
         """Read a label map in text form here if its meanings are classes, which the error names."""
-        rubric, dataset = (values.get(name) if isinstance(values, Mapping) else None for name in ("rubric", "dataset"))
+        rubric, dataset = (
+            values.get(name) if isinstance(values, Mapping) else None
+            for name in ("rubric", "dataset")
+        )
         if not isinstance(rubric, Mapping) or not isinstance(dataset, Mapping):
             return values
-        text, classes = dataset.get("label_map"), rubric.get("classes")
+        text = dataset.get("label_map")
+        classes = rubric.get("classes")
         if isinstance(classes, str):
             with suppress(ValueError):
                 classes = json.loads(classes)
@@ -143,8 +160,8 @@ class RunConfig(Section):
             except ValueError:
                 names = [str(name) for name in classes]
                 raise ValueError(
-                    f"dataset.label_map: is not a list of LABEL=CLASS, where a class is {_listed(names)}: "
-                    f"for example 'good={names[0]}, bad={names[-1]}'"
+                    "dataset.label_map: is not a list of LABEL=CLASS, where a class is"
+                    f" {_listed(names)}: for example 'good={names[0]}, bad={names[-1]}'"
                 ) from None
         return values
 
@@ -160,34 +177,50 @@ class RunConfig(Section):
     def _problems(self) -> list[str]:
         found = self._meaning_problems() + self._reward_problems()
         if self.dataset.fit and not all(one.context for one in self.judge.members):
-            found.append("dataset.fit: needs the judge's context length in tokens: set judge.context")
+            found.append(
+                "dataset.fit: needs the judge's context length in tokens: set judge.context"
+            )
         names = list(self.criteria)
         found += self._unknown_in_examples(names)
         if not names:
             found.append("criteria: there are none: set at least one criterion")
         if unknown := sorted(set(self.scoring.weights) - set(names)):
-            found.append(f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}")
+            found.append(
+                f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}"
+            )
         if names and not sum(self.raw_weights().values()):
-            found.append("criteria: every weight is 0: give at least one criterion a weight above 0")
+            found.append(
+                "criteria: every weight is 0: give at least one criterion a weight above 0"
+            )
         if self.mode.scores and self.swap.policy != "none":
             found.append(
-                f"swap.policy: '{self.swap.policy}' needs two responses, but mode {self.mode.name} shows one: set "
-                "swap=none"
+                f"swap.policy: '{self.swap.policy}' needs two responses, but mode {self.mode.name}"
+                " shows one: set swap=none"
             )
         if self.mode.name == CHECKLIST and (self.rubric.min, self.rubric.max) != (0, 1):
             found.append("rubric: a checklist's score is from 0 to 1: set rubric=share")
         if self.rubric.real and self.scoring.normalize == "minmax":
-            found.append("scoring.normalize: minmax needs a scale with ends: set zscore, rank or none")
-        if self.scoring.normalize in ("none", "minmax") and self.tie.threshold > self.margin_span():
             found.append(
-                f"tie.threshold: {self.tie.threshold:g} is larger than the largest possible difference "
-                f"({self.margin_span():g}): choose a smaller threshold"
+                "scoring.normalize: minmax needs a scale with ends: set zscore, rank or none"
+            )
+        if (
+            self.scoring.normalize in ("none", "minmax")
+            and self.tie.threshold > self.margin_span()
+        ):
+            found.append(
+                f"tie.threshold: {self.tie.threshold:g} is larger than the largest possible"
+                f" difference ({self.margin_span():g}): choose a smaller threshold"
             )
         if self.output.format == "regex" and not self.output.pattern:
             group = "'class'" if self.rubric.classes else "'winner' or 'score'"
-            found.append(f"output.pattern: is required by output.format=regex: set a pattern with a group {group}")
+            found.append(
+                "output.pattern: is required by output.format=regex: set a pattern with a group"
+                f" {group}"
+            )
         found += self._class_problems() if self.rubric.classes else self._off_scale()
-        found += self._call_problems() + (self._cascade_problems() if self.judge.cascades else [])
+        found += self._call_problems() + (
+            self._cascade_problems() if self.judge.cascades else []
+        )
         return found + ([] if self.runner.stop is None else self._stop_problems())
 
     def _reward_problems(self) -> list[str]:
@@ -197,92 +230,160 @@ class RunConfig(Section):
         what = f"reads text, and judge.endpoint={self.judge.members[0].endpoint}"
         found = []
         if self.mode.name != "pointwise":
-            found.append(f"mode.name: '{self.mode.name}' {what} judges one response: set mode=pointwise")
+            found.append(
+                f"mode.name: '{self.mode.name}' {what} judges one response: set mode=pointwise"
+            )
         if self.mode.commit_first:
-            found.append(f"mode.commit_first: it {what} answers no tasks: set it to false")
+            found.append(
+                f"mode.commit_first: it {what} answers no tasks: set it to false"
+            )
         if not (self.rubric.real or self.rubric.classes):
-            found.append(f"rubric: a scale {what} answers with numbers or labels: set rubric=real, or rubric.classes")
+            found.append(
+                f"rubric: a scale {what} answers with numbers or labels: set rubric=real, or"
+                " rubric.classes"
+            )
         if len(self.criteria) > 1:
-            found.append(f"criteria: there are {len(self.criteria)}, and a reward model has one: set criteria=overall")
+            found.append(
+                f"criteria: there are {len(self.criteria)}, and a reward model has one: set"
+                " criteria=overall"
+            )
         return found
 
     def _cascade_problems(self) -> list[str]:
         """Return the settings with which a cascade cannot tell how sure a judge is, or whom to ask next."""
-        found, pairs = list[str](), self.mode.name == "pairwise"
+        found = list[str]()
+        pairs = self.mode.name == "pairwise"
         if not pairs and not self.rubric.classes:
-            found.append("judge.vote: a cascade decides pairs or classes: set mode=pairwise, or rubric.classes")
-        before = self.judge.members[:-1] if self.judge.last == "answer" else self.judge.members
+            found.append(
+                "judge.vote: a cascade decides pairs or classes: set mode=pairwise, or"
+                " rubric.classes"
+            )
+        before = (
+            self.judge.members[:-1]
+            if self.judge.last == "answer"
+            else self.judge.members
+        )
         sure = self.mode.samples > 1 or (pairs and self.swap.policy == "both")
         if not sure and (mute := [one.label for one in before if not one.logprobs]):
             also = ", or swap=both" if pairs else ""
             found.append(
-                f"judge.vote: nothing shows how sure {mute[0]} is: set its logprobs, or mode.samples above 1{also}"
+                f"judge.vote: nothing shows how sure {mute[0]} is: set its logprobs, or"
+                f" mode.samples above 1{also}"
             )
         if self.runner.kind in ("slurm", "ray") and self.judge.thresholds is None:
             found.append(
-                "runner.kind: workers have a part of the cases, and the thresholds of a cascade need all: set online, "
-                "or judge.thresholds as in cascade.json of a run with labels"
+                "runner.kind: workers have a part of the cases, and the thresholds of a cascade"
+                " need all: set online, or judge.thresholds as in cascade.json of a run with labels"
             )
         return found
 
     def _stop_problems(self) -> list[str]:
         """Return the settings with which a run cannot stop at complete clusters, each with its own verdicts."""
         problems = {
-            f"{self.runner.kind} asks before it has answers: set runner=online": self.runner.kind != "online",
-            "a cascade asks one judge about all cases before the next: choose one judge": self.judge.cascades,
-            "judge.vote=dawid_skene needs all votes: set judge.vote=majority": self.judge.vote == "dawid_skene",
-            "scoring.normalize needs all scores: set minmax or none": self.scoring.normalize in ("zscore", "rank"),
+            f"{self.runner.kind} asks before it has answers: set runner=online": (
+                self.runner.kind != "online"
+            ),
+            "a cascade asks one judge about all cases before the next: choose one judge": (
+                self.judge.cascades
+            ),
+            "judge.vote=dawid_skene needs all votes: set judge.vote=majority": (
+                self.judge.vote == "dawid_skene"
+            ),
+            "scoring.normalize needs all scores: set minmax or none": (
+                self.scoring.normalize in ("zscore", "rank")
+            ),
             "scoring.length_control needs all scores: set it to false": self.scoring.length_control,
-            "rubric=real has no ends, so no mean has a known range: use a scale with ends": self.rubric.real,
-            "an audit compares all its cases: audit without it": bool(self.probe.probes),
-            "dataset.holdout holds out labels of all cases: set one of them": self.dataset.holdout is not None,
+            "rubric=real has no ends, so no mean has a known range: use a scale with ends": (
+                self.rubric.real
+            ),
+            "an audit compares all its cases: audit without it": bool(
+                self.probe.probes
+            ),
+            "dataset.holdout holds out labels of all cases: set one of them": (
+                self.dataset.holdout is not None
+            ),
         }
-        return [f"runner.stop: {problem}" for problem, applies in problems.items() if applies]
+        return [
+            f"runner.stop: {problem}"
+            for problem, applies in problems.items()
+            if applies
+        ]
 
     def _class_problems(self) -> list[str]:
         """Return the settings that do not apply to classes."""
-        found, vote = list[str](), self.judge.vote
+        found = list[str]()
+        vote = self.judge.vote
         for i, example in enumerate(self.rubric.examples):
             if example.class_name not in self.rubric.classes:
-                shown = f"class '{example.class_name}'" if example.class_name is not None else "a score"
+                shown = (
+                    f"class '{example.class_name}'"
+                    if example.class_name is not None
+                    else "a score"
+                )
                 found.append(
-                    f"rubric.examples.{i}: it has {shown}, and the rubric has classes: set class_name to one of "
-                    f"{', '.join(self.rubric.classes)}"
+                    f"rubric.examples.{i}: it has {shown}, and the rubric has classes: set"
+                    f" class_name to one of {', '.join(self.rubric.classes)}"
                 )
         if self.scoring.weights:
-            found.append("scoring.weights: the judge chooses one class by all criteria, without weights: remove it")
+            found.append(
+                "scoring.weights: the judge chooses one class by all criteria, without weights:"
+                " remove it"
+            )
         if self.judge.judges is not None and vote in ("mean", "median"):
-            found.append(f"judge.vote: classes have no {vote}: set judge.vote=majority, weighted or dawid_skene")
+            found.append(
+                f"judge.vote: classes have no {vote}: set judge.vote=majority, weighted or"
+                " dawid_skene"
+            )
         if self.scoring.normalize != "none":
-            found.append("scoring.normalize: classes have no scale to normalize: remove it")
+            found.append(
+                "scoring.normalize: classes have no scale to normalize: remove it"
+            )
         for name, one in self.criteria.items():
             if one.levels:
-                found.append(f"criteria.{name}.levels: levels are for scores, and the rubric has classes: remove them")
+                found.append(
+                    f"criteria.{name}.levels: levels are for scores, and the rubric has classes:"
+                    " remove them"
+                )
         return found
 
     def _meaning_problems(self) -> list[str]:
         """Return the texts in `dataset.label_map` and `output.map` that mean nothing in this run."""
-        classes, found = self.rubric.named_classes, []
+        classes = self.rubric.named_classes
+        found = []
         known = ["A", "B", "TIE"] if classes is None else [*classes.answers]
         also = ", or a grade" if classes is None else ""
         for label, meaning in self.dataset.label_map.items():
             numeric = isinstance(meaning, float | int)
             shown = f"{meaning:g}" if isinstance(meaning, float | int) else meaning
-            if meaning in known or (numeric if classes is None else classes.find(shown) is not None):
+            if meaning in known or (
+                numeric if classes is None else classes.find(shown) is not None
+            ):
                 continue
-            found.append(f"dataset.label_map.{label}: '{shown}' is not {_listed(known)}{also}: write one of them")
-        winners = ("A", "B", "TIE")  # those of conf/output/regex.yaml, which do not apply to classes
+            found.append(
+                f"dataset.label_map.{label}: '{shown}' is not {_listed(known)}{also}: write one of"
+                " them"
+            )
+        winners = (
+            "A",
+            "B",
+            "TIE",
+        )  # those of conf/output/regex.yaml, which do not apply to classes
         for text, meaning in self.output.map.items():
             if meaning not in known and meaning not in winners:
-                found.append(f"output.map.{text}: '{meaning}' is not {_listed(known)}: write one of them")
+                found.append(
+                    f"output.map.{text}: '{meaning}' is not {_listed(known)}: write one of them"
+                )
         return found
 
     def _call_problems(self) -> list[str]:
         """Return the problems with log-probabilities, criteria and the arbiter."""
-        found, arbiter = [], self.swap.arbiter
-        if (self.judge.weighs or (arbiter is not None and arbiter.weighs)) and not self.output.structured:
+        found = []
+        arbiter = self.swap.arbiter
+        if (
+            self.judge.weighs or (arbiter is not None and arbiter.weighs)
+        ) and not self.output.structured:
             found.append(
-                f"judge.logprobs: decisions are located in JSON, but output.format is "
+                "judge.logprobs: decisions are located in JSON, but output.format is "
                 f"'{self.output.format}': set output=json, or judge.logprobs=false"
             )
         if (
@@ -291,23 +392,46 @@ class RunConfig(Section):
             and not self.output.structured
         ):
             found.append(
-                f"scoring.aggregate: output.format '{self.output.format}' has no winners by criterion: set "
-                "output=json, or scoring.aggregate=auto"
+                f"scoring.aggregate: output.format '{self.output.format}' has no winners by"
+                " criterion: set output=json, or scoring.aggregate=auto"
             )
-        if self.judge.vote == "dawid_skene" and self.mode.scores and not self.rubric.classes:
-            found.append("judge.vote: dawid_skene is for pairs and classes, not for scores: set judge.vote=majority")
-        if arbiter is not None and arbiter.label in [member.label for member in self.judge.members]:
-            found.append(f"swap.arbiter: '{arbiter.label}' is also the judge's name: set a different name")
+        if (
+            self.judge.vote == "dawid_skene"
+            and self.mode.scores
+            and not self.rubric.classes
+        ):
+            found.append(
+                "judge.vote: dawid_skene is for pairs and classes, not for scores: set"
+                " judge.vote=majority"
+            )
+        if arbiter is not None and arbiter.label in [
+            member.label for member in self.judge.members
+        ]:
+            found.append(
+                f"swap.arbiter: '{arbiter.label}' is also the judge's name: set a different name"
+            )
         return found
 
     def _unknown_in_examples(self, names: Sequence[str]) -> list[str]:
         if self.mode.name != "pointwise":
-            ties = [i for i, one in enumerate(self.rubric.examples) if one.winner == "TIE" and not self.tie.allow]
-            return [f"rubric.examples.{i}.winner: ties are not allowed: set tie=allow, or remove it" for i in ties]
-        pairs = [i for i, one in enumerate(self.rubric.examples) if one.winner is not None]
-        return [f"rubric.examples.{i}: it is a pair: set mode=pairwise, or remove it" for i in pairs] + [
-            f"rubric.examples.{i}.scores: there is no criterion '{name}': choose from {', '.join(names)}, or use "
-            "examples for these criteria"
+            ties = [
+                i
+                for i, one in enumerate(self.rubric.examples)
+                if one.winner == "TIE" and not self.tie.allow
+            ]
+            return [
+                f"rubric.examples.{i}.winner: ties are not allowed: set tie=allow, or remove it"
+                for i in ties
+            ]
+        pairs = [
+            i for i, one in enumerate(self.rubric.examples) if one.winner is not None
+        ]
+        return [
+            f"rubric.examples.{i}: it is a pair: set mode=pairwise, or remove it"
+            for i in pairs
+        ] + [
+            f"rubric.examples.{i}.scores: there is no criterion '{name}': choose from"
+            f" {', '.join(names)}, or use examples for these criteria"
             for i, example in enumerate(self.rubric.examples)
             for name in example.scores
             if name not in names
@@ -316,8 +440,14 @@ class RunConfig(Section):
     def _off_scale(self) -> list[str]:
         written = [("rubric.levels", [*self.rubric.levels])]
         for i, example in enumerate(self.rubric.examples):
-            written += [(f"rubric.examples.{i}.{key}", [score]) for key, score in example.scored()]
-        written += [(f"criteria.{name}.levels", [*one.levels]) for name, one in self.criteria.items()]
+            written += [
+                (f"rubric.examples.{i}.{key}", [score])
+                for key, score in example.scored()
+            ]
+        written += [
+            (f"criteria.{name}.levels", [*one.levels])
+            for name, one in self.criteria.items()
+        ]
         scale = self.rubric.scale
         unscored = [
             f"rubric.examples.{i}: it has a class, and the rubric has a scale: set score or scores"
@@ -325,7 +455,8 @@ class RunConfig(Section):
             if example.class_name is not None
         ]
         return unscored + [
-            f"{key}: {value:g} is not on the scale {scale.name()}: choose one of its values, or change the rubric"
+            f"{key}: {value:g} is not on the scale {scale.name()}: choose one of its values, or"
+            " change the rubric"
             for key, values in written
             for value in values
             if not scale.contains(value)
@@ -338,7 +469,10 @@ class RunConfig(Section):
 
     def raw_weights(self) -> dict[str, float]:
         """Return the weight of each criterion as written; `scoring.weights` overrides `criteria`."""
-        return {name: self.scoring.weights.get(name, one.weight) for name, one in self.criteria.items()}
+        return {
+            name: self.scoring.weights.get(name, one.weight)
+            for name, one in self.criteria.items()
+        }
 
     def weights(self) -> dict[str, float]:
         """Return the weight of each criterion, normalized to sum to 1."""
@@ -354,60 +488,93 @@ class RunConfig(Section):
         """Return whether the criteria's own weights differ."""
         return len({one.weight for one in self.criteria.values()}) > 1
 
-    def aggregate(self, *, by_criterion: bool = True) -> Literal["overall", "criteria", "criteria_first"]:
+    def aggregate(
+        self, *, by_criterion: bool = True
+    ) -> Literal["overall", "criteria", "criteria_first"]:
         """Return how a pair's margin is computed.
 
-        `auto` means `criteria_first` if there are winners by criterion and the effective weights differ, and else
-        `overall`.
+        `auto` means `criteria_first` if there are winners by criterion and the effective weights
+        differ, and else `overall`.
         """
         how = self.scoring.aggregate
         if how != "auto":
             return how
-        return "criteria_first" if by_criterion and len({*self.raw_weights().values()}) > 1 else "overall"
+        return (
+            "criteria_first"
+            if by_criterion and len({*self.raw_weights().values()}) > 1
+            else "overall"
+        )
 
     def notes(self, *, judged: bool = True) -> list[str]:
         """Return notes for the user on how this config was interpreted.
 
         Args:
-            judged: Whether a judge is asked with this config; an import needs no notes on the prompt.
+            judged: Whether a judge is asked with this config; an import needs no notes on the
+                prompt.
         """
-        found, total = [], sum(self.raw_weights().values())
+        found = []
+        total = sum(self.raw_weights().values())
         if abs(total - 1) > 1e-9:
-            shares = ", ".join(f"{name} {weight:.3g}" for name, weight in self.weights().items())
+            shares = ", ".join(
+                f"{name} {weight:.3g}" for name, weight in self.weights().items()
+            )
             sums = f"sum to {total:.4g}" if isfinite(total) else "are too large to sum"
             found.append(f"criteria weights {sums} and were normalized: {shares}")
-        own = {name: one.weight for name, one in self.criteria.items() if "weight" in one.model_fields_set}
-        if unused := [name for name, weight in own.items() if self.scoring.weights.get(name, weight) != weight]:
-            found.append(f"scoring.weights overrides criteria.NAME.weight, which has no effect: {', '.join(unused)}")
-        cold = [member.label for member in self.judge.members if member.temperature == 0]
+        own = {
+            name: one.weight
+            for name, one in self.criteria.items()
+            if "weight" in one.model_fields_set
+        }
+        if unused := [
+            name
+            for name, weight in own.items()
+            if self.scoring.weights.get(name, weight) != weight
+        ]:
+            found.append(
+                "scoring.weights overrides criteria.NAME.weight, which has no effect:"
+                f" {', '.join(unused)}"
+            )
+        cold = [
+            member.label for member in self.judge.members if member.temperature == 0
+        ]
         if cold and self.mode.samples > 1:
             found.append(
-                f"mode.samples is {self.mode.samples}, but judge.temperature is 0 ({', '.join(cold)}): samples differ "
-                "only by the provider's nondeterminism; set judge.temperature above 0"
+                f"mode.samples is {self.mode.samples}, but judge.temperature is 0"
+                f" ({', '.join(cold)}): samples differ only by the provider's nondeterminism; set"
+                " judge.temperature above 0"
             )
         third = self.swap.policy == "both" and self.swap.resolve == "third_pass"
         if cold and third and self.swap.arbiter is None:
             found.append(
-                f"swap.resolve is third_pass without an arbiter, but judge.temperature is 0 ({', '.join(cold)}): the "
-                "third judgment mostly repeats one of the first two; set swap.arbiter, or judge.temperature above 0"
+                "swap.resolve is third_pass without an arbiter, but judge.temperature is 0"
+                f" ({', '.join(cold)}): the third judgment mostly repeats one of the first two; set"
+                " swap.arbiter, or judge.temperature above 0"
             )
         if self.scoring.checklist != "points" and self.mode.name != CHECKLIST:
             found.append(f"scoring.checklist has no effect with mode={self.mode.name}")
-        if (writer := self.probe.rewriter) is not None and writer.model in [one.model for one in self.judge.members]:
+        if (writer := self.probe.rewriter) is not None and writer.model in [
+            one.model for one in self.judge.members
+        ]:
             found.append(
-                "probe.rewriter is also the judge's model: a shift toward its paraphrases can be a preference for its "
-                "own words; set another model"
+                "probe.rewriter is also the judge's model: a shift toward its paraphrases can be a"
+                " preference for its own words; set another model"
             )
         prompt = [*self._language_notes()] if judged else []
         if self.rubric.classes or self.rubric.real:
             return [*found, *prompt]
-        ends, levels = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]
+        ends = (self.rubric.min, self.rubric.max)
+        levels = [float(value) for value in self.rubric.levels]
         if levels and self.mode.name == "pointwise" and not set(ends) <= set(levels):
             found.append(
-                f"rubric.levels describe {min(levels):g} to {max(levels):g}, but the scale is {ends[0]:g} to "
-                f"{ends[1]:g}: start from rubric=own for a custom scale, or describe both ends"
+                f"rubric.levels describe {min(levels):g} to {max(levels):g}, but the scale is"
+                f" {ends[0]:g} to {ends[1]:g}: start from rubric=own for a custom scale, or"
+                " describe both ends"
             )
-        found += self._calibration_notes() if judged and self.mode.name == "pointwise" else ()
+        found += (
+            self._calibration_notes()
+            if judged and self.mode.name == "pointwise"
+            else ()
+        )
         return [*found, *prompt]
 
     def _language_notes(self) -> Iterator[str]:
@@ -418,32 +585,60 @@ class RunConfig(Section):
         if shows_criteria and not _CHINESE.search(
             " ".join(f"{name} {one.description}" for name, one in self.criteria.items())
         ):
-            yield "prompt.language is zh, but the criteria are not in Chinese: set for example criteria=general_zh"
-        if self.rubric.classes and not _CHINESE.search(" ".join(self.rubric.classes.values())):
-            yield "prompt.language is zh, but rubric.classes are not in Chinese: set for example rubric=pass_fail_zh"
-        levels = " ".join(self.rubric.levels.values()) if self.mode.name == "pointwise" else ""
+            yield (
+                "prompt.language is zh, but the criteria are not in Chinese: set for example"
+                " criteria=general_zh"
+            )
+        if self.rubric.classes and not _CHINESE.search(
+            " ".join(self.rubric.classes.values())
+        ):
+            yield (
+                "prompt.language is zh, but rubric.classes are not in Chinese: set for example"
+                " rubric=pass_fail_zh"
+            )
+        levels = (
+            " ".join(self.rubric.levels.values())
+            if self.mode.name == "pointwise"
+            else ""
+        )
         if levels and not _CHINESE.search(levels):
-            yield "prompt.language is zh, but rubric.levels are not in Chinese: set for example rubric=likert5_zh"
+            yield (
+                "prompt.language is zh, but rubric.levels are not in Chinese: set for example"
+                " rubric=likert5_zh"
+            )
 
     def _calibration_notes(self) -> Iterator[str]:
         """Yield notes on missing calibration examples."""
         rubric = self.rubric
         if not rubric.examples:
-            if rubric.levels in _shipped_levels():  # of a custom rubric, its author decides
+            if (
+                rubric.levels in _shipped_levels()
+            ):  # of a custom rubric, its author decides
                 yield (
-                    "rubric.examples is empty, so no level has a calibration example: set rubric.examples or "
-                    "rubric.examples_path, or use rubric=likert5_examples with criteria=general"
+                    "rubric.examples is empty, so no level has a calibration example: set"
+                    " rubric.examples or rubric.examples_path, or use rubric=likert5_examples with"
+                    " criteria=general"
                 )
             return
         shown = {score for example in rubric.examples for _, score in example.scored()}
-        if bare := [rubric.scale.text(level) for level in rubric.calibrated_levels() if level not in shown]:
-            yield f"rubric.examples: no example has level{'s' if len(bare) > 1 else ''} {', '.join(bare)}"
+        if bare := [
+            rubric.scale.text(level)
+            for level in rubric.calibrated_levels()
+            if level not in shown
+        ]:
+            yield (
+                f"rubric.examples: no example has level{'s' if len(bare) > 1 else ''}"
+                f" {', '.join(bare)}"
+            )
         scored = {name for example in rubric.examples for name in example.scores}
         unscored = [name for name in self.criteria if name not in scored]
         if scored and unscored:
             yield f"rubric.examples: no example has a score for {', '.join(unscored)}"
         if any(not example.prompt for example in rubric.examples):
-            yield "rubric.examples: some examples have no prompt, so the judge does not see the task that they answer"
+            yield (
+                "rubric.examples: some examples have no prompt, so the judge does not see the task"
+                " that they answer"
+            )
 
     def dump(self) -> dict[str, Any]:
         """Return the resolved config as JSON values."""
@@ -452,19 +647,27 @@ class RunConfig(Section):
     def hash(self) -> str:
         """Return the hash of everything that can change the run's numbers.
 
-        It does not depend on where and how fast the run executes, and on its gate. It depends on the order of criteria,
-        because judges see it.
+        It does not depend on where and how fast the run executes, and on its gate. It depends on
+        the order of criteria, because judges see it.
         """
         dumped = self.dump()
-        dumped["criteria"] = [{"name": name, **one} for name, one in dumped["criteria"].items()]
+        dumped["criteria"] = [
+            {"name": name, **one} for name, one in dumped["criteria"].items()
+        ]
         for section in NOT_MEASURED:
             dumped.pop(section)
-        if not self.probe.probes:  # a run without probes is the same run as before there were any
+        if (
+            not self.probe.probes
+        ):  # a run without probes is the same run as before there were any
             dumped.pop("probe")
         elif self.probe.rewriter is None:  # likewise
             dumped["probe"].pop("rewriter")
-        if self.runner.stop is not None:  # it decides which cases are judged; `largest` follows from them
-            dumped["stop"] = self.runner.stop.model_copy(update={"largest": None}).model_dump(mode="json")
+        if (
+            self.runner.stop is not None
+        ):  # it decides which cases are judged; `largest` follows from them
+            dumped["stop"] = self.runner.stop.model_copy(
+                update={"largest": None}
+            ).model_dump(mode="json")
         return digest(_without_later_keys(dumped))
 
 
@@ -496,7 +699,9 @@ def _without_later_keys(value: Any) -> Any:
     return {
         key: _without_later_keys(one)
         for key, one in value.items()
-        if key not in _LATER_KEYS or one != _LATER_KEYS[key] or (key == "template" and "language" in value)
+        if key not in _LATER_KEYS
+        or one != _LATER_KEYS[key]
+        or (key == "template" and "language" in value)
     }
 
 
@@ -508,12 +713,18 @@ def defaults() -> Mapping[str, Any]:
         if isinstance(field.default, Section)
     }
     judge = JudgeConfig.model_construct().model_dump(mode="json", by_alias=True)
-    return {"judge": judge, "criteria": None, **sections, "objective": RunConfig.model_fields["objective"].default}
+    return {
+        "judge": judge,
+        "criteria": None,
+        **sections,
+        "objective": RunConfig.model_fields["objective"].default,
+    }
 
 
 _ASKS = "Input should be "
 _TYPE = re.compile(
-    r"(str|int|float|bool|constrained-\w+|(literal|dict|list|tuple|nullable|function-[a-z]+)\W.*)$", re.S
+    r"(str|int|float|bool|constrained-\w+|(literal|dict|list|tuple|nullable|function-[a-z]+)\W.*)$",
+    re.S,
 )
 
 
@@ -523,18 +734,26 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
     Args:
         key: The key path.
         files: The config files, in order of precedence.
-        value: If this is a scalar or a list, only files that set the key to it count. Other files may set the key, too,
-            or the command line sets it.
+        value: If this is a scalar or a list, only files that set the key to it count. Other files
+            may set the key, too, or the command line sets it.
     """
     for file in files:
         try:
             root = yaml.compose(file.read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
             continue
-        if [file.parent.name] == list(key) and isinstance(root, yaml.SequenceNode) and _has_value(root, value):
+        if (
+            [file.parent.name] == list(key)
+            and isinstance(root, yaml.SequenceNode)
+            and _has_value(root, value)
+        ):
             return f"{relative(file)}:1"
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
-            if path and (found := _line(root, path)) is not None and _has_value(found[1], value):
+            if (
+                path
+                and (found := _line(root, path)) is not None
+                and _has_value(found[1], value)
+            ):
                 return f"{relative(file)}:{found[0]}"
     return ""
 
@@ -546,7 +765,9 @@ def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> st
         with suppress(OSError, yaml.YAMLError, UnicodeDecodeError):
             values = yaml.safe_load(file.read_text(encoding="utf-8"))
             given = {
-                key: part for key, part in (values if isinstance(values, dict) else {}).items() if key != "defaults"
+                key: part
+                for key, part in (values if isinstance(values, dict) else {}).items()
+                if key != "defaults"
             }
             if given and all(section.get(key) == part for key, part in given.items()):
                 agreeing[str(relative(file))] = len(given)
@@ -557,13 +778,21 @@ def _has_value(node: yaml.Node, value: Any) -> bool:
     if isinstance(value, list) and isinstance(node, yaml.SequenceNode):
         text = yaml.serialize(node)
         return "${" in text or bool(yaml.safe_load(text) == value)
-    if not isinstance(value, str | int | float) or not isinstance(node, yaml.ScalarNode) or "${" in node.value:
+    if (
+        not isinstance(value, str | int | float)
+        or not isinstance(node, yaml.ScalarNode)
+        or "${" in node.value
+    ):
         return True
     written = yaml.safe_load(yaml.serialize(node))
-    return bool(written == value) or str(written) == str(value)  # nan is not equal to nan
+    return bool(written == value) or str(written) == str(
+        value
+    )  # nan is not equal to nan
 
 
-def _line(node: yaml.Node | None, path: Sequence[str | int]) -> tuple[int, yaml.Node] | None:
+def _line(
+    node: yaml.Node | None, path: Sequence[str | int]
+) -> tuple[int, yaml.Node] | None:
     """Return the line and the node of a key path; an entry of a list may be addressed by its name."""
     line = None
     for part in path:
@@ -571,8 +800,13 @@ def _line(node: yaml.Node | None, path: Sequence[str | int]) -> tuple[int, yaml.
             found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
             if found is None:
                 return None
-            line, node = found[0].start_mark.line + 1, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            line = found[0].start_mark.line + 1
+            node = found[1]
+        elif (
+            isinstance(node, yaml.SequenceNode)
+            and isinstance(part, int)
+            and part < len(node.value)
+        ):
             node = node.value[part]
             line = node.start_mark.line + 1
         elif isinstance(node, yaml.SequenceNode):
@@ -617,25 +851,38 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
     message = re.sub(r"^(Value|Assertion) error, ", "", first["msg"])
     if not loc and (named := re.match(r"([a-z_]+(?:\.[\w ]+)*): ", message)):
         loc = [int(part) if part.isdigit() else part for part in named[1].split(".")]
-        key, message = named[1], message[named.end() :]
+        key = named[1]
+        message = message[named.end() :]
     location = locate(loc, files, first.get("input")) if loc else ""
-    if len(loc) == 1 and not location and isinstance(section := first.get("input"), Mapping):
+    if (
+        len(loc) == 1
+        and not location
+        and isinstance(section := first.get("input"), Mapping)
+    ):
         location = _option(str(loc[0]), section, files)
-    if loc[:1] == ["gate"] and len(loc) > 1:  # a rule may be a text instead of a mapping
+    if (
+        loc[:1] == ["gate"] and len(loc) > 1
+    ):  # a rule may be a text instead of a mapping
         location = location or locate(loc[:-1], files)
     where = f"{location}: {key}" if location else key
     if first["type"] == "extra_forbidden":
         return no_such("key", where, str(loc[-1]), known_keys(loc[:-1]))
     if first["type"] == "missing":
         in_list = any(isinstance(part, int) for part in loc)
-        return ConfigError("is not set", where=where, remedy="add it" if in_list else f"give {key}=…")
+        return ConfigError(
+            "is not set", where=where, remedy="add it" if in_list else f"give {key}=…"
+        )
     if first["type"] in ("dict_type", "model_type"):
         message = "is not a mapping: write {name: value, ...}"
     if first["type"] in ("tuple_type", "list_type"):
         message = "is not a list: write [A, B]"
     what, _, remedy = message.partition(": ")
     value = first.get("input")
-    shown = f" (got {value!r})" if isinstance(value, str | int | float | bool) and loc else ""
+    shown = (
+        f" (got {value!r})"
+        if isinstance(value, str | int | float | bool) and loc
+        else ""
+    )
     if what[1:2].islower():
         what = what[:1].lower() + what[1:]
     return ConfigError(what + shown, where=where, remedy=remedy)
@@ -644,33 +891,68 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
 def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the problem to report, and its key path without the types that pydantic tried for the value.
 
-    If a value can have several types, there is a problem for each. The one of the type that the value was meant to have
-    is reported: that of the section for a mapping, a limit that a number breaks, and otherwise what each type asks for.
+    If a value can have several types, there is a problem for each. The one of the type that the
+    value was meant to have is reported: that of the section for a mapping, a limit that a number
+    breaks, and otherwise what each type asks for.
     """
     first = errors[0]
     place = next((n for n, part in enumerate(first["loc"]) if _is_type(part)), None)
     if place is None:
         return first, list(first["loc"])
-    tried = [one for one in errors if one["loc"][:place] == first["loc"][:place] and len(one["loc"]) > place]
-    inside = [one for one in tried if _is_section(one["loc"][place]) and one["type"] not in ("dict_type", "model_type")]
-    limits = [one for one in tried if not re.search(r"_(type|error|parsing|from_float)$", one["type"])]
+    tried = [
+        one
+        for one in errors
+        if one["loc"][:place] == first["loc"][:place] and len(one["loc"]) > place
+    ]
+    inside = [
+        one
+        for one in tried
+        if _is_section(one["loc"][place])
+        and one["type"] not in ("dict_type", "model_type")
+    ]
+    limits = [
+        one
+        for one in tried
+        if not re.search(r"_(type|error|parsing|from_float)$", one["type"])
+    ]
     chosen = (inside or limits or tried)[0]
     if not inside and not (chosen in limits and chosen["type"] != "literal_error"):
-        asked = list(dict.fromkeys(re.sub(r"(, unable| or instance).*", "", one["msg"]) for one in tried))
+        asked = list(
+            dict.fromkeys(
+                re.sub(r"(, unable| or instance).*", "", one["msg"]) for one in tried
+            )
+        )
         if all(one.startswith(_ASKS) for one in asked):
-            plain = {"a valid dictionary": "a mapping", "a valid integer": "an integer", "a valid ": "a "}
-            asked = [reduce(lambda text, old: text.replace(old, plain[old]), plain, one[len(_ASKS) :]) for one in asked]
+            plain = {
+                "a valid dictionary": "a mapping",
+                "a valid integer": "an integer",
+                "a valid ": "a ",
+            }
+            asked = [
+                reduce(
+                    lambda text, old: text.replace(old, plain[old]),
+                    plain,
+                    one[len(_ASKS) :],
+                )
+                for one in asked
+            ]
             chosen = {**chosen, "type": "union", "msg": _ASKS + ", or ".join(asked)}
-    return chosen, [part for n, part in enumerate(chosen["loc"]) if n < place or not _is_type(part)]
+    return chosen, [
+        part for n, part in enumerate(chosen["loc"]) if n < place or not _is_type(part)
+    ]
 
 
 def _is_type(part: object) -> bool:
     """Return whether a part of pydantic's path is a type that it tried instead of a key."""
-    return isinstance(part, str) and (_is_section(part) or _TYPE.match(part) is not None)
+    return isinstance(part, str) and (
+        _is_section(part) or _TYPE.match(part) is not None
+    )
 
 
 def _is_section(part: object) -> bool:
-    return part in _SECTIONS or (isinstance(part, str) and re.sub(r".*, (\w+)\]$", r"\1", part) in _SECTIONS)
+    return part in _SECTIONS or (
+        isinstance(part, str) and re.sub(r".*, (\w+)\]$", r"\1", part) in _SECTIONS
+    )
 
 
 def known_keys(path: Sequence[str | int]) -> list[str]:
@@ -691,6 +973,10 @@ def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigErr
     """Return the error for a name that is not one of the `known` names."""
     if name in known:  # it exists, but not in this form
         items = where.rpartition(".")[0]
-        remedy = f"set the whole list: '{items}=[{{{name}: VALUE}}]'" if items else f"write {name}.KEY=VALUE"
+        remedy = (
+            f"set the whole list: '{items}=[{{{name}: VALUE}}]'"
+            if items
+            else f"write {name}.KEY=VALUE"
+        )
         return ConfigError("cannot be set in this way", where=where, remedy=remedy)
     return ConfigError(f"no such {what}", where=where, remedy=did_you_mean(name, known))

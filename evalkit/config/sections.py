@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from evalkit.core.checklists import read_items
 from evalkit.core.scale import Classes, Scale
@@ -46,7 +54,11 @@ class Section(BaseModel):
         copy = self
         for key, value in values.items():
             name, _, rest = key.partition(".")
-            copy = copy.model_copy(update={name: getattr(copy, name).with_({rest: value}) if rest else value})
+            copy = copy.model_copy(
+                update={
+                    name: getattr(copy, name).with_({rest: value}) if rest else value
+                }
+            )
         return copy
 
 
@@ -61,7 +73,11 @@ class PluginSection(Section):
         if not isinstance(value, Mapping) or "_target_" not in value:
             return value
         rest = {key: part for key, part in value.items() if key != "_target_"}
-        return rest if value["_target_"] is None else {**rest, cls.named: value["_target_"]}
+        return (
+            rest
+            if value["_target_"] is None
+            else {**rest, cls.named: value["_target_"]}
+        )
 
 
 class Price(Section):
@@ -81,13 +97,16 @@ class JudgeConfig(Section):
     model: str | None = None
     """LiteLLM model name, such as `openai/gpt-4o-mini`; required unless `judges` is set."""
     api_base: str | None = None
-    """URL of an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama's `/v1`, a LiteLLM proxy)."""
+    """URL of an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama's `/v1`, a LiteLLM
+    proxy)."""
     endpoint: Literal["chat", "completion", "classify", "pooling", "score"] = "chat"
-    """What the server is asked for: a `chat` answer, the `completion` of a text, or the reward of a conversation
-    (`classify`, `pooling` or `score`, as vLLM, SGLang and TEI name them), which needs `mode=pointwise`.
+    """What the server is asked for: a `chat` answer, the `completion` of a text, or the reward of a
+    conversation (`classify`, `pooling` or `score`, as vLLM, SGLang and TEI name them), which needs
+    `mode=pointwise`.
     """
     template: str | None = None
-    """With `classify` and `pooling`: Jinja file that renders the conversation, for a model without a chat template."""
+    """With `classify` and `pooling`: Jinja file that renders the conversation, for a model without
+    a chat template."""
     context: Annotated[int, Field(gt=0)] | None = None
     """Context length in tokens; by default as reported by the server or in LiteLLM's list."""
     temperature: Annotated[float, Field(ge=0)] | None = 0.0
@@ -98,13 +117,16 @@ class JudgeConfig(Section):
     """Sampling seed, if the provider supports one; sample k uses `seed` + k."""
     params: dict[str, Any] = {}
     """Additional parameters of the request, passed on unchanged."""
-    response_format: Literal["auto", "json_schema", "tool", "json_object", "text"] = "auto"
+    response_format: Literal["auto", "json_schema", "tool", "json_object", "text"] = (
+        "auto"
+    )
     """How structured answers are requested; `auto` chooses the best that the model supports."""
     logprobs: bool | Literal["fallback"] = False
-    """Request token probabilities and judge by expected values; `fallback` does without them if there are none."""
+    """Request token probabilities and judge by expected values; `fallback` does without them if
+    there are none."""
     transport: str = "litellm"
-    """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible server, with a tenth of
-    the CPU time, or the name of a plug-in.
+    """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible
+    server, with a tenth of the CPU time, or the name of a plug-in.
     """
     concurrency: Annotated[int, Field(gt=0)] | None = None
     """Maximum number of concurrent calls to this judge; by default `runner.concurrency`."""
@@ -117,29 +139,34 @@ class JudgeConfig(Section):
     max_answer_bytes: Annotated[int, Field(gt=0)] = 4_000_000
     """Longest answer in bytes, decompressed; a longer answer is a failed call."""
     look: str | None = None
-    """Keeps answers apart from stored ones to the same requests; set by `evalkit watch`, differently for each look."""
+    """Keeps answers apart from stored ones to the same requests; set by `evalkit watch`,
+    differently for each look."""
     judges: tuple[JudgeConfig, ...] | None = None
     """The judges of a panel, each with the keys of `judge`."""
-    vote: Literal["majority", "dawid_skene", "mean", "median", "weighted", "cascade"] = "majority"
-    """How a panel decides: the most frequent winner (the median of scores), the most probable winner or class by the
-    judges' errors as estimated without labels (`dawid_skene`), or the mean, median or weighted mean of margins or
-    scores. In a `cascade`, the first judge that is sure enough decides, and the next ones are not asked.
+    vote: Literal[
+        "majority", "dawid_skene", "mean", "median", "weighted", "cascade"
+    ] = "majority"
+    """How a panel decides: the most frequent winner (the median of scores), the most probable
+    winner or class by the judges' errors as estimated without labels (`dawid_skene`), or the mean,
+    median or weighted mean of margins or scores. In a `cascade`, the first judge that is sure
+    enough decides, and the next ones are not asked.
     """
     target: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    """With `vote: cascade`: the least agreement with labels of the cases that the cascade decides."""
+    """With `vote: cascade`: the least agreement with labels of the cases that the cascade
+    decides."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """With `vote: cascade`: the probability that their agreement is lower anyway."""
     last: Literal["abstain", "answer"] = "abstain"
-    """With `vote: cascade`: whether the last judge abstains where it is not sure enough, or answers without the
-    guarantee.
+    """With `vote: cascade`: whether the last judge abstains where it is not sure enough, or answers
+    without the guarantee.
     """
     calibration: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """With `vote: cascade`: share of the labeled clusters whose labels choose how sure a judge must be; the other
-    labels are for the report.
+    """With `vote: cascade`: share of the labeled clusters whose labels choose how sure a judge must
+    be; the other labels are for the report.
     """
     thresholds: tuple[Annotated[float, Field(ge=0, le=1)] | None, ...] | None = None
-    """With `vote: cascade`: how sure each judge must be to decide, as in `cascade.json` of a run with labels; `null`
-    for a judge that never decides. By default the labels choose them.
+    """With `vote: cascade`: how sure each judge must be to decide, as in `cascade.json` of a run
+    with labels; `null` for a judge that never decides. By default the labels choose them.
     """
     quorum: Annotated[int, Field(gt=0)] | None = None
     """How many judges must have a verdict; by default half of the panel."""
@@ -149,7 +176,9 @@ class JudgeConfig(Section):
     @model_validator(mode="after")
     def _one_or_many(self) -> Self:
         if self.judges is None and not self.model:
-            raise ValueError("model is not set: choose a LiteLLM model, for example model=openai/gpt-4o-mini")
+            raise ValueError(
+                "model is not set: choose a LiteLLM model, for example model=openai/gpt-4o-mini"
+            )
         if self.judges is not None and not self.judges:
             raise ValueError("judges is empty: a panel needs at least one judge")
         return self
@@ -158,20 +187,31 @@ class JudgeConfig(Section):
     def _endpoints(self) -> Self:
         if len({(one.rewards, one.template) for one in self.members}) > 1:
             raise ValueError(
-                "judges mixes reward models and other judges, or templates: give each its own run, as a sweep does"
+                "judges mixes reward models and other judges, or templates: give each its own run,"
+                " as a sweep does"
             )
         if self.judges is not None or self.endpoint == "chat":
             return self
         if self.template is not None and self.endpoint not in ("classify", "pooling"):
             raise ValueError("template is for classify and pooling: remove it")
         if self.api_base is None or self.simulated:
-            raise ValueError(f"endpoint is {self.endpoint}, which needs a server: set api_base, and the model's name")
+            raise ValueError(
+                f"endpoint is {self.endpoint}, which needs a server: set api_base, and the model's"
+                " name"
+            )
         if self.logprobs:
-            raise ValueError(f"logprobs does not work with endpoint={self.endpoint}: set it to false")
+            raise ValueError(
+                f"logprobs does not work with endpoint={self.endpoint}: set it to false"
+            )
         if self.rewards and "truncate_prompt_tokens" in self.params:
-            raise ValueError("params.truncate_prompt_tokens cuts texts unnoticed: remove it, and set dataset.fit=ends")
+            raise ValueError(
+                "params.truncate_prompt_tokens cuts texts unnoticed: remove it, and set"
+                " dataset.fit=ends"
+            )
         if self.endpoint == "completion" and self.max_tokens is None:
-            raise ValueError("endpoint is completion, whose answers servers cut off at 16 tokens: set max_tokens")
+            raise ValueError(
+                "endpoint is completion, whose answers servers cut off at 16 tokens: set max_tokens"
+            )
         return self
 
     @model_validator(mode="after")
@@ -179,31 +219,50 @@ class JudgeConfig(Section):
         names = [member.label for member in self.members]
         if unknown := sorted(set(self.weights) - set(names)):
             raise ValueError(
-                f"weights has '{unknown[0]}', which is not one of its judges: choose from {', '.join(names)}"
+                f"weights has '{unknown[0]}', which is not one of its judges: choose from"
+                f" {', '.join(names)}"
             )
-        if self.vote == "weighted" and not any(self.weights.get(name, 1.0) for name in names):
-            raise ValueError("every judge's weight is 0: give at least one judge a weight above 0")
+        if self.vote == "weighted" and not any(
+            self.weights.get(name, 1.0) for name in names
+        ):
+            raise ValueError(
+                "every judge's weight is 0: give at least one judge a weight above 0"
+            )
         if self.vote == "dawid_skene" and len(names) < 3:
             raise ValueError(
-                f"vote is dawid_skene, which needs three judges, but there are {len(names)}: add judges, or set "
-                "vote=majority"
+                f"vote is dawid_skene, which needs three judges, but there are {len(names)}: add"
+                " judges, or set vote=majority"
             )
         if self.cascades and any(one.judges is not None for one in self.judges or ()):
             raise ValueError("judges of a cascade include a panel: list single judges")
         if self.cascades and len(names) < 2:
-            raise ValueError("a cascade needs two judges, but there is only one: add judges, cheapest first")
-        if self.cascades and self.thresholds is not None and len(self.thresholds) != len(names):
             raise ValueError(
-                f"thresholds has {len(self.thresholds)} values, and there are {len(names)} judges: give one for each"
+                "a cascade needs two judges, but there is only one: add judges, cheapest first"
+            )
+        if (
+            self.cascades
+            and self.thresholds is not None
+            and len(self.thresholds) != len(names)
+        ):
+            raise ValueError(
+                f"thresholds has {len(self.thresholds)} values, and there are {len(names)} judges:"
+                " give one for each"
             )
         if self.quorum is not None and self.quorum > len(names):
-            raise ValueError(f"quorum is {self.quorum}, but there are {len(names)} judges: choose at most that number")
+            raise ValueError(
+                f"quorum is {self.quorum}, but there are {len(names)} judges: choose at most that"
+                " number"
+            )
         return self
 
     @property
     def members(self) -> tuple[JudgeConfig, ...]:
         """The judges of a panel, including those of nested panels, or the judge itself."""
-        return (self,) if self.judges is None else tuple(one for judge in self.judges for one in judge.members)
+        return (
+            (self,)
+            if self.judges is None
+            else tuple(one for judge in self.judges for one in judge.members)
+        )
 
     @property
     def cascades(self) -> bool:
@@ -230,7 +289,12 @@ class JudgeConfig(Section):
         """The judge's name in file names, runs and tables."""
         if self.simulated and not self.name:
             return (self.model or "").replace("/", "_")
-        return self.name or ("panel" if self.judges is not None else self.model or "panel").rsplit("/", 1)[-1]
+        return (
+            self.name
+            or ("panel" if self.judges is not None else self.model or "panel").rsplit(
+                "/", 1
+            )[-1]
+        )
 
     @property
     def simulated(self) -> bool:
@@ -250,19 +314,25 @@ class ModeConfig(PluginSection):
     commit_first: bool = False
     """Let the judge answer the task itself before it judges."""
     ask: Literal["each", "together"] | Annotated[int, Field(gt=0)] = "each"
-    """With `checklist`: ask for each item alone, for all items `together`, or for this many items in one request."""
+    """With `checklist`: ask for each item alone, for all items `together`, or for this many items
+    in one request."""
     checklist: tuple[dict[str, Any] | str, ...] = ()
-    """With `checklist`: items of all cases, before those of the case. An item is a text, or `criterion` with optional
-    `id`, `points`, `weight`, `required`, `after` (ids), `tags`, and `parts` (items).
+    """With `checklist`: items of all cases, before those of the case. An item is a text, or
+    `criterion` with optional `id`, `points`, `weight`, `required`, `after` (ids), `tags`, and
+    `parts` (items).
     """
     params: dict[str, Any] = {}
     """Settings of a plug-in's mode."""
 
     @field_validator("checklist")
     @classmethod
-    def _items(cls, value: tuple[dict[str, Any] | str, ...]) -> tuple[dict[str, Any] | str, ...]:
+    def _items(
+        cls, value: tuple[dict[str, Any] | str, ...]
+    ) -> tuple[dict[str, Any] | str, ...]:
         if value and any(item.labels for item in read_items(value, prefix="")):
-            raise ValueError("an item of all cases has a label: label the items of cases in the dataset")
+            raise ValueError(
+                "an item of all cases has a label: label the items of cases in the dataset"
+            )
         return value
 
     @property
@@ -291,8 +361,16 @@ class Criterion(Section):
     @classmethod
     def _from_text(cls, value: Any) -> Any:
         if isinstance(value, int | float):
-            raise ValueError("is neither a description nor settings: write a text, or {weight: NUMBER}")
-        return {"description": value} if isinstance(value, str) else {} if value is None else value
+            raise ValueError(
+                "is neither a description nor settings: write a text, or {weight: NUMBER}"
+            )
+        return (
+            {"description": value}
+            if isinstance(value, str)
+            else {}
+            if value is None
+            else value
+        )
 
 
 def criteria_by_name(value: Any) -> Any:
@@ -309,14 +387,24 @@ def criteria_by_name(value: Any) -> Any:
         nested = isinstance(inner, list) or (
             isinstance(inner, Mapping) and not set(inner) <= set(Criterion.model_fields)
         )
-        named = {str(name): one for name, one in value.items() if not (nested and name == "criteria")}
+        named = {
+            str(name): one
+            for name, one in value.items()
+            if not (nested and name == "criteria")
+        }
         return {**named, **criteria_by_name(inner)} if nested else named
-    if not isinstance(value, list | tuple) or not all(isinstance(one, Mapping) and "name" in one for one in value):
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(one, Mapping) and "name" in one for one in value
+    ):
         return value
     names = [str(one["name"]) for one in value]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two criteria are named '{repeated[0]}': give each criterion a unique name")
-    settings = ({key: part for key, part in one.items() if key != "name"} for one in value)
+        raise ValueError(
+            f"two criteria are named '{repeated[0]}': give each criterion a unique name"
+        )
+    settings = (
+        {key: part for key, part in one.items() if key != "name"} for one in value
+    )
     return dict(zip(names, settings, strict=True))
 
 
@@ -348,9 +436,13 @@ class Example(Section):
         given = [self.scores or None, self.score, self.class_name, self.winner]
         if sum(one is not None for one in given) != 1:
             others = "class_name, if the rubric has classes; or winner, if a pair was compared"
-            raise ValueError(f"set either scores (one per criterion) or score; or {others}")
+            raise ValueError(
+                f"set either scores (one per criterion) or score; or {others}"
+            )
         if (self.winner is None) != (self.response_b is None):
-            raise ValueError("set winner and response_b together: a winner is one of response and response_b")
+            raise ValueError(
+                "set winner and response_b together: a winner is one of response and response_b"
+            )
         return self
 
     def scored(self) -> list[tuple[str, float]]:
@@ -366,14 +458,21 @@ def _named_classes(value: Any) -> Any:
         try:
             value = json.loads(value)
         except ValueError:
-            raise ValueError("is not a mapping: write {NAME: MEANING, NAME: MEANING}") from None
+            raise ValueError(
+                "is not a mapping: write {NAME: MEANING, NAME: MEANING}"
+            ) from None
     if isinstance(value, list | tuple):
         raise ValueError("is a list: write {NAME: MEANING, NAME: MEANING}")
     if isinstance(value, Mapping):
         for name in value:
             if isinstance(name, bool):
-                raise ValueError("a class name is true or false, as YAML reads yes, no, on and off: put it in quotes")
-        return {name: "" if meaning is None else meaning for name, meaning in value.items()}
+                raise ValueError(
+                    "a class name is true or false, as YAML reads yes, no, on and off: put it in"
+                    " quotes"
+                )
+        return {
+            name: "" if meaning is None else meaning for name, meaning in value.items()
+        }
     return value
 
 
@@ -387,7 +486,8 @@ class RubricConfig(Section):
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
     """Difference between neighboring scores."""
     real: bool = False
-    """Whether a score is any number, as that of a reward model: there is no scale, and so there are no worst cases."""
+    """Whether a score is any number, as that of a reward model: there is no scale, and so there are
+    no worst cases."""
     levels: Levels = {}
     """Meaning of scores, as the judge reads it."""
     examples: tuple[Example, ...] = ()
@@ -406,7 +506,11 @@ class RubricConfig(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         without_scale = self.classes or self.real
-        if problem := self._class_problem() if without_scale else self.scale.problem() or self._scale_problem():
+        if problem := (
+            self._class_problem()
+            if without_scale
+            else self.scale.problem() or self._scale_problem()
+        ):
             raise ValueError(problem)
         return self
 
@@ -414,15 +518,32 @@ class RubricConfig(Section):
         if self.classes and (problem := Classes.of(self).problem()):
             return problem
         if self.positive is not None and self.positive not in self.classes:
-            return f"positive is '{self.positive}', which is not a class: {did_you_mean(self.positive, self.classes)}"
+            return (
+                f"positive is '{self.positive}', which is not a class:"
+                f" {did_you_mean(self.positive, self.classes)}"
+            )
         fields = type(self).model_fields
-        given = [key for key in ("min", "max", "step", "levels") if getattr(self, key) != fields[key].default]
-        given += ["classes"] if self.real and self.classes else ["examples"] if self.real and self.examples else []
+        given = [
+            key
+            for key in ("min", "max", "step", "levels")
+            if getattr(self, key) != fields[key].default
+        ]
+        given += (
+            ["classes"]
+            if self.real and self.classes
+            else ["examples"]
+            if self.real and self.examples
+            else []
+        )
         if given and self.real:
-            return f"it is real and has {given[0]}: any number is a score, so remove {given[0]}, or set real=false"
+            return (
+                f"it is real and has {given[0]}: any number is a score, so remove {given[0]}, or"
+                " set real=false"
+            )
         if given:
             return (
-                f"it has both classes and {given[0]}: a rubric has either a scale or classes, so start from rubric=own"
+                f"it has both classes and {given[0]}: a rubric has either a scale or classes, so"
+                " start from rubric=own"
             )
         return self._scale_problem() if self.real else None
 
@@ -444,7 +565,11 @@ class RubricConfig(Section):
 
     def calibrated_levels(self) -> list[float]:
         """Return the levels that examples should cover: the described ones, or else every value of a short scale."""
-        values = self.scale.values() if len(self.scale) <= _SHORT_SCALE else (self.min, self.max)
+        values = (
+            self.scale.values()
+            if len(self.scale) <= _SHORT_SCALE
+            else (self.min, self.max)
+        )
         return sorted(self.levels) or list(values)
 
 
@@ -452,13 +577,17 @@ class SwapConfig(Section):
     """Whether pairs are shown in both orders, and how a disagreement between the orders is resolved."""
 
     policy: Literal["none", "both", "random"] = "both"
-    """Show each pair in both orders, in the order of the data (`none`), or in one order chosen by a hash (`random`)."""
-    resolve: Literal["tie", "lower_confidence", "net_vote", "mean", "third_pass"] = "tie"
-    """What a disagreement becomes: a tie, the more confident order's verdict with lowered confidence, the winner
-    against a tie (`net_vote`), the mean of the margins, or a third judgment.
+    """Show each pair in both orders, in the order of the data (`none`), or in one order chosen by a
+    hash (`random`)."""
+    resolve: Literal["tie", "lower_confidence", "net_vote", "mean", "third_pass"] = (
+        "tie"
+    )
+    """What a disagreement becomes: a tie, the more confident order's verdict with lowered
+    confidence, the winner against a tie (`net_vote`), the mean of the margins, or a third judgment.
     """
     arbiter: JudgeConfig | None = None
-    """The judge that gives the third judgment for `third_pass`, with the keys of `judge`; by default the same judge."""
+    """The judge that gives the third judgment for `third_pass`, with the keys of `judge`; by
+    default the same judge."""
 
     @model_validator(mode="after")
     def _one_arbiter(self) -> Self:
@@ -484,14 +613,15 @@ class SourceConfig(Section):
     url: str
     """Where to get the file."""
     text: tuple[str, ...] = ("",)
-    """Names of the texts in a Python file that are joined by line breaks, such as `[SYSTEM, PROMPT]`; `NAME[1]` is the
-    second text with a name.
+    """Names of the texts in a Python file that are joined by line breaks, such as
+    `[SYSTEM, PROMPT]`; `NAME[1]` is the second text with a name.
     """
     when: dict[Literal["context", "reference"], tuple[str, ...]] = {}
     """Names of the texts that are used instead if a case has this field."""
     fields: dict[str, str] = {}
-    """What each placeholder of the texts is: a placeholder of evalkit's templates, or an expression of them, or another
-    text in the file. A placeholder that is not listed is the text or the placeholder with its name.
+    """What each placeholder of the texts is: a placeholder of evalkit's templates, or an expression
+    of them, or another text in the file. A placeholder that is not listed is the text or the
+    placeholder with its name.
     """
 
 
@@ -503,14 +633,18 @@ class PromptConfig(Section):
     template: str | None = None
     """Name or path of a template; by default the mode's own."""
     show_weights: bool = False
-    """Show the criteria's weights to the judge if they differ; changing a weight then changes the prompts."""
+    """Show the criteria's weights to the judge if they differ; changing a weight then changes the
+    prompts."""
     source: SourceConfig | None = None
     """How `template` is read, if it is a third-party template in the file of its authors."""
 
     @model_validator(mode="after")
     def _sourced(self) -> Self:
         if self.source is not None and self.template is None:
-            raise ValueError(f"template is not set: download it from {self.source.url} and set prompt.template=PATH")
+            raise ValueError(
+                f"template is not set: download it from {self.source.url} and set"
+                " prompt.template=PATH"
+            )
         return self
 
 
@@ -522,7 +656,8 @@ class OutputConfig(PluginSection):
     format: Name = "json"
     """`json`, `bracket`, `rating`, `regex`, or the name of a plug-in's format."""
     graded: bool = False
-    """With `bracket`: better (`[[A>B]]`) is a third of the margin of much better (`[[A>>B]]`), as in Arena-Hard."""
+    """With `bracket`: better (`[[A>B]]`) is a third of the margin of much better (`[[A>>B]]`), as
+    in Arena-Hard."""
     instruction: Annotated[str, Field(min_length=1)] | None = None
     """Text that specifies the form of the answer; by default the format's own."""
     pattern: str | None = None
@@ -546,42 +681,47 @@ class ScoringConfig(Section):
     weights: dict[str, Weight] = {}
     """Weights of criteria for scoring only; they override `criteria.NAME.weight`."""
     aggregate: Literal["auto", "overall", "criteria", "criteria_first"] = "auto"
-    """What a pair's margin is: the judge's `overall` winner, or the weighted mean of its winners by `criteria`, which
-    can cancel out to a tie. With `criteria_first`, the overall winner then decides. `auto` is `criteria_first` if the
-    weights differ and the answer names a winner for each criterion, and otherwise `overall`.
+    """What a pair's margin is: the judge's `overall` winner, or the weighted mean of its winners by
+    `criteria`, which can cancel out to a tie. With `criteria_first`, the overall winner then
+    decides. `auto` is `criteria_first` if the weights differ and the answer names a winner for each
+    criterion, and otherwise `overall`.
     """
     combine: Literal["mean", "median", "majority"] = "mean"
-    """How several samples become one number; `majority` takes the mean of the most frequent values."""
+    """How several samples become one number; `majority` takes the mean of the most frequent
+    values."""
     checklist: Literal["points", "weighted", "share", "required"] = "points"
-    """How checklist items become a score from 0 to 1: the `points` met over all positive points, the weighted mean of
-    the parts at each level of the tree (`weighted`), the `share` of items, or 1 if all `required` items (all items, if
-    none is marked) are fulfilled. An item with negative points is fulfilled if it is not met.
+    """How checklist items become a score from 0 to 1: the `points` met over all positive points,
+    the weighted mean of the parts at each level of the tree (`weighted`), the `share` of items, or
+    1 if all `required` items (all items, if none is marked) are fulfilled. An item with negative
+    points is fulfilled if it is not met.
     """
     weighted: bool = True
     """Judge by expected values if `judge.logprobs` requested token probabilities."""
     conflict_edges: Literal["verdict", "net", "both", "single", "ties"] = "verdict"
-    """What counts as a win when cycles are searched: the `verdict`, the `net` vote of the orders, a win in `both`
-    orders, a win in the `single` order of the case, or the verdict with `ties` as edges both ways.
+    """What counts as a win when cycles are searched: the `verdict`, the `net` vote of the orders, a
+    win in `both` orders, a win in the `single` order of the case, or the verdict with `ties` as
+    edges both ways.
     """
     length_control: bool = False
     """Remove the effect of a response's length from scores."""
     alt_test_epsilon: Fraction = 0.2
-    """Advantage of an annotator over the judge in the alternative annotator test: 0.2 for experts, 0.1 for crowd
-    workers.
+    """Advantage of an annotator over the judge in the alternative annotator test: 0.2 for experts,
+    0.1 for crowd workers.
     """
     margin: Fraction = 0.05
-    """Differences up to this size do not matter: the accuracy or correlation of a cheaper job of a sweep, or of fewer
-    judges of a panel, the accuracy of a run after another (`drift`), and the mean of a system's corrected scores as a
-    share of the scale.
+    """Differences up to this size do not matter: the accuracy or correlation of a cheaper job of a
+    sweep, or of fewer judges of a panel, the accuracy of a run after another (`drift`), and the
+    mean of a system's corrected scores as a share of the scale.
     """
     cluster: str | None = None
-    """Column whose equal values form a cluster, the unit of resampling; by default the conversation of turns or steps,
-    or the prompt, if several cases share one. `id` makes each case its own cluster.
+    """Column whose equal values form a cluster, the unit of resampling; by default the conversation
+    of turns or steps, or the prompt, if several cases share one. `id` makes each case its own
+    cluster.
     """
     slices: list[Name] = []
-    """Columns by which the main metrics are repeated, such as `language`: each value is a slice, and quarters of the
-    cases if a column has many numbers. If no column has the name, `length` is the mean length of a case's responses,
-    and `annotator` is who labeled it.
+    """Columns by which the main metrics are repeated, such as `language`: each value is a slice,
+    and quarters of the cases if a column has many numbers. If no column has the name, `length` is
+    the mean length of a case's responses, and `annotator` is who labeled it.
     """
     bootstrap: Annotated[int, Field(ge=0)] = 2000
     """Number of bootstrap resamples; 0 omits intervals."""
@@ -592,7 +732,11 @@ class ScoringConfig(Section):
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
-        if twice := [name for place, name in enumerate(self.slices) if name in self.slices[:place]]:
+        if twice := [
+            name
+            for place, name in enumerate(self.slices)
+            if name in self.slices[:place]
+        ]:
             raise ValueError(f"slices names '{twice[0]}' twice: name each column once")
         return self
 
@@ -601,9 +745,11 @@ class StoreConfig(Section):
     """Where answers are stored."""
 
     url: str | None = None
-    """File or URL of the store; by default an SQLite file in the user's cache folder, or `EVALKIT_STORE`."""
+    """File or URL of the store; by default an SQLite file in the user's cache folder, or
+    `EVALKIT_STORE`."""
     mode: Literal["read_write", "read_only", "refresh", "off"] = "read_write"
-    """`read_write`, `read_only`, `refresh` (request again and store), or `off` (neither read nor store)."""
+    """`read_write`, `read_only`, `refresh` (request again and store), or `off` (neither read nor
+    store)."""
 
 
 class StopConfig(Section):
@@ -616,27 +762,32 @@ class StopConfig(Section):
     seed: int = 0
     """Seed of the random order in which clusters of cases are judged."""
     largest: Annotated[int, Field(gt=0)] | None = None
-    """The most pairs or responses of a cluster that the metric can count; a run finds it in the data."""
+    """The most pairs or responses of a cluster that the metric can count; a run finds it in the
+    data."""
 
 
 class RunnerConfig(Section):
     """How requests are sent, and what a run may cost."""
 
     kind: Literal["online", "batch", "slurm", "ray"] = "online"
-    """How requests are sent: one by one (`online`), together through the provider's batch API (`batch`), or one by one
-    by workers that are jobs of Slurm or actors of Ray (`slurm`, `ray`).
+    """How requests are sent: one by one (`online`), together through the provider's batch API
+    (`batch`), or one by one by workers that are jobs of Slurm or actors of Ray (`slurm`, `ray`).
     """
     poll: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at running batches."""
-    resend: Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = []
-    """Ids of batches whose answers the provider has lost; their requests without an answer are sent again."""
+    resend: Annotated[
+        list[str],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    ] = []
+    """Ids of batches whose answers the provider has lost; their requests without an answer are sent
+    again."""
     workers: Annotated[int, Field(gt=0)] = 2
     """Number of workers of `slurm` and `ray`; each has its own `concurrency`."""
     options: dict[str, Any] = {}
-    """Settings of the workers. With `slurm`: parameters of submitit, such as `slurm_partition`, `timeout_min` and
-    `cluster` (`local` uses this machine). With `ray`: `address` of a cluster (by default `RAY_ADDRESS`, else this
-    machine), `runtime_env`, and options of an actor, such as `num_cpus`. A file may set only those that describe
-    resources; the command line may set all.
+    """Settings of the workers. With `slurm`: parameters of submitit, such as `slurm_partition`,
+    `timeout_min` and `cluster` (`local` uses this machine). With `ray`: `address` of a cluster (by
+    default `RAY_ADDRESS`, else this machine), `runtime_env`, and options of an actor, such as
+    `num_cpus`. A file may set only those that describe resources; the command line may set all.
     """
     judgments: Literal["jsonl", "parquet"] = "jsonl"
     """Format of a run's judgments: `judgments.jsonl`, or `judgments.parquet` for large runs."""
@@ -651,23 +802,28 @@ class RunnerConfig(Section):
     budget_calls: Annotated[int, Field(ge=0)] | None = None
     """Maximum number of calls."""
     budget_scope: Literal["run", "sweep", "store"] = "run"
-    """What the budget is for: each run, all jobs of a sweep together, or all workers on the `store` that judge the same
-    study, then and later.
+    """What the budget is for: each run, all jobs of a sweep together, or all workers on the `store`
+    that judge the same study, then and later.
     """
     stop: StopConfig | None = None
-    """Stop judging once a metric is known: `{metric: win_rate/a, width: 0.1}`. Cases are judged in a random order of
-    their clusters; those that were not needed are not part of the run.
+    """Stop judging once a metric is known: `{metric: win_rate/a, width: 0.1}`. Cases are judged in
+    a random order of their clusters; those that were not needed are not part of the run.
     """
     max_failure_rate: Fraction = 0.05
     """A run with a larger share of failed requests ends with exit status 2."""
     max_unusable_rate: Fraction = 0.5
-    """A run with a larger share of failed, refused or unparseable answers ends with exit status 2."""
+    """A run with a larger share of failed, refused or unparseable answers ends with exit status
+    2."""
 
     @model_validator(mode="after")
     def _shared_budget(self) -> Self:
-        if self.budget_scope == "store" and (self.budget_calls is not None or self.kind == "batch"):
+        if self.budget_scope == "store" and (
+            self.budget_calls is not None or self.kind == "batch"
+        ):
             key = "budget_calls" if self.budget_calls is not None else "kind"
-            raise ValueError(f"{key} does not work with budget_scope=store: set budget_usd, and no batches")
+            raise ValueError(
+                f"{key} does not work with budget_scope=store: set budget_usd, and no batches"
+            )
         return self
 
 
@@ -677,8 +833,8 @@ class ProbeConfig(Section):
     probes: dict[Name, dict[str, Any]] = {}
     """The probes by name, each with its settings; without any, a run is not an audit."""
     rewriter: JudgeConfig | None = None
-    """The model that writes the texts of the probe `paraphrase`, with the keys of `judge`; on the command line, also
-    the name of a judge. It adds this probe.
+    """The model that writes the texts of the probe `paraphrase`, with the keys of `judge`; on the
+    command line, also the name of a judge. It adds this probe.
     """
 
     @model_validator(mode="before")
@@ -687,11 +843,20 @@ class ProbeConfig(Section):
         if not isinstance(value, Mapping) or value.get("rewriter") is None:
             return value
         probes = value.get("probes") or {}
-        return {**value, "probes": {**probes, "paraphrase": probes.get("paraphrase") or {}}}
+        return {
+            **value,
+            "probes": {**probes, "paraphrase": probes.get("paraphrase") or {}},
+        }
 
     @model_validator(mode="after")
     def _one_rewriter(self) -> Self:
-        if self.rewriter is not None and (self.rewriter.judges is not None or self.rewriter.simulated):
-            kind = "simulated judge, which writes no texts" if self.rewriter.simulated else "panel"
+        if self.rewriter is not None and (
+            self.rewriter.judges is not None or self.rewriter.simulated
+        ):
+            kind = (
+                "simulated judge, which writes no texts"
+                if self.rewriter.simulated
+                else "panel"
+            )
             raise ValueError(f"rewriter is a {kind}: choose a single model")
         return self

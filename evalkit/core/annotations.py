@@ -40,7 +40,9 @@ def inclusion(case: Case) -> float | Literal["unknown"] | None:
     except (TypeError, ValueError):
         probability = 0.0
     if not 0 < probability <= 1 or isinstance(given, bool):
-        what = f"'{given!s:.40}' is not the probability that a case is chosen for labeling"
+        what = (
+            f"'{given!s:.40}' is not the probability that a case is chosen for labeling"
+        )
         remedy = f"write a number above 0 and at most 1 in {INCLUSION}, or omit it"
         raise ConfigError(what, where=f"case '{case.id}'", remedy=remedy)
     return probability
@@ -56,7 +58,8 @@ def parse_pair_key(name: str) -> Unit | None:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         return None
-    one, two = int(parts[0]), int(parts[1])
+    one = int(parts[0])
+    two = int(parts[1])
     return (one, two) if one < two else None
 
 
@@ -79,14 +82,18 @@ def choice_for(annotation: Annotation, unit: Unit = FIRST) -> Winner | None:
 
 def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
     """Return the annotator's grades of a case's responses; empty if the annotation has choices or classes."""
-    if not isinstance(annotation, tuple) or any(isinstance(one, str) for one in annotation):
+    if not isinstance(annotation, tuple) or any(
+        isinstance(one, str) for one in annotation
+    ):
         return ()
     return tuple(one for one in annotation if not isinstance(one, str))
 
 
 def annotation_classes(annotation: Annotation) -> tuple[str | None, ...]:
     """Return the annotator's classes of a case's responses; empty if the annotation has choices or grades."""
-    if not isinstance(annotation, tuple) or any(isinstance(one, float | int) for one in annotation):
+    if not isinstance(annotation, tuple) or any(
+        isinstance(one, float | int) for one in annotation
+    ):
         return ()
     return tuple(one for one in annotation if not isinstance(one, float | int))
 

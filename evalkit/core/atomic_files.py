@@ -26,9 +26,15 @@ def write_file(path: Path, chunks: Iterable[bytes], *, private: bool = False) ->
 
 
 def write_files(
-    folder: Path, contents: Mapping[str, Iterable[bytes]], *, last: str = "", private: bool = False
+    folder: Path,
+    contents: Mapping[str, Iterable[bytes]],
+    *,
+    last: str = "",
+    private: bool = False,
 ) -> None:
-    """Write or replace files in a folder; all are written before the first is moved. A missing folder is created.
+    """Write or replace files in a folder; all are written before the first is moved.
+
+    A missing folder is created.
 
     Args:
         folder: The folder.
@@ -46,17 +52,23 @@ def write_files(
             leftovers.callback(drop_empty, inner)
             inner.mkdir(parents=True, exist_ok=True)
         staged = [
-            _stage(target, some, leftovers, private) for target, some in zip(targets, contents.values(), strict=True)
+            _stage(target, some, leftovers, private)
+            for target, some in zip(targets, contents.values(), strict=True)
         ]
         _sync(staged)
-        for written, target in sorted(zip(staged, targets, strict=True), key=lambda one: one[1].name == last):
+        for written, target in sorted(
+            zip(staged, targets, strict=True), key=lambda one: one[1].name == last
+        ):
             written.replace(target)
         _sync_folder(folder)
 
 
 @contextmanager
 def lock(path: Path) -> Iterator[bool]:
-    """Hold a lock file within the block; yield whether no other process holds it. Windows has no such locks."""
+    """Hold a lock file within the block; yield whether no other process holds it.
+
+    Windows has no such locks.
+    """
     try:
         import fcntl
     except ImportError:
@@ -90,7 +102,9 @@ def file_errors(what: str, where: object = None, remedy: str = "") -> Iterator[N
         yield
     except OSError as error:
         place = str(error.filename if where is None else where)
-        raise ConfigError(f"{what} ({error.strerror or error})", where=place, remedy=remedy) from None
+        raise ConfigError(
+            f"{what} ({error.strerror or error})", where=place, remedy=remedy
+        ) from None
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:
@@ -119,12 +133,19 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _stage(target: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool) -> Path:
+def _stage(
+    target: Path, chunks: Iterable[bytes], leftovers: ExitStack, private: bool
+) -> Path:
     remove_leftovers(target.parent, escape(target.name))
     written = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     leftovers.callback(written.unlink, missing_ok=True)
     written.unlink(missing_ok=True)
-    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb") as file:  # noqa: PTH123
+    with open(  # noqa: PTH123
+        os.open(
+            written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666
+        ),
+        "wb",
+    ) as file:
         file.writelines(chunks)
     return written
 
@@ -151,7 +172,8 @@ def _sync_one(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # A rename survives a power failure once its folder is flushed. If folders cannot be opened, the system decides.
+    # A rename survives a power failure once its folder is flushed. If folders cannot be opened, the
+    # system decides.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

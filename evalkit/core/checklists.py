@@ -12,7 +12,18 @@ from evalkit.types import ChecklistItem, ItemAnswer
 from evalkit.values import Json
 
 KEYS: Final = frozenset(
-    {"id", "criterion", "points", "weight", "required", "after", "tags", "parts", "label", "labels"}
+    {
+        "id",
+        "criterion",
+        "points",
+        "weight",
+        "required",
+        "after",
+        "tags",
+        "parts",
+        "label",
+        "labels",
+    }
 )
 MAX_ITEMS, MAX_DEPTH, MAX_TAGS = 5000, 50, 50
 CONSENSUS = ""
@@ -63,8 +74,8 @@ def read_items(
         unused: Called with each unknown key; by default an unknown key is an error.
 
     Raises:
-        ChecklistError: If it is not a list of items, an id is duplicated, a prerequisite is unknown or depends on
-            itself, or no item has positive points.
+        ChecklistError: If it is not a list of items, an id is duplicated, a prerequisite is unknown
+            or depends on itself, or no item has positive points.
     """
     if not isinstance(value, list | tuple):
         raise ChecklistError("the checklist is not a list", "write a list of items")
@@ -76,14 +87,25 @@ def read_items(
     while todo:
         one, number, parent, depth = todo.pop()
         if len(items) >= MAX_ITEMS:
-            raise ChecklistError(f"the checklist has more than {MAX_ITEMS:,} items", "split the case")
+            raise ChecklistError(
+                f"the checklist has more than {MAX_ITEMS:,} items", "split the case"
+            )
         if depth > MAX_DEPTH:
-            raise ChecklistError(f"item {_shown(number)}: parts are nested deeper than {MAX_DEPTH}", "flatten them")
+            raise ChecklistError(
+                f"item {_shown(number)}: parts are nested deeper than {MAX_DEPTH}",
+                "flatten them",
+            )
         item, parts = _item(one, prefix + number, parent, responses, unused)
         items.append(item)
-        todo += [(part, f"{number}.{k}", item.id, depth + 1) for k, part in reversed([*enumerate(parts, 1)])]
+        todo += [
+            (part, f"{number}.{k}", item.id, depth + 1)
+            for k, part in reversed([*enumerate(parts, 1)])
+        ]
     if not items:
-        raise ChecklistError("the case has no checklist items", "add items, set mode.checklist, or remove the case")
+        raise ChecklistError(
+            "the case has no checklist items",
+            "add items, set mode.checklist, or remove the case",
+        )
     _check(items)
     return tuple(items)
 
@@ -93,27 +115,41 @@ def _shown(number: str) -> str:
 
 
 def _item(
-    value: Any, number: str, parent: str | None, responses: int, unused: Callable[[str], None] | None
+    value: Any,
+    number: str,
+    parent: str | None,
+    responses: int,
+    unused: Callable[[str], None] | None,
 ) -> tuple[ChecklistItem, Sequence[Any]]:
     where = f"item {_shown(number.removeprefix('#'))}"
     if isinstance(value, str):
         value = {"criterion": value}
     if not isinstance(value, Mapping):
-        raise ChecklistError(f"{where} is neither a text nor a mapping", "write {criterion: TEXT}")
+        raise ChecklistError(
+            f"{where} is neither a text nor a mapping", "write {criterion: TEXT}"
+        )
     for key in value:
         if key not in KEYS:
             if unused is None:
-                raise ChecklistError(f"{where} has no key '{key}'", did_you_mean(str(key), sorted(KEYS)))
+                raise ChecklistError(
+                    f"{where} has no key '{key}'", did_you_mean(str(key), sorted(KEYS))
+                )
             unused(str(key))
     criterion = value.get("criterion")
     if not isinstance(criterion, str) or not criterion.strip():
-        raise ChecklistError(f"{where} has no criterion", "write what to check as a text")
+        raise ChecklistError(
+            f"{where} has no criterion", "write what to check as a text"
+        )
     id_ = value.get("id")
-    if id_ is not None and (not isinstance(id_, str | int) or isinstance(id_, bool) or not str(id_).strip()):
+    if id_ is not None and (
+        not isinstance(id_, str | int) or isinstance(id_, bool) or not str(id_).strip()
+    ):
         raise ChecklistError(f"{where}: its id is not a text", "write a short text")
     required = value.get("required")
     if required not in (None, True, False):
-        raise ChecklistError(f"{where}: required is neither true nor false", "write true or false")
+        raise ChecklistError(
+            f"{where}: required is neither true nor false", "write true or false"
+        )
     parts = value.get("parts")
     if parts is None:
         parts = ()
@@ -124,7 +160,9 @@ def _item(
         raise ChecklistError(f"{where} has more than {MAX_TAGS} tags", "remove some")
     weight = _number(value.get("weight"), f"{where}: weight")
     if weight < 0:
-        raise ChecklistError(f"{where}: weight is negative", "write 0 or more; points may be negative")
+        raise ChecklistError(
+            f"{where}: weight is negative", "write 0 or more; points may be negative"
+        )
     item = ChecklistItem(
         id=number if id_ is None else str(id_).strip(),
         criterion=criterion,
@@ -144,13 +182,22 @@ def _number(value: Any, what: str) -> float:
     if value is None:
         return 1.0
     # Sums of larger numbers could overflow.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e9 or not isfinite(value):
-        raise ChecklistError(f"{what} is not a number", "write a number from -1e9 to 1e9")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) <= 1e9
+        or not isfinite(value)
+    ):
+        raise ChecklistError(
+            f"{what} is not a number", "write a number from -1e9 to 1e9"
+        )
     return float(value)
 
 
 def _texts(value: Any, what: str) -> tuple[str, ...]:
-    listed = () if value is None else (value,) if isinstance(value, str | int) else value
+    listed = (
+        () if value is None else (value,) if isinstance(value, str | int) else value
+    )
     good = isinstance(listed, list | tuple) and all(
         isinstance(one, str | int) and not isinstance(one, bool) for one in listed
     )
@@ -159,10 +206,14 @@ def _texts(value: Any, what: str) -> tuple[str, ...]:
     return tuple(str(one).strip() for one in listed)
 
 
-def _labels(value: Json, responses: int, where: str) -> dict[str, tuple[ItemAnswer | None, ...]]:
+def _labels(
+    value: Json, responses: int, where: str
+) -> dict[str, tuple[ItemAnswer | None, ...]]:
     named = value.get("labels")
     if named is not None and not isinstance(named, Mapping):
-        raise ChecklistError(f"{where}: labels is not a mapping", "write {ANNOTATOR: met}")
+        raise ChecklistError(
+            f"{where}: labels is not a mapping", "write {ANNOTATOR: met}"
+        )
     given = {CONSENSUS: value["label"]} if value.get("label") is not None else {}
     given |= {str(name): one for name, one in (named or {}).items()}
     return {name: _answers(one, responses, where) for name, one in given.items()}
@@ -199,7 +250,9 @@ def _check(items: Sequence[ChecklistItem]) -> None:
     ids: set[str] = set()
     for item in items:
         if item.id in ids:
-            raise ChecklistError(f"two items have the id '{item.id:.60}'", "make ids unique")
+            raise ChecklistError(
+                f"two items have the id '{item.id:.60}'", "make ids unique"
+            )
         ids.add(item.id)
     for item in items:
         if unknown := [name for name in item.after if name not in ids]:
@@ -214,10 +267,13 @@ def _check(items: Sequence[ChecklistItem]) -> None:
         cycle = list(dict.fromkeys(name for _, name in cast(list[Node], error.args[1])))
         shown = " → ".join(f"'{name:.40}'" for name in [*cycle[:5], cycle[0]])
         raise ChecklistError(
-            f"items depend on each other in a cycle: {shown}", "remove one of these from after"
+            f"items depend on each other in a cycle: {shown}",
+            "remove one of these from after",
         ) from None
     if not any(item.points > 0 for item in leaves(items)):
-        raise ChecklistError("no item has positive points", "give at least one item positive points")
+        raise ChecklistError(
+            "no item has positive points", "give at least one item positive points"
+        )
 
 
 def leaves(items: Sequence[ChecklistItem]) -> list[ChecklistItem]:
@@ -237,8 +293,8 @@ def parts_of(items: Sequence[ChecklistItem]) -> dict[str | None, list[ChecklistI
 def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
     """Return what must be decided, each after what it depends on.
 
-    An item depends on its gate. A gate depends on the gate of its group and on the items in `after`; a group of items
-    also depends on its parts.
+    An item depends on its gate. A gate depends on the gate of its group and on the items in
+    `after`; a group of items also depends on its parts.
 
     Raises:
         CycleError: If something depends on itself.
@@ -254,13 +310,18 @@ def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
     return [*TopologicalSorter(graph).static_order()]
 
 
-def inherited(items: Sequence[ChecklistItem]) -> Iterator[tuple[ChecklistItem, tuple[str, ...], tuple[str, ...], bool]]:
+def inherited(
+    items: Sequence[ChecklistItem],
+) -> Iterator[tuple[ChecklistItem, tuple[str, ...], tuple[str, ...], bool]]:
     """Yield each leaf with its groups' criteria, outermost first, its tags and theirs, and whether it is required."""
     groups = {item.parent for item in items}
-    known: dict[str | None, tuple[tuple[str, ...], tuple[str, ...], bool]] = {None: ((), (), False)}
+    known: dict[str | None, tuple[tuple[str, ...], tuple[str, ...], bool]] = {
+        None: ((), (), False)
+    }
     for item in items:
         criteria, tags, required = known[item.parent]
-        tags, required = tuple(dict.fromkeys((*tags, *item.tags))), required or item.required
+        tags = tuple(dict.fromkeys((*tags, *item.tags)))
+        required = required or item.required
         if item.id in groups:
             known[item.id] = ((*criteria, item.criterion), tags, required)
         else:

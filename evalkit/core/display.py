@@ -11,7 +11,10 @@ from pathlib import Path
 from evalkit.types import Metric
 
 _SMALL = 0.0095
-_BLANK = "".join(char for char in map(chr, range(0x3001)) if char.isspace()) + "\u115f\u1160\u2800\u3164\uffa0"
+_BLANK = (
+    "".join(char for char in map(chr, range(0x3001)) if char.isspace())
+    + "\u115f\u1160\u2800\u3164\uffa0"
+)
 """Spaces, and letters without ink."""
 
 
@@ -29,10 +32,17 @@ def visible(text: str) -> str:
     """Return a text with control characters, line breaks and other invisible ones replaced by their codes."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or unicodedata.category(one) == "Zs" else char_code(one) for one in text)
+    return "".join(
+        one
+        if one.isprintable() or unicodedata.category(one) == "Zs"
+        else char_code(one)
+        for one in text
+    )
 
 
-def visible_names(names: Iterable[str], form: Callable[[str], str] = visible) -> dict[str, str]:
+def visible_names(
+    names: Iterable[str], form: Callable[[str], str] = visible
+) -> dict[str, str]:
     """Return each name in a form for metrics and texts, in order; a form that another name has gets a number.
 
     Args:
@@ -43,9 +53,11 @@ def visible_names(names: Iterable[str], form: Callable[[str], str] = visible) ->
     taken = {name for name in ordered if form(name) == name}
     found = {}
     for name in ordered:
-        made, number = form(name), 2
+        made = form(name)
+        number = 2
         while made != name and made in taken:
-            made, number = f"{form(name)}_{number}", number + 1
+            made = f"{form(name)}_{number}"
+            number = number + 1
         taken.add(made)
         found[name] = made
     return found
@@ -66,7 +78,9 @@ def fixed(value: float, digits: int) -> str:
     """Return a number with `digits` decimals, halves rounded away from 0 (0.695 is 0.70 and 70%); 0 has no sign."""
     if not math.isfinite(value):
         return f"{value}"
-    rounded = Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    rounded = Decimal(repr(round(value, 9))).quantize(
+        Decimal(1).scaleb(-digits), ROUND_HALF_UP
+    )
     return f"{rounded + 0 if rounded else abs(rounded):,.{digits}f}"
 
 
@@ -109,7 +123,11 @@ def brief(value: float, metric: Metric) -> str:
 
 
 def estimate(
-    value: float | None, low: float | None, high: float | None, show: Callable[[float], str], unit: str = ""
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    show: Callable[[float], str],
+    unit: str = "",
 ) -> str:
     """Return a value with its interval, as `52% [38, 66]`, or alone without an interval; `-` without a value.
 
@@ -128,7 +146,9 @@ def estimate(
 
 def interval(metric: Metric, digits: int = 2) -> str:
     """Return a metric's value with its interval, as `0.52 [0.38, 0.66]`."""
-    return estimate(metric.value, metric.low, metric.high, lambda value: fixed(value, digits))
+    return estimate(
+        metric.value, metric.low, metric.high, lambda value: fixed(value, digits)
+    )
 
 
 def percent(metric: Metric) -> str:
@@ -143,9 +163,15 @@ def points(metric: Metric, *, absolute: bool = False) -> str:
         metric: The metric.
         absolute: Whether its sign is said in words: then a negative one is shown as `12 [4, 20]`.
     """
-    value, low, high = metric.value, metric.low, metric.high
+    value = metric.value
+    low = metric.low
+    high = metric.high
     if absolute and value is not None and value < 0:
-        value, low, high = -value, None if high is None else -high, None if low is None else -low
+        value, low, high = (
+            -value,
+            None if high is None else -high,
+            None if low is None else -low,
+        )
     return estimate(value, low, high, _hundredths)
 
 

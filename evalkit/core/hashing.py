@@ -12,7 +12,9 @@ from typing import Any, TypeGuard
 from pydantic_core import PydanticSerializationError, to_json
 
 KEY_VERSION = 1
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode
 
 
 def canonical_json(value: Any) -> bytes:
@@ -62,29 +64,48 @@ def content_key(
         api_base: The address of the server.
         messages: The messages as (role, content).
         params: The canonical JSON of the sampling parameters.
-        answer: The canonical JSON of the answer's format, or of null. Both are passed encoded, because all requests of
-            a run share them, and the format is longer than most prompts.
+        answer: The canonical JSON of the answer's format, or of null. Both are passed encoded,
+            because all requests of a run share them, and the format is longer than most prompts.
         sample: The index of the sample.
-        look: What keeps the answers of a look apart from those of others; not in the key if it is `None`.
+        look: What keeps the answers of a look apart from those of others; not in the key if it is
+            `None`.
     """
     hashed = _prefix_hash(answer, api_base, look, tuple(messages[:-1])).copy()
     for role, content in messages[-1:]:
         hashed.update(_message(role, content))
-    hashed.update(b'],"model":%b,"params":%b,"sample":%d,"v":%d}' % (_text(model), params, sample, KEY_VERSION))
+    hashed.update(
+        b'],"model":%b,"params":%b,"sample":%d,"v":%d}'
+        % (_text(model), params, sample, KEY_VERSION)
+    )
     return str(hashed.hexdigest())
 
 
 def is_content_key(value: object) -> TypeGuard[str]:
     """Return whether a value has the form of a content key."""
-    return isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef")
+    return (
+        isinstance(value, str)
+        and len(value) == 64
+        and not value.strip("0123456789abcdef")
+    )
 
 
 @lru_cache(maxsize=16)
-def _prefix_hash(answer: bytes, api_base: str | None, look: str | None, before: tuple[tuple[str, str], ...]) -> Any:
+def _prefix_hash(
+    answer: bytes,
+    api_base: str | None,
+    look: str | None,
+    before: tuple[tuple[str, str], ...],
+) -> Any:
     """Return the hash state before the last message, which most requests of a run share; keys are sorted."""
-    hashed = hashlib.sha256(b'{"answer":%b,"api_base":%b' % (answer, b"null" if api_base is None else _text(api_base)))
+    hashed = hashlib.sha256(
+        b'{"answer":%b,"api_base":%b'
+        % (answer, b"null" if api_base is None else _text(api_base))
+    )
     hashed.update(b"" if look is None else b',"look":%b' % _text(look))
-    hashed.update(b',"messages":[' + b"".join(_message(role, content) + b"," for role, content in before))
+    hashed.update(
+        b',"messages":['
+        + b"".join(_message(role, content) + b"," for role, content in before)
+    )
     return hashed
 
 

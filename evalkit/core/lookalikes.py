@@ -59,4 +59,7 @@ def _is_invisible(char: str) -> bool:
     if char.isascii():
         return not char.isprintable()
     # A letter stays readable with accents and lines over or under it (Mn, Me).
-    return unicodedata.category(char) in ("Cf", "Cc", "Cn", "Co", "Cs", "Mn", "Me") or char in _INVISIBLE_LETTERS
+    return (
+        unicodedata.category(char) in ("Cf", "Cc", "Cn", "Co", "Cs", "Mn", "Me")
+        or char in _INVISIBLE_LETTERS
+    )

@@ -11,10 +11,15 @@ from typing import Any
 from urllib.parse import quote
 
 _PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\W_]+")
-_CHOSEN = re.compile(r"\w*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?", re.IGNORECASE)
-_ISSUED = re.compile(r"(?!(?:MON|DON|TUR|HOC|JOC|WHIS|HOT)KEY)\w*(?:KEY|TOKEN)S?", re.IGNORECASE)
+_CHOSEN = re.compile(
+    r"\w*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?", re.IGNORECASE
+)
+_ISSUED = re.compile(
+    r"(?!(?:MON|DON|TUR|HOC|JOC|WHIS|HOT)KEY)\w*(?:KEY|TOKEN)S?", re.IGNORECASE
+)
 _CHOSEN_AT_THE_END = frozenset(("PASS", "PWD", "PAT"))
-_OF_A_SECRET = frozenset(  # a variable with such an ending is about a secret, and does not contain it
+# a variable with such an ending is about a secret, and does not contain it
+_OF_A_SECRET = frozenset(
     ("LIMIT", "LIMITS", "MAX", "MIN", "COUNT", "SIZE", "LENGTH", "BUDGET", "TTL", "EXPIRY", "TIMEOUT", "NAME", "TYPE",
      "MODE", "LAYOUT", "ALGORITHM", "FORMAT", "MODEL", "ENABLED", "REQUIRED")
 )  # fmt: skip
@@ -40,14 +45,24 @@ _KEYS = frozenset(
 _DATABASE = re.compile(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
 _PATTERNS = (
     # A short word in a sentence ("Hydra's basic launcher") is no credential.
-    (re.compile(r"(?i)\b(bearer|basic)\s+(?!(?-i:[a-z]{1,15})(?![\w\-~+/=]|\.\w))[\w\-.~+/=]{6,}"), r"\1 [redacted]"),
     (
-        re.compile(r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}]+"),
+        re.compile(
+            r"(?i)\b(bearer|basic)\s+(?!(?-i:[a-z]{1,15})(?![\w\-~+/=]|\.\w))[\w\-.~+/=]{6,}"
+        ),
+        r"\1 [redacted]",
+    ),
+    (
+        re.compile(
+            r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}]+"
+        ),
         r"\1\2[redacted]",
     ),
     (_PASSED, r"\1[redacted]"),
     (_USERINFO, "[redacted]@"),
-    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w\-]{6,}\**[\w\-]*"), "[redacted]"),
+    (
+        re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w\-]{6,}\**[\w\-]*"),
+        "[redacted]",
+    ),
     (re.compile(r"\bAIza[\w\-]{20,}"), "[redacted]"),
 )
 
@@ -55,7 +70,9 @@ _PATTERNS = (
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     """Return `text` without secrets: values of environment variables named like keys, and texts that look like keys."""
     values = [
-        one for one in _secrets(environment).values() if len(one) >= _SHORTEST_SECRET and not _is_placeholder(one)
+        one
+        for one in _secrets(environment).values()
+        if len(one) >= _SHORTEST_SECRET and not _is_placeholder(one)
     ]
     spellings = {form for value in values for form in (value, quote(value, safe=""))}
     # Longest first: one secret may be a prefix of another.
@@ -90,12 +107,18 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
         if len(value) < _SHORTEST_SECRET:
             continue
         # A password may be a word that occurs in any text; a generated key is not a word.
-        if (whole or len(value) >= _NO_WORD or not value.isalpha()) if _is_chosen(name) else _is_issued(value):
+        if (
+            (whole or len(value) >= _NO_WORD or not value.isalpha())
+            if _is_chosen(name)
+            else _is_issued(value)
+        ):
             return f"contains the value of ${name}"
     return None
 
 
-def secrets_of(value: Any, key: str = "", secrets: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
+def secrets_of(
+    value: Any, key: str = "", secrets: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield each key of a config with a secret, and the secret's description."""
     secrets = _secrets(None) if secrets is None else secrets
     if isinstance(value, str):
@@ -104,7 +127,11 @@ def secrets_of(value: Any, key: str = "", secrets: Mapping[str, str] | None = No
     elif isinstance(value, Mapping):
         for name, part in value.items():
             inner = f"{key}.{name}" if key else str(name)
-            if isinstance(part, str) and part and re.sub(r"[\W_]", "", str(name)).casefold() in _KEYS:
+            if (
+                isinstance(part, str)
+                and part
+                and re.sub(r"[\W_]", "", str(name)).casefold() in _KEYS
+            ):
                 yield inner, "contains a secret"
             elif secret_in(str(name), secrets) is not None:
                 yield key, "has a key that contains a secret"
@@ -119,11 +146,14 @@ def remedy_for(key: str) -> str:
     """Return how to pass a secret instead of writing it under a key."""
     if key.startswith("tracking.uri"):
         return (
-            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole URI as MLFLOW_TRACKING_URI, "
-            "which evalkit reads directly"
+            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole URI as"
+            " MLFLOW_TRACKING_URI, which evalkit reads directly"
         )
     if key.startswith("store.url"):
-        return "set PGPASSWORD, or write the password into ~/.pgpass; a URL in EVALKIT_STORE may hold it, too"
+        return (
+            "set PGPASSWORD, or write the password into ~/.pgpass; a URL in EVALKIT_STORE may hold"
+            " it, too"
+        )
     if key.startswith("judge"):
         return "set the provider's environment variable instead"
     return "set an environment variable instead: configs are written to the run folder and to MLflow"
@@ -132,7 +162,9 @@ def remedy_for(key: str) -> str:
 def _secrets(environment: Mapping[str, str] | None) -> dict[str, str]:
     variables = os.environ if environment is None else environment
     return {
-        name: value for name, value in variables.items() if len(value) >= _SHORTEST_EQUAL and _named_like_a_secret(name)
+        name: value
+        for name, value in variables.items()
+        if len(value) >= _SHORTEST_EQUAL and _named_like_a_secret(name)
     }
 
 

@@ -30,12 +30,15 @@ def shipped(name: str) -> Path:
         FileNotFoundError: If this installation does not have it.
     """
     package = Path(str(files("evalkit"))).resolve()
-    inside, sibling = package / name, package.parent / name
+    inside = package / name
+    sibling = package.parent / name
     if inside.is_dir():
         return inside
     if sibling.is_dir() and (package.parent / "pyproject.toml").is_file():
         return sibling
-    raise FileNotFoundError(f"evalkit's '{name}' folder is missing from {package}; reinstall evalkit")
+    raise FileNotFoundError(
+        f"evalkit's '{name}' folder is missing from {package}; reinstall evalkit"
+    )
 
 
 PROJECT_VARIABLE = "EVALKIT_PROJECT"
@@ -49,10 +52,19 @@ def project() -> Path:
     if chosen := os.environ.get(PROJECT_VARIABLE):
         return Path(chosen)
     here = Path.cwd()
-    return next((p for p in (here, *here.parents) if all((p / d).is_dir() for d in ("conf", "experiments"))), here)
+    return next(
+        (
+            p
+            for p in (here, *here.parents)
+            if all((p / d).is_dir() for d in ("conf", "experiments"))
+        ),
+        here,
+    )
 
 
-def optional(module: str, where: str, what: str = "", *, library: str = "", install: str = "") -> Any:
+def optional(
+    module: str, where: str, what: str = "", *, library: str = "", install: str = ""
+) -> Any:
     """Return a module of an optional library.
 
     Args:
@@ -69,5 +81,6 @@ def optional(module: str, where: str, what: str = "", *, library: str = "", inst
         return import_module(module)
     except ImportError:
         library = library or module.partition(".")[0]
-        needs, remedy = f"{what} needs {library}".strip(), f"install it: pip install {install or library}"
+        needs = f"{what} needs {library}".strip()
+        remedy = f"install it: pip install {install or library}"
         raise ConfigError(needs, where=where, remedy=remedy) from None

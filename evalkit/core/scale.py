@@ -47,8 +47,8 @@ class ScaleDefinition(Protocol):
 class Scale:
     """Values from `min` to `max` by `step`; `levels` has the meanings of some of them.
 
-    Values are decimal numbers as written: 7.3 is on the scale 1 to 10 by 0.1, although it has no exact binary fraction.
-    The scale of a `real` rubric has infinite ends and no step.
+    Values are decimal numbers as written: 7.3 is on the scale 1 to 10 by 0.1, although it has no
+    exact binary fraction. The scale of a `real` rubric has infinite ends and no step.
     """
 
     min: float
@@ -103,14 +103,18 @@ class Scale:
 
     def values(self) -> tuple[float, ...]:
         """Return every value, in ascending order."""
-        first, step = _exact(self.min), _exact(self.step)
+        first = _exact(self.min)
+        step = _exact(self.step)
         return tuple(float(first + i * step) for i in range(len(self)))
 
     def contains(self, value: float) -> bool:
         """Return whether `value` is on the scale."""
         if self.real:
             return isfinite(value)
-        return self.min <= value <= self.max and (_exact(value) - _exact(self.min)) % _exact(self.step) == 0
+        return (
+            self.min <= value <= self.max
+            and (_exact(value) - _exact(self.min)) % _exact(self.step) == 0
+        )
 
     def text(self, value: float) -> str:
         """Return a value in the form that a judge must write."""
@@ -123,14 +127,23 @@ class Scale:
     def schema(self) -> JsonObject:
         """Return the JSON schema of one value; it lists the values if no keyword can describe them."""
         kind = "integer" if self.integral else "number"
-        low, high = self._number(self.min), self._number(self.max)
+        low = self._number(self.min)
+        high = self._number(self.max)
         if self.integral and self.step == 1:
             return {"type": kind, "minimum": low, "maximum": high}
         # `multipleOf` counts from 0, but a scale counts from its lowest value.
         if _exact(self.min) % _exact(self.step) == 0:
-            return {"type": kind, "minimum": low, "maximum": high, "multipleOf": self._number(self.step)}
+            return {
+                "type": kind,
+                "minimum": low,
+                "maximum": high,
+                "multipleOf": self._number(self.step),
+            }
         if len(self) <= _MAX_LISTED:
-            return {"type": kind, "enum": [self._number(value) for value in self.values()]}
+            return {
+                "type": kind,
+                "enum": [self._number(value) for value in self.values()],
+            }
         return {"type": kind, "minimum": low, "maximum": high}
 
     def name(self) -> str:
@@ -151,10 +164,15 @@ class Scale:
             "name": self.name(),
         }
 
-    def described(self, levels: Mapping[float, str] | None = None) -> list[dict[str, str]]:
+    def described(
+        self, levels: Mapping[float, str] | None = None
+    ) -> list[dict[str, str]]:
         """Return the meanings of values in ascending order, by `levels` or its own, as listed in a prompt."""
         chosen = self.levels if levels is None else levels
-        return [{"score": self.text(value), "text": text} for value, text in sorted(chosen.items())]
+        return [
+            {"score": self.text(value), "text": text}
+            for value, text in sorted(chosen.items())
+        ]
 
     def _number(self, value: float) -> float:
         return int(value) if self.integral else float(value)
@@ -222,7 +240,9 @@ class Classes:
     @classmethod
     def of(cls, rubric: ClassDefinition) -> Classes:
         """Return the classes of a rubric."""
-        return cls(dict(rubric.classes), rubric.ordered, rubric.positive, rubric.abstain)
+        return cls(
+            dict(rubric.classes), rubric.ordered, rubric.positive, rubric.abstain
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -248,7 +268,10 @@ class Classes:
     def problem(self) -> str | None:
         """Return what is wrong with the names, as `WHAT: REMEDY`; `None` if nothing is."""
         if len(self) < 2:
-            return "classes has fewer than two classes: add another, such as {pass: MEANING, fail: MEANING}"
+            return (
+                "classes has fewer than two classes: add another, such as {pass: MEANING, fail:"
+                " MEANING}"
+            )
         if len(self) > _MOST:
             return f"classes has {len(self)} classes: use at most {_MOST}"
         for name in self.answers:
@@ -258,9 +281,15 @@ class Classes:
         for name in self.names:
             other = seen.setdefault(fold_class(name), name)
             if other != name:
-                return f"the classes '{other}' and '{name}' differ only in case or width: rename one of them"
+                return (
+                    f"the classes '{other}' and '{name}' differ only in case or width: rename one"
+                    " of them"
+                )
         if self.abstain is not None and (same := seen.get(fold_class(self.abstain))):
-            return f"abstain is '{self.abstain}', which is also the class '{same}': give the abstention its own name"
+            return (
+                f"abstain is '{self.abstain}', which is also the class '{same}': give the"
+                " abstention its own name"
+            )
         return None
 
 
@@ -268,7 +297,14 @@ def _fault(name: str) -> str | None:
     """Return why a name cannot be a class, as a clause and a remedy."""
     if not name.strip():
         return "is empty: name the class"
-    if bad := next((char for char in unicodedata.normalize("NFKC", name) + name if _is_reserved(char)), None):
+    if bad := next(
+        (
+            char
+            for char in unicodedata.normalize("NFKC", name) + name
+            if _is_reserved(char)
+        ),
+        None,
+    ):
         return f"contains {bad!r}, which an answer cannot hold: use letters, digits, spaces, - and _"
     if name != name.strip(_EDGES):
         return "begins or ends with a space or a mark: begin and end it with a letter or digit"
@@ -280,4 +316,10 @@ def _fault(name: str) -> str | None:
 
 
 def _is_reserved(char: str) -> bool:
-    return char in _RESERVED or unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return char in _RESERVED or unicodedata.category(char) in (
+        "Cc",
+        "Cf",
+        "Cs",
+        "Zl",
+        "Zp",
+    )

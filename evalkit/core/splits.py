@@ -17,8 +17,15 @@ FEWEST: Final = 3
 
 def is_labeled(case: Case) -> bool:
     """Return whether a case has any label: its own, one of a response, an annotator's, or one of an item."""
-    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
-    return graded or case.label is not None or bool(case.labels) or any(item.labels for item in case.checklist)
+    graded = any(
+        one.grade is not None or one.class_name is not None for one in case.responses
+    )
+    return (
+        graded
+        or case.label is not None
+        or bool(case.labels)
+        or any(item.labels for item in case.checklist)
+    )
 
 
 def without_labels(case: Case) -> Case:
@@ -27,7 +34,9 @@ def without_labels(case: Case) -> Case:
         case,
         label=None,
         labels={},
-        responses=tuple(replace(one, grade=None, class_name=None) for one in case.responses),
+        responses=tuple(
+            replace(one, grade=None, class_name=None) for one in case.responses
+        ),
         checklist=tuple(replace(item, labels={}) for item in case.checklist),
     )
 
@@ -50,7 +59,8 @@ class Split:
     """The side of each case: `train` and `dev` choose settings, `test` proves them.
 
     Attributes:
-        data: the hash of the cases without their labels, so that the sides do not depend on labels' values.
+        data: the hash of the cases without their labels, so that the sides do not depend on labels'
+            values.
         by: the column that defines the clusters.
         seed: the seed.
         share: the share of the clusters in test.
@@ -85,8 +95,8 @@ class Split:
     ) -> Split:
         """Return the split of cases: clusters in the order of a hash of data, seed and first case.
 
-        Clusters with labels and those without are split apart, so each side has its share of the labels: `share` in
-        test, and half of the rest in train.
+        Clusters with labels and those without are split apart, so each side has its share of the
+        labels: `share` in test, and half of the rest in train.
 
         Args:
             cases: the cases.
@@ -109,14 +119,27 @@ class Split:
             proving = max(1, round(share * len(some)))
             fitting = proving + (len(some) - proving + 1) // 2
             side |= {
-                number: "test" if rank < proving else "train" if rank < fitting else "dev"
+                number: "test"
+                if rank < proving
+                else "train"
+                if rank < fitting
+                else "dev"
                 for rank, number in enumerate(some)
             }
         ids: dict[Side, list[str]] = {"train": [], "dev": [], "test": []}
         for case, number in zip(cases, cluster, strict=True):
             ids[side[number]].append(case.id)
-        return cls(data, by, seed, share, held_out, *map(tuple, (ids["train"], ids["dev"], ids["test"])))
+        return cls(
+            data,
+            by,
+            seed,
+            share,
+            held_out,
+            *map(tuple, (ids["train"], ids["dev"], ids["test"])),
+        )
 
     def ids(self, side: Side) -> frozenset[str]:
         """Return the ids of the cases of a side."""
-        return frozenset({"train": self.train, "dev": self.dev, "test": self.test}[side])
+        return frozenset(
+            {"train": self.train, "dev": self.dev, "test": self.test}[side]
+        )

@@ -48,7 +48,9 @@ class LazySequence(Sequence[T]):
             return True
         if not isinstance(other, Sequence) or isinstance(other, str | bytes):
             return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+        return len(self) == len(other) and all(
+            one == two for one, two in zip(self, other, strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -82,10 +84,10 @@ _GOLDEN = 0.6180339887498949
 class Spool(LazySequence[T]):
     """A sequence of values to append and read back, exactly as they were added.
 
-    Up to `MEMORY_LIMIT` bytes, values stay in memory. Beyond it, all of them are in an unnamed temporary file, which
-    the operating system removes when the process ends, for whatever reason. Values that cannot be pickled stay in
-    memory. The size is estimated from a sample of one in `SAMPLED_ONE_IN` values, starting with the first. A spool must
-    not be shared between threads.
+    Up to `MEMORY_LIMIT` bytes, values stay in memory. Beyond it, all of them are in an unnamed
+    temporary file, which the operating system removes when the process ends, for whatever reason.
+    Values that cannot be pickled stay in memory. The size is estimated from a sample of one in
+    `SAMPLED_ONE_IN` values, starting with the first. A spool must not be shared between threads.
     """
 
     def __init__(self, values: Iterable[T] = (), *, folder: Path | None = None) -> None:
@@ -144,7 +146,8 @@ class Spool(LazySequence[T]):
 
     @staticmethod
     def _is_sampled(number: int) -> bool:
-        # Multiples of the golden ratio are spread evenly over [0, 1), so no periodic order of values evades the sample.
+        # Multiples of the golden ratio are spread evenly over [0, 1), so no periodic order of
+        # values evades the sample.
         return number == 1 or number * _GOLDEN % 1 < 1 / SAMPLED_ONE_IN
 
     def _move_to_file(self) -> None:
@@ -160,7 +163,8 @@ class Spool(LazySequence[T]):
         except ConfigError:
             del self._ends[1:]
             raise
-        self._file, self._held = file, []
+        self._file = file
+        self._held = []
 
     def _write(self, file: IO[bytes], value: T) -> None:
         content = _pickled(value)
@@ -175,8 +179,15 @@ class Spool(LazySequence[T]):
         self._ends.append(self._ends[-1] + len(content))
 
     def _writable_folder(self) -> Path | None:
-        parents = () if self._folder is None else (self._folder.absolute(), *self._folder.absolute().parents)
-        return next((path for path in parents if path.is_dir() and os.access(path, os.W_OK)), None)
+        parents = (
+            ()
+            if self._folder is None
+            else (self._folder.absolute(), *self._folder.absolute().parents)
+        )
+        return next(
+            (path for path in parents if path.is_dir() and os.access(path, os.W_OK)),
+            None,
+        )
 
     def _disk_error(self, bad: OSError) -> ConfigError:
         return ConfigError(
@@ -215,10 +226,15 @@ class HashSet:
     """64-bit hashes, each with a weight; equal hashes have equal weights."""
 
     def __init__(self) -> None:
-        self._table, self._recent = next(_names), list[tuple[int, int]]()
+        self._table = next(_names)
+        self._recent = list[tuple[int, int]]()
         self._size = 0
-        _database().execute(f"CREATE TABLE {self._table} (hash INTEGER NOT NULL, weight INTEGER NOT NULL)")
-        weakref.finalize(self, _database().execute, f"DROP TABLE {self._table}").atexit = False
+        _database().execute(
+            f"CREATE TABLE {self._table} (hash INTEGER NOT NULL, weight INTEGER NOT NULL)"
+        )
+        weakref.finalize(
+            self, _database().execute, f"DROP TABLE {self._table}"
+        ).atexit = False
 
     def __len__(self) -> int:
         return self._size
@@ -232,7 +248,9 @@ class HashSet:
 
     def extend(self, hashes: Sequence[int]) -> None:
         """Add many hashes without weights."""
-        query = f"INSERT INTO {self._table} SELECT value, 0 FROM json_each(?)"  # one statement, half the time
+        query = (  # one statement, half the time
+            f"INSERT INTO {self._table} SELECT value, 0 FROM json_each(?)"
+        )
         _database().execute(query, (str([*hashes]),))
         self._size += len(hashes)
 
@@ -254,7 +272,18 @@ def count_repeats(hashes: HashSet) -> set[int]:
 
 def find_new(hashes: HashSet, before: Sequence[HashSet] = ()) -> tuple[int, int]:
     """Return the number of distinct hashes of `hashes` that are not in `before`, and the sum of their weights."""
-    new = " AND ".join(["true", *(f"hash NOT IN (SELECT hash FROM {other.table()})" for other in before)])
-    distinct = f"SELECT max(weight) AS weight FROM {hashes.table()} WHERE {new} GROUP BY hash"
-    number, weight = _database().execute(f"SELECT count(*), ifnull(sum(weight), 0) FROM ({distinct})").fetchone()
+    new = " AND ".join(
+        [
+            "true",
+            *(f"hash NOT IN (SELECT hash FROM {other.table()})" for other in before),
+        ]
+    )
+    distinct = (
+        f"SELECT max(weight) AS weight FROM {hashes.table()} WHERE {new} GROUP BY hash"
+    )
+    number, weight = (
+        _database()
+        .execute(f"SELECT count(*), ifnull(sum(weight), 0) FROM ({distinct})")
+        .fetchone()
+    )
     return number, weight

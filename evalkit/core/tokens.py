@@ -13,19 +13,25 @@ from evalkit.types import Case, Message
 CHARACTERS_PER_TOKEN = 4
 _SHOWN = 60
 _PER_BYTE = 2
-"""ASCII characters with as many tokens as one UTF-8 byte after the first of a non-ASCII character."""
+"""ASCII characters with as many tokens as one UTF-8 byte after the first of a non-ASCII
+character."""
 
 
 def characters(text: str) -> int:
     """Return the number of ASCII characters with as many tokens as a text; a Chinese character counts as one token."""
     if text.isascii():
         return len(text)
-    return len(text.encode("ascii", "ignore")) + _PER_BYTE * (len(text.encode("utf-8", "surrogatepass")) - len(text))
+    return len(text.encode("ascii", "ignore")) + _PER_BYTE * (
+        len(text.encode("utf-8", "surrogatepass")) - len(text)
+    )
 
 
 def message_tokens(messages: Iterable[Message]) -> int:
     """Return the estimated tokens of messages."""
-    return -(-sum(characters(message["content"]) for message in messages) // CHARACTERS_PER_TOKEN)
+    return -(
+        -sum(characters(message["content"]) for message in messages)
+        // CHARACTERS_PER_TOKEN
+    )
 
 
 def truncate(text: str, most: int) -> str:
@@ -38,9 +44,9 @@ def truncate(text: str, most: int) -> str:
 def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     """Return a case that fits: if it does not, with its longest texts cut to equal lengths, as long as possible.
 
-    In numbered turns of a conversation, the results of tools are cut first. Only if this is not enough, all parts are
-    cut, and no heading is lost. A text that is cut says how much is omitted. If there is room for less than that, the
-    provider refuses the case.
+    In numbered turns of a conversation, the results of tools are cut first. Only if this is not
+    enough, all parts are cut, and no heading is lost. A text that is cut says how much is omitted.
+    If there is room for less than that, the provider refuses the case.
 
     Args:
         case: The case.
@@ -52,16 +58,26 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     if fits(case):
         return case
     if not fits(_without_texts(case)):
-        what = f"the prompt does not fit judge.context even without the texts of case '{shorten(case.id, _SHOWN)}'"
+        what = (
+            "the prompt does not fit judge.context even without the texts of case"
+            f" '{shorten(case.id, _SHOWN)}'"
+        )
         remedy = "shorten the template, criteria, rubric or checklist, or set a larger judge.context"
         raise ConfigError(what, where="dataset.fit=ends", remedy=remedy)
-    results = unit_of(case.prompt) is not None or any(unit_of(one.text) is not None for one in case.responses)
+    results = unit_of(case.prompt) is not None or any(
+        unit_of(one.text) is not None for one in case.responses
+    )
     results = results and fits(_cut(case, 1, results=True))
     texts = [case.prompt, case.context or "", *(one.text for one in case.responses)]
-    least, most = 1, max(map(len, texts))
+    least = 1
+    most = max(map(len, texts))
     while least < most:
         middle = (least + most + 1) // 2
-        least, most = (middle, most) if fits(_cut(case, middle, results=results)) else (least, middle - 1)
+        least, most = (
+            (middle, most)
+            if fits(_cut(case, middle, results=results))
+            else (least, middle - 1)
+        )
     return _cut(case, least, results=results)
 
 
@@ -77,9 +93,11 @@ def _cut(case: Case, most: int, *, results: bool) -> Case:
         if (unit := unit_of(text)) is None:
             return truncate(text, most) if len(text) > most and not results else text
         parts = (
-            replace(part, text=truncate(part.text, most))
-            if len(part.text) > most and (part.kind == "result" or not results)
-            else part
+            (
+                replace(part, text=truncate(part.text, most))
+                if len(part.text) > most and (part.kind == "result" or not results)
+                else part
+            )
             for part in parse(text)
         )
         return render(parts, unit)

@@ -1,7 +1,8 @@
 """Texts for readers in their language: English in the code, translations in `locale/LANGUAGE/LC_MESSAGES`.
 
-`gettext`, `ngettext` and `pgettext` return a `Text`, which a translator renders later: there is no global language. A
-text without a translation is in English. `docs/translations.py` collects the texts.
+`gettext`, `ngettext` and `pgettext` return a `Text`, which a translator renders later: there is no
+global language. A text without a translation is in English. `docs/translations.py` collects the
+texts.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ DOMAIN: Final = "evalkit"
 LANGUAGES: Final = ("en", "zh")
 """The languages of reports; the first one is the language of the code."""
 
-_NOUNS: Final = "annotator answer call case cluster comparison conversation item judge label pair passe response score"
-_COUNTED: Final = re.compile(
-    rf"\{{(\w+)(?::,)?\}} (?:[a-z]+ )?(?:{'|'.join(_NOUNS.split())}|system|test|verdict|word)s(?: or \w+s)?\b"
+_NOUNS: Final = (
+    "annotator answer call case cluster comparison conversation item judge label pair passe"
+    " response score"
 )
-"""A number before what it counts, in an English text; each noun is without its last `s`, so `passes` is `passe`."""
+_COUNTED: Final = re.compile(
+    rf"\{{(\w+)(?::,)?\}} (?:[a-z]+ )?(?:{'|'.join(_NOUNS.split())}|system|test|verdict|word)s(?:"
+    r" or \w+s)?\b"
+)
+"""A number before what it counts, in an English text; each noun is without its last `s`, so
+`passes` is `passe`."""
 
 Translator: TypeAlias = catalogs.NullTranslations
 
@@ -60,11 +66,17 @@ class Text:
             return template
         if template == self.message:
             template = _COUNTED.sub(self._noun_of_one, template)
-        return template.format(**{name: rendered(value, translator) for name, value in self.values.items()})
+        return template.format(
+            **{name: rendered(value, translator) for name, value in self.values.items()}
+        )
 
     def _noun_of_one(self, found: re.Match[str]) -> str:
         """Return a number with its noun, which is singular after 1."""
-        return re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", found[0]) if self.values.get(found[1]) == 1 else found[0]
+        return (
+            re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", found[0])
+            if self.values.get(found[1]) == 1
+            else found[0]
+        )
 
     def fill(self, **values: object) -> Text:
         """Return the text with additional values."""
@@ -80,7 +92,9 @@ class Joined:
 
     def render(self, translator: Translator) -> str:
         """Return the text in the translator's language."""
-        return self.separator.render(translator).join(str(rendered(part, translator)) for part in self.parts)
+        return self.separator.render(translator).join(
+            str(rendered(part, translator)) for part in self.parts
+        )
 
 
 Message: TypeAlias = Text | Joined | str
@@ -122,10 +136,14 @@ def translator(language: str) -> Translator:
 def add_translations(folder: Path) -> None:
     """Add another package's `LANGUAGE/LC_MESSAGES/evalkit.mo`, for texts that have no translation yet."""
     for language in LANGUAGES:
-        translator(language).add_fallback(catalogs.translation(DOMAIN, folder, [language], fallback=True))
+        translator(language).add_fallback(
+            catalogs.translation(DOMAIN, folder, [language], fallback=True)
+        )
 
 
 def in_every_language(message: Message) -> tuple[str, str]:
     """Return a text in each of the `LANGUAGES`."""
-    english, chinese = (str(rendered(message, translator(language))) for language in LANGUAGES)
+    english, chinese = (
+        str(rendered(message, translator(language))) for language in LANGUAGES
+    )
     return english, chinese

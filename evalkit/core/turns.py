@@ -1,7 +1,8 @@
 """Conversations as numbered parts, and as texts with a heading above each part that no text can imitate.
 
-A heading is `[turn 3: user]`, `[turn 3: call search]` or `[turn 3: result of search]`; in a conversation that is judged
-by steps, `[step 3: …]`. The headings of what is judged have `, judged` after the number.
+A heading is `[turn 3: user]`, `[turn 3: call search]` or `[turn 3: result of search]`; in a
+conversation that is judged by steps, `[step 3: …]`. The headings of what is judged have `, judged`
+after the number.
 """
 
 from __future__ import annotations
@@ -19,19 +20,26 @@ Kind: TypeAlias = Literal["said", "call", "result"]
 Unit: TypeAlias = Literal["turn", "step"]
 CONVERSATION, TURN, TURNS, POSITION = "conversation", "turn", "turns", "position"
 UNIT_KEYS: Final = (CONVERSATION, TURN, TURNS, POSITION)
-"""The metadata of a case that is a turn or a step: the conversation's id, its number, their count, number over count.
+"""The metadata of a case that is a turn or a step: the conversation's id, its number, their count,
+number over count.
 """
 _LONGEST_NAME: Final = 60
 _HEADING: Final = re.compile(
-    r"^\[(turn|step) (\d+)(, judged)?: (call |result of |)([\w.-]+(?: \([\w.-]+\))?)\]$", re.MULTILINE
+    r"^\[(turn|step) (\d+)(, judged)?: (call |result of |)([\w.-]+(?: \([\w.-]+\))?)\]$",
+    re.MULTILINE,
 )
-_PREFIXES: Final[Mapping[str, Kind]] = {"": "said", "call ": "call", "result of ": "result"}
+_PREFIXES: Final[Mapping[str, Kind]] = {
+    "": "said",
+    "call ": "call",
+    "result of ": "result",
+}
 _KINDS: Final = {kind: prefix for prefix, kind in _PREFIXES.items()}
 _BRACKET: Final = re.compile(r"[\[［【〔〖⟦❲⁅﹇]")
 _LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _ESCAPED: Final = "&#91;"
 _CITED: Final = re.compile(
-    r"[\[［【]\s*(?:turn|step)s?\s*(\d{1,9}(?:\s*(?:,\s*and|,|and|-|–)\s*(?:(?:turn|step)\s*)?\d{1,9})*)", re.I
+    r"[\[［【]\s*(?:turn|step)s?\s*(\d{1,9}(?:\s*(?:,\s*and|,|and|-|–)\s*(?:(?:turn|step)\s*)?\d{1,9})*)",
+    re.I,
 )
 
 
@@ -65,26 +73,38 @@ def _word(name: object) -> str:
 
 def arguments_text(arguments: Any) -> str:
     """Return the arguments of a call, or a result, as text: JSON unless it is a text already."""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return (
+        arguments
+        if isinstance(arguments, str)
+        else json.dumps(arguments, ensure_ascii=False, default=str)
+    )
 
 
 def render(parts: Iterable[Part], unit: Unit = "turn") -> str:
     """Return parts as text, each below its heading.
 
-    In a line that looks like a heading, also with look-alike or invisible characters, the bracket becomes `&#91;`.
+    In a line that looks like a heading, also with look-alike or invisible characters, the bracket
+    becomes `&#91;`.
     """
-    return "\n\n".join(f"{_heading(part, unit)}\n{protected(part.text)}" for part in parts)
+    return "\n\n".join(
+        f"{_heading(part, unit)}\n{protected(part.text)}" for part in parts
+    )
 
 
 def _heading(part: Part, unit: Unit) -> str:
     role, _, name = part.name.partition(" (")
-    shown = speaker(role, name.removesuffix(")")) if part.kind == "said" else _word(part.name)
+    shown = (
+        speaker(role, name.removesuffix(")"))
+        if part.kind == "said"
+        else _word(part.name)
+    )
     return f"[{unit} {part.turn}{', judged' if part.judged else ''}: {_KINDS[part.kind]}{shown}]"
 
 
 def protected(text: str) -> str:
     """Return a text in which no line looks like a heading."""
-    pieces, done = [], 0
+    pieces = []
+    done = 0
     for bracket in _BRACKET.finditer(text):
         if _begins_line(text, bracket.start()) and _names_unit(text, bracket.end()):
             pieces += [text[done : bracket.start()], _ESCAPED]
@@ -116,12 +136,19 @@ def _names_unit(text: str, at: int) -> bool:
 def parse(text: str) -> list[Part]:
     """Return the parts of a rendered conversation; nothing for a text without headings.
 
-    The inverse of `render`, except that brackets stay escaped. A text before the first heading is not a part.
+    The inverse of `render`, except that brackets stay escaped. A text before the first heading is
+    not a part.
     """
     found = list(_HEADING.finditer(text))
     ends = [*(match.start() - 2 for match in found[1:]), len(text)]
     return [
-        Part(int(match[2]), _PREFIXES[match[4]], match[5], text[match.end() + 1 : end], bool(match[3]))
+        Part(
+            int(match[2]),
+            _PREFIXES[match[4]],
+            match[5],
+            text[match.end() + 1 : end],
+            bool(match[3]),
+        )
         for match, end in zip(found, ends, strict=False)
     ]
 
@@ -135,16 +162,21 @@ def unit_of(text: str) -> Unit | None:
 def parts_of(case: Case, index: int = 0) -> list[Part]:
     """Return the parts of a case that the judge sees with one of its responses, in order; empty if it has none.
 
-    Where a turn or a step is judged, `judged` is set for its parts, and otherwise for the whole response.
+    Where a turn or a step is judged, `judged` is set for its parts, and otherwise for the whole
+    response.
 
     Args:
         case: The case.
         index: The index of the response.
     """
-    before, after = parse(case.prompt), parse(case.context or "")
+    before = parse(case.prompt)
+    after = parse(case.context or "")
     response = parse(case.responses[index].text)
     if not any(part.judged for part in response):
-        response = [Part(one.turn, one.kind, one.name, one.text, judged=True) for one in response]
+        response = [
+            Part(one.turn, one.kind, one.name, one.text, judged=True)
+            for one in response
+        ]
     return [*before, *response, *after]
 
 

@@ -45,7 +45,8 @@ class CaseReader:
         joins: The joins, each in the column with its name.
         tally: The counter for notes.
         items: The checklist items of all cases.
-        classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
+        classes: The classes of the rubric, which labels name; `None` if labels are choices and
+            grades.
         call: The fields that a call needs, in words; empty if rows are those of a dataset.
     """
 
@@ -59,8 +60,15 @@ class CaseReader:
         classes: Classes | None = None,
         call: str = "",
     ) -> None:
-        self._checklists, self._items, self._call = mode == CHECKLIST, items, call
-        self.columns = Columns(config.fields, frozenset(config.join), checklists=self._checklists, call=call)
+        self._checklists = mode == CHECKLIST
+        self._items = items
+        self._call = call
+        self.columns = Columns(
+            config.fields,
+            frozenset(config.join),
+            checklists=self._checklists,
+            call=call,
+        )
         self._has_checklist = self._checklists or self.columns.is_mapped(CHECKLIST)
         self.tally = Tally() if tally is None else tally
         self._texts = Texts(config, self.tally, call)
@@ -110,8 +118,10 @@ class CaseReader:
         return found
 
     def _case(self, row: Row, number: int, place: str) -> Case:
-        layout, texts = self.columns.layout(row), self._texts
-        get, present = layout.get, layout.present
+        layout = self.columns.layout(row)
+        texts = self._texts
+        get = layout.get
+        present = layout.present
         responses = self._responses(row, layout, place)
         self._check(responses, place)
         label: Winner | None = None
@@ -122,7 +132,9 @@ class CaseReader:
             metadata[column] = row[column]
         people: dict[str, Annotation] = {}
         if self._said or "labels" in present or layout.shape == "responses":
-            people, label, responses = self._annotated(row, layout, label, responses, metadata, place)
+            people, label, responses = self._annotated(
+                row, layout, label, responses, metadata, place
+            )
         for join in self._joins:
             join.count(row, place)
         if (prompt := get["prompt"](row)) is ABSENT:
@@ -131,15 +143,25 @@ class CaseReader:
             self._id(row, layout, number, place),
             texts.needed(prompt, "prompt", "prompts", place),
             responses,
-            texts.optional(get["context"](row), "context", place) if "context" in present else None,
-            texts.optional(get["reference"](row), "reference", place) if "reference" in present else None,
+            texts.optional(get["context"](row), "context", place)
+            if "context" in present
+            else None,
+            (
+                texts.optional(get["reference"](row), "reference", place)
+                if "reference" in present
+                else None
+            ),
             label,
             metadata,
             people,
-            self._checklist(row, layout, len(responses), place) if self._has_checklist else (),
+            self._checklist(row, layout, len(responses), place)
+            if self._has_checklist
+            else (),
         )
 
-    def _checklist(self, row: Row, layout: Layout, responses: int, place: str) -> tuple[ChecklistItem, ...]:
+    def _checklist(
+        self, row: Row, layout: Layout, responses: int, place: str
+    ) -> tuple[ChecklistItem, ...]:
         """Return the checklist of a case; empty in other modes unless the field is mapped."""
         value = layout.get["checklist"](row)
         if value is ABSENT and self.columns.is_mapped("checklist"):
@@ -152,13 +174,18 @@ class CaseReader:
 
         try:
             given = () if value is ABSENT or value is None else value
-            return read_items(given, responses=responses, shared=self._items, unused=unused)
+            return read_items(
+                given, responses=responses, shared=self._items, unused=unused
+            )
         except ChecklistError as bad:
             remedy = bad.remedy
             if value is ABSENT and self._call:
                 remedy = f"pass {self._call}"
             elif value is ABSENT:
-                remedy = f"name its column in dataset.fields.checklist (the columns are {', '.join(list(row)[:8])})"
+                remedy = (
+                    "name its column in dataset.fields.checklist (the columns are"
+                    f" {', '.join(list(row)[:8])})"
+                )
             raise DatasetError(bad.what, where=place, remedy=remedy) from None
 
     def _count_unset(self, row: Row, place: str) -> None:
@@ -188,32 +215,52 @@ class CaseReader:
         place: str,
     ) -> tuple[dict[str, Annotation], Winner | None, tuple[Response, ...]]:
         """Return annotators' labels, and the case's label or grades: its own, those of a join, or the consensus."""
-        value, people = layout.get["labels"](row), dict[str, Annotation]()
-        if value not in (ABSENT, None) and (self.columns.is_mapped("labels") or holds_people(value)):
+        value = layout.get["labels"](row)
+        people = dict[str, Annotation]()
+        if value not in (ABSENT, None) and (
+            self.columns.is_mapped("labels") or holds_people(value)
+        ):
             people = read_people(value, self._labels, len(responses), place)
             metadata.pop(self.columns.column("labels"), None)
         if layout.shape == "responses":
-            people |= response_annotations(layout.get["responses"](row), self._labels, place)
+            people |= response_annotations(
+                layout.get["responses"](row), self._labels, place
+            )
         for name in self._said:
             joined = row[name]
-            people |= model_annotations({k: v for k, v in joined.items() if k}, self._labels, responses, place)
+            people |= model_annotations(
+                {k: v for k, v in joined.items() if k}, self._labels, responses, place
+            )
             if "" in joined:
                 own = joined[""]
-                value = [own.get(response.model) for response in responses] if isinstance(own, dict) else own
+                value = (
+                    [own.get(response.model) for response in responses]
+                    if isinstance(own, dict)
+                    else own
+                )
                 label, responses = self._labels.attach(value, responses, place)
         if people and label is None and not any(map(is_labeled, responses)):
             label, graded = consensus(people, responses)
             responses = tuple(graded)
-            self.tally.add(CONSENSUS if label is not None or any(map(is_labeled, graded)) else SPLIT, place)
+            self.tally.add(
+                CONSENSUS
+                if label is not None or any(map(is_labeled, graded))
+                else SPLIT,
+                place,
+            )
         return people, label, responses
 
     def _responses(self, row: Row, layout: Layout, place: str) -> tuple[Response, ...]:
         if layout.shape == "responses":
             own = self._listed(self.columns.need(row, "responses", place), place)
-        elif self._answers and not any(f in layout.present or self.columns.is_mapped(f) for f, _ in layout.ends):
+        elif self._answers and not any(
+            f in layout.present or self.columns.is_mapped(f) for f, _ in layout.ends
+        ):
             own = ()
         else:
-            get, texts, listed = layout.get, self._texts, []
+            get = layout.get
+            texts = self._texts
+            listed = []
             for field, model in layout.ends:
                 if (value := get[field](row)) is ABSENT:
                     value = self.columns.need(row, field, place)
@@ -224,22 +271,30 @@ class CaseReader:
 
     def _joined(self, row: Row, place: str) -> tuple[Response, ...]:
         return tuple(
-            self._entry(one, f"{name}.{i}", place) for name in self._answers for i, one in enumerate(row[name])
+            self._entry(one, f"{name}.{i}", place)
+            for name in self._answers
+            for i, one in enumerate(row[name])
         )
 
     def _listed(self, value: Any, place: str) -> tuple[Response, ...]:
         value = _parsed(value, "responses", place)
         if not isinstance(value, list):
             raise DatasetError(
-                "responses is not a list", where=place, remedy="write a list of texts or of {model, text}"
+                "responses is not a list",
+                where=place,
+                remedy="write a list of texts or of {model, text}",
             )
-        return tuple(self._entry(entry, f"responses.{i}", place) for i, entry in enumerate(value))
+        return tuple(
+            self._entry(entry, f"responses.{i}", place) for i, entry in enumerate(value)
+        )
 
     def _entry(self, entry: Any, name: str, place: str) -> Response:
         if not isinstance(entry, dict):
             return Response(self._texts.needed(entry, name, "responses", place))
         if "text" not in entry:
-            raise DatasetError(f"{name} has no 'text'", where=place, remedy=did_you_mean("text", entry))
+            raise DatasetError(
+                f"{name} has no 'text'", where=place, remedy=did_you_mean("text", entry)
+            )
         if not entry.keys() <= _PARTS:
             for unused in entry.keys() - _PARTS:
                 self.tally.add(UNUSED.format(unused), place)
@@ -247,7 +302,9 @@ class CaseReader:
             self._texts.needed(entry["text"], f"{name}.text", "responses", place),
             self._texts.name(entry.get("model"), f"{name}.model", place),
         )
-        return self._labels.response(response, entry.get("label", entry.get("grade")), place)
+        return self._labels.response(
+            response, entry.get("label", entry.get("grade")), place
+        )
 
     def _check(self, responses: tuple[Response, ...], place: str) -> None:
         count = len(responses)
@@ -255,7 +312,11 @@ class CaseReader:
             fewer = f"pass {self._call}" if self._call else "set mode=pointwise"
             remedy = fewer if responses else "add responses to the case"
             many = f"{count or 'no'} response{'' if count == 1 else 's'}"
-            raise DatasetError(f"{many}, and mode {self._mode} needs {self._least}", where=place, remedy=remedy)
+            raise DatasetError(
+                f"{many}, and mode {self._mode} needs {self._least}",
+                where=place,
+                remedy=remedy,
+            )
         if count == 2:
             same = responses[0].text == responses[1].text != ""
         else:
@@ -272,4 +333,6 @@ def _parsed(value: Any, field: str, place: str) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        raise DatasetError(f"{field} is not a JSON list", where=place, remedy="fix the JSON") from None
+        raise DatasetError(
+            f"{field} is not a JSON list", where=place, remedy="fix the JSON"
+        ) from None

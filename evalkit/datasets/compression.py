@@ -15,11 +15,25 @@ from typing import IO, Any, Final
 from evalkit.core.resources import optional
 from evalkit.errors import DatasetError
 
-SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".xz": "xz"}
+SUFFIXES: Final = {
+    ".gz": "gzip",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".bz2": "bz2",
+    ".xz": "xz",
+}
 """Compression by last suffix; the suffix before it is the format."""
-_MARKS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
-_BOM, _UTF16, _UTF32 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
-_LONGEST_MARK, _PIECE = 6, 2**17
+_MARKS: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+}
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
+_LONGEST_MARK = 6
+_PIECE = 2**17
 LONGEST_ROW = 256_000_000
 """The most bytes of a row in a compressed file, or of one in a JSON array."""
 
@@ -32,10 +46,16 @@ def compression_of(path: Path) -> str | None:
     """
     with path.open("rb") as file:
         begins = file.read(_LONGEST_MARK)
-    found = next((name for mark, name in _MARKS.items() if begins.startswith(mark)), None)
+    found = next(
+        (name for mark, name in _MARKS.items() if begins.startswith(mark)), None
+    )
     named = SUFFIXES.get(path.suffix.lower())
     if named and found is None:
-        raise DatasetError(f"is not {named} data, despite its suffix", where=str(path), remedy="rename or compress it")
+        raise DatasetError(
+            f"is not {named} data, despite its suffix",
+            where=str(path),
+            remedy="rename or compress it",
+        )
     return found
 
 
@@ -56,7 +76,9 @@ def open_bytes(path: Path) -> IO[bytes]:
     if compression is None:
         return path.open("rb", buffering=_PIECE)
     if compression == "zstd":
-        stream: Any = optional("pyarrow", str(path), "zstd").input_stream(str(path), compression="zstd")
+        stream: Any = optional("pyarrow", str(path), "zstd").input_stream(
+            str(path), compression="zstd"
+        )
         return io.BufferedReader(stream, 2**20)
     library: Any = import_module({"xz": "lzma"}.get(compression, compression))
     opened: IO[bytes] = library.open(path, "rb")
@@ -77,7 +99,8 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as bad:
         if bad.errno is None:
             raise _damaged(path, bad) from None
-        what, remedy = f"cannot be read ({bad.strerror or bad})", "check the file and its permissions"
+        what = f"cannot be read ({bad.strerror or bad})"
+        remedy = "check the file and its permissions"
         raise DatasetError(what, where=str(path), remedy=remedy) from None
     except Exception as bad:
         if type(bad).__name__ != "LZMAError":  # its module is imported only when needed
@@ -87,7 +110,9 @@ def reading(path: Path) -> Iterator[None]:
 
 def _damaged(path: Path, bad: Exception) -> DatasetError:
     return DatasetError(
-        f"cannot be decompressed ({bad})", where=str(path), remedy="it is truncated or damaged; download it again"
+        f"cannot be decompressed ({bad})",
+        where=str(path),
+        remedy="it is truncated or damaged; download it again",
     )
 
 
@@ -95,10 +120,12 @@ def _damaged(path: Path, bad: Exception) -> DatasetError:
 def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
     r"""Open a text file for its lines, each with its number (from 1); only `\n` ends a line.
 
-    A byte-order mark is removed, and UTF-16 with one is converted to UTF-8. Other bytes are unchanged.
+    A byte-order mark is removed, and UTF-16 with one is converted to UTF-8. Other bytes are
+    unchanged.
 
     Raises:
-        DatasetError: If it is UTF-32, or invalid UTF-16, a line of a compressed file is too long, or it is damaged.
+        DatasetError: If it is UTF-32, or invalid UTF-16, a line of a compressed file is too long,
+            or it is damaged.
     """
     with reading(path), open_bytes(path) as opened:
         file = opened if compression_of(path) is None else _bounded(opened, path)
@@ -122,7 +149,9 @@ def _bounded(file: IO[bytes], path: Path) -> Iterator[bytes]:
 def too_long(where: str) -> DatasetError:
     """Return the error for a row that is longer than `LONGEST_ROW`."""
     what = f"has a row of more than {LONGEST_ROW // 10**6} MB"
-    return DatasetError(what, where=where, remedy="split the row, or remove what is not judged")
+    return DatasetError(
+        what, where=where, remedy="split the row, or remove what is not judged"
+    )
 
 
 def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -132,9 +161,12 @@ def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:
             for number, line in enumerate(file, 1):
                 yield number, line.encode("utf-8")
         except UnicodeError as bad:
-            where, remedy = f"{path}:{number + 1}", "save the file as UTF-8"
+            where = f"{path}:{number + 1}"
+            remedy = "save the file as UTF-8"
             raise DatasetError(
-                f"is not UTF-16, despite its byte-order mark ({bad})", where=where, remedy=remedy
+                f"is not UTF-16, despite its byte-order mark ({bad})",
+                where=where,
+                remedy=remedy,
             ) from None
 
 
@@ -156,9 +188,12 @@ def open_texts(path: Path) -> Iterator[Iterator[str]]:
 
 
 def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
-    decoder, offset, line = getincrementaldecoder("utf-8")(), 0, 1
+    decoder = getincrementaldecoder("utf-8")()
+    offset = 0
+    line = 1
     if piece.startswith(_BOM):
-        piece, offset = piece.removeprefix(_BOM), len(_BOM)
+        piece = piece.removeprefix(_BOM)
+        offset = len(_BOM)
     while True:
         pending = len(decoder.getstate()[0])
         try:
@@ -170,7 +205,8 @@ def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
             yield text
         if not piece:
             return
-        offset, line = offset + len(piece), line + piece.count(b"\n")
+        offset = offset + len(piece)
+        line = line + piece.count(b"\n")
         piece = file.read(_PIECE)
 
 
@@ -198,4 +234,6 @@ def decoded(line: bytes, number: int, path: Path) -> str:
 def _offset(path: Path, number: int) -> int:
     with open_bytes(path) as file:
         before = [next(file) for _ in range(number)]
-    return sum(map(len, before[:-1])) + (len(_BOM) if number == 1 and before[0].startswith(_BOM) else 0)
+    return sum(map(len, before[:-1])) + (
+        len(_BOM) if number == 1 and before[0].startswith(_BOM) else 0
+    )

@@ -21,22 +21,34 @@ KEY = "rubric.examples_path"
 def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
     """Return `config` with the examples of `rubric.examples_path` appended to its own, and without the path.
 
-    The examples are then part of the config, its hash and the run folder. `base` is searched after the current folder.
-    A config without a path is unchanged.
+    The examples are then part of the config, its hash and the run folder. `base` is searched after
+    the current folder. A config without a path is unchanged.
 
     Raises:
         ConfigError: If the file does not exist or has no reader.
-        DatasetError: If a row is not an example on the rubric's scale; the message names file and line.
+        DatasetError: If a row is not an example on the rubric's scale; the message names file and
+            line.
     """
     named = config.rubric.examples_path
     if named is None:
         return config
     path = _locate(named, base)
     with reading(path):
-        read = tuple(_example(row, place, config) for place, row in reader_for(None, path)(path))
+        read = tuple(
+            _example(row, place, config) for place, row in reader_for(None, path)(path)
+        )
     if not read:
-        raise DatasetError("the file has no examples", where=str(path), remedy=f"add examples, or remove {KEY}")
-    return config.with_({"rubric.examples": (*config.rubric.examples, *read), "rubric.examples_path": None})
+        raise DatasetError(
+            "the file has no examples",
+            where=str(path),
+            remedy=f"add examples, or remove {KEY}",
+        )
+    return config.with_(
+        {
+            "rubric.examples": (*config.rubric.examples, *read),
+            "rubric.examples_path": None,
+        }
+    )
 
 
 def _locate(named: str, base: Path | None) -> Path:
@@ -45,59 +57,106 @@ def _locate(named: str, base: Path | None) -> Path:
         if candidate.is_file():
             return candidate
     raise ConfigError(
-        f"there is no file '{named}'", where=KEY, remedy="set it to a file of examples, one JSON object per line"
+        f"there is no file '{named}'",
+        where=KEY,
+        remedy="set it to a file of examples, one JSON object per line",
     )
 
 
 def _example(row: Json, place: str, config: RunConfig) -> Example:
     if unknown := [column for column in row if column not in Example.model_fields]:
         remedy = did_you_mean(unknown[0], Example.model_fields)
-        raise DatasetError(f"an example has no '{unknown[0]}'", where=place, remedy=remedy)
-    response, justification = (_text(row, column, place) for column in ("response", "justification"))
+        raise DatasetError(
+            f"an example has no '{unknown[0]}'", where=place, remedy=remedy
+        )
+    response, justification = (
+        _text(row, column, place) for column in ("response", "justification")
+    )
     prompt = None if row.get("prompt") is None else _text(row, "prompt", place)
     if (winner := row.get("winner")) is not None:
         if winner not in ("A", "B", "TIE"):
-            raise DatasetError(f"'{str(winner)[:60]}' is not a winner", where=place, remedy="write A, B or TIE")
+            raise DatasetError(
+                f"'{str(winner)[:60]}' is not a winner",
+                where=place,
+                remedy="write A, B or TIE",
+            )
         other = _text(row, "response_b", place)
-        return Example(response=response, response_b=other, justification=justification, prompt=prompt, winner=winner)
+        return Example(
+            response=response,
+            response_b=other,
+            justification=justification,
+            prompt=prompt,
+            winner=winner,
+        )
     if (classes := config.rubric.named_classes) is not None:
         name = str(row.get("class_name"))
         if name not in classes.names:
             remedy = f"set 'class_name' to one of {', '.join(classes.names)}"
-            raise DatasetError(f"the class '{name[:60]}' is not in the rubric", where=place, remedy=remedy)
-        return Example(response=response, justification=justification, prompt=prompt, class_name=name)
-    scale, scores = config.rubric.scale, _scores(row.get("scores"), place)
+            raise DatasetError(
+                f"the class '{name[:60]}' is not in the rubric",
+                where=place,
+                remedy=remedy,
+            )
+        return Example(
+            response=response,
+            justification=justification,
+            prompt=prompt,
+            class_name=name,
+        )
+    scale = config.rubric.scale
+    scores = _scores(row.get("scores"), place)
     if not scores:
         score = _score(row.get("score"), "score", place, scale)
-        return Example(response=response, justification=justification, prompt=prompt, score=score)
+        return Example(
+            response=response, justification=justification, prompt=prompt, score=score
+        )
     if row.get("score") is not None:
-        raise DatasetError("it has both 'scores' and 'score'", where=place, remedy="remove 'score'")
+        raise DatasetError(
+            "it has both 'scores' and 'score'", where=place, remedy="remove 'score'"
+        )
     names = list(config.criteria)
     if unknown := [name for name in scores if name not in names]:
         remedy = did_you_mean(unknown[0], names)
-        raise DatasetError(f"'scores' has '{unknown[0]}', which is not one of the criteria", where=place, remedy=remedy)
-    read = {name: _score(value, f"score of {name}", place, scale) for name, value in scores.items()}
-    return Example(response=response, justification=justification, prompt=prompt, scores=read)
+        raise DatasetError(
+            f"'scores' has '{unknown[0]}', which is not one of the criteria",
+            where=place,
+            remedy=remedy,
+        )
+    read = {
+        name: _score(value, f"score of {name}", place, scale)
+        for name, value in scores.items()
+    }
+    return Example(
+        response=response, justification=justification, prompt=prompt, scores=read
+    )
 
 
 def _text(row: Json, column: str, place: str) -> str:
     value = row.get(column)
     if not isinstance(value, str):
         what = "is missing" if value is None else f"is {value!r:.40} and not a text"
-        raise DatasetError(f"'{column}' {what}", where=place, remedy="give prompt, response, scores and justification")
+        raise DatasetError(
+            f"'{column}' {what}",
+            where=place,
+            remedy="give prompt, response, scores and justification",
+        )
     return value
 
 
 def _scores(value: object, place: str) -> Json:
     """Return scores by criterion; a table has them as a JSON object in a cell."""
     if isinstance(value, str) and value.strip():
-        with suppress(ValueError, RecursionError):  # anything but a mapping is rejected below
+        with suppress(
+            ValueError, RecursionError
+        ):  # anything but a mapping is rejected below
             value = json.loads(value)
     if value is None or value == "":
         return {}
     if not isinstance(value, Mapping) or not value:
         remedy = 'write a score for each criterion, such as {"accuracy": 4}'
-        raise DatasetError(f"'scores' is {value!r:.40} and not a mapping", where=place, remedy=remedy)
+        raise DatasetError(
+            f"'scores' is {value!r:.40} and not a mapping", where=place, remedy=remedy
+        )
     return value
 
 
@@ -108,7 +167,15 @@ def _score(value: object, name: str, place: str, scale: Scale) -> float:
         score = float("nan")
     if not isfinite(score):
         what = "is missing" if value is None else f"is {value!r:.40} and not a number"
-        raise DatasetError(f"'{name}' {what}", where=place, remedy=f"write a number on the scale {scale.name()}")
+        raise DatasetError(
+            f"'{name}' {what}",
+            where=place,
+            remedy=f"write a number on the scale {scale.name()}",
+        )
     if not scale.contains(score):
-        raise DatasetError(f"{name} {score:g} is not on the scale {scale.name()}", where=place, remedy="fix the score")
+        raise DatasetError(
+            f"{name} {score:g} is not on the scale {scale.name()}",
+            where=place,
+            remedy="fix the score",
+        )
     return score

@@ -16,7 +16,8 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.values import frozen
 
 WHOLE = "row"
-"""The name of the row in an expression, for columns that are not identifiers: `row["Question 1"]`."""
+"""The name of the row in an expression, for columns that are not identifiers:
+`row["Question 1"]`."""
 CONVERSATION = "conversation"
 """The filter that renders messages as text, as in `{{ messages[:-1] | conversation }}`."""
 _MOST_NAMED = 12
@@ -48,7 +49,9 @@ def template(text: str, where: str) -> Callable[[Row], str]:
         ConfigError: If it is not a template; `where` is its config key.
     """
     names, fill = _names(text, where), _environment().from_string(text).render
-    return lambda row: str(_evaluated(lambda: fill({WHOLE: row, **row}), row, names, where))
+    return lambda row: str(
+        _evaluated(lambda: fill({WHOLE: row, **row}), row, names, where)
+    )
 
 
 def condition(text: str, where: str) -> Callable[[Row], bool]:
@@ -59,7 +62,9 @@ def condition(text: str, where: str) -> Callable[[Row], bool]:
     """
     names = _names("{{ (" + text + ") }}", where)
     holds = _environment().compile_expression(text, undefined_to_none=False)
-    return lambda row: bool(_evaluated(lambda: bool(holds({WHOLE: row, **row})), row, names, where))
+    return lambda row: bool(
+        _evaluated(lambda: bool(holds({WHOLE: row, **row})), row, names, where)
+    )
 
 
 def _names(text: str, where: str) -> frozenset[str]:
@@ -71,11 +76,15 @@ def _names(text: str, where: str) -> frozenset[str]:
         found = meta.find_undeclared_variables(environment.parse(text))
     except TemplateError as bad:
         what = f"is not a Jinja expression ({' '.join(str(bad).split())})"
-        raise ConfigError(what, where=where, remedy="fix the expression; put texts in quotes") from None
+        raise ConfigError(
+            what, where=where, remedy="fix the expression; put texts in quotes"
+        ) from None
     return frozenset(found - {WHOLE} - set(environment.globals))
 
 
-def _evaluated(evaluate: Callable[[], Any], row: Row, names: frozenset[str], where: str) -> Any:
+def _evaluated(
+    evaluate: Callable[[], Any], row: Row, names: frozenset[str], where: str
+) -> Any:
     from jinja2 import TemplateError, UndefinedError
 
     from evalkit.prompting.bounds import bounded
@@ -85,22 +94,46 @@ def _evaluated(evaluate: Callable[[], Any], row: Row, names: frozenset[str], whe
             return evaluate()
     except UndefinedError as bad:
         if missing := sorted(names - row.keys()):
-            raise RowFault(*missing_column_error(missing[0], row, f" for {where}")) from None
+            raise RowFault(
+                *missing_column_error(missing[0], row, f" for {where}")
+            ) from None
         raise RowFault(f"{where}: {bad}", "fix the expression") from None
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as bad:
-        raise RowFault(f"{where}: {type(bad).__name__}: {bad}", "fix the expression") from None
+    except (
+        TemplateError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+    ) as bad:
+        raise RowFault(
+            f"{where}: {type(bad).__name__}: {bad}", "fix the expression"
+        ) from None
 
 
 def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, str]:
     """Return the message and remedy for a missing column, with a suggestion if a column has a similar name."""
     columns = tuple(row)
-    named = ", ".join(columns[:_MOST_NAMED]) + (", ..." if len(columns) > _MOST_NAMED else "")
+    named = ", ".join(columns[:_MOST_NAMED]) + (
+        ", ..." if len(columns) > _MOST_NAMED else ""
+    )
     close = did_you_mean(name, columns)
     what = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
-    messages = next((column for column in columns if column.isidentifier() and is_conversation(row[column])), None)
+    messages = next(
+        (
+            column
+            for column in columns
+            if column.isidentifier() and is_conversation(row[column])
+        ),
+        None,
+    )
     if messages is not None and name in _TURNS:
         turns = f"{messages}{_TURNS[name]} | {CONVERSATION}"
-        return what, f"if it is in the conversation, set \"dataset.fields.{name}='{{{{ {turns} }}}}'\""
+        return (
+            what,
+            f"if it is in the conversation, set \"dataset.fields.{name}='{{{{ {turns} }}}}'\"",
+        )
     return what, close if close.startswith("did you mean") else "name one of them"
 
 
@@ -110,7 +143,9 @@ def _environment() -> Any:
 
     from evalkit.prompting.bounds import BoundedEnvironment
 
-    made = BoundedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
+    made = BoundedEnvironment(
+        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
+    )
     made.filters[CONVERSATION] = _conversation
     return made
 
@@ -118,7 +153,9 @@ def _environment() -> Any:
 def _conversation(value: Any) -> str:
     messages = [value] if is_message(value) else value
     if not is_conversation(messages):
-        raise ValueError("not a list of messages with role and content, or from and value")
+        raise ValueError(
+            "not a list of messages with role and content, or from and value"
+        )
     return conversation_text(messages)
 
 
@@ -143,16 +180,30 @@ FIELDS: Final = (
 )
 CHECKLIST: Final = "checklist"
 MESSAGES: Final = "messages"
-"""The column of a conversation, or of several, one for each response; in the metadata unless it is a field."""
+"""The column of a conversation, or of several, one for each response; in the metadata unless it is
+a field."""
 _SHAPES: Final = ("responses", "response_a", "response")
 _ENDS: Final = {
     "response_a": (("response_a", "model_a"), ("response_b", "model_b")),
     "response": (("response", "model"),),
 }
 _OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
-_NONE: Final[Mapping[str, Callable[[Row], Any]]] = dict.fromkeys(FIELDS, lambda _: ABSENT)
+_NONE: Final[Mapping[str, Callable[[Row], Any]]] = dict.fromkeys(
+    FIELDS, lambda _: ABSENT
+)
 _LABEL_NAMES: Final = frozenset(
-    {"class", "gold", "gold_label", "grade", "grades", "human", "human_label", "preference", "rating", "winner"}
+    {
+        "class",
+        "gold",
+        "gold_label",
+        "grade",
+        "grades",
+        "human",
+        "human_label",
+        "preference",
+        "rating",
+        "winner",
+    }
 )
 _MOST_LAYOUTS: Final = 1000
 DEEPEST: Final = 2 * MAX_DEPTH + 20
@@ -165,9 +216,9 @@ Getter = Callable[[Row], Any]
 class Layout:
     """How to read rows with the same columns.
 
-    `get` reads each field, and returns `ABSENT` if the rows do not have it or their `shape` does not use it; `present`
-    are the other fields. `ends` are the fields of the text and model of each response, if each has its own columns.
-    `metadata` are the columns not used by a field.
+    `get` reads each field, and returns `ABSENT` if the rows do not have it or their `shape` does
+    not use it; `present` are the other fields. `ends` are the fields of the text and model of each
+    response, if each has its own columns. `metadata` are the columns not used by a field.
     """
 
     shape: str
@@ -184,7 +235,8 @@ class Columns:
         fields: Field → column, path in a column, or template.
         added: Columns added by joins, which are not metadata.
         checklists: Whether a column `checklist` is a field even if it is not mapped.
-        checked: The fields of columns that the caller misses itself, so that `check_seen` ignores them.
+        checked: The fields of columns that the caller misses itself, so that `check_seen` ignores
+            them.
         call: The fields that a call needs, in words; empty if rows are those of a dataset.
     """
 
@@ -199,12 +251,27 @@ class Columns:
     ) -> None:
         for field in fields:
             if field not in FIELDS:
-                raise ConfigError("no such field", where=f"dataset.fields.{field}", remedy=did_you_mean(field, FIELDS))
-        self._mapped, self._added, self._call = dict(fields), added, call
-        self._checklist = frozenset({CHECKLIST} if checklists or CHECKLIST in fields else ())
-        self._unseen = {field: name for field, name in fields.items() if not is_template(name) and field not in checked}
+                raise ConfigError(
+                    "no such field",
+                    where=f"dataset.fields.{field}",
+                    remedy=did_you_mean(field, FIELDS),
+                )
+        self._mapped = dict(fields)
+        self._added = added
+        self._call = call
+        self._checklist = frozenset(
+            {CHECKLIST} if checklists or CHECKLIST in fields else ()
+        )
+        self._unseen = {
+            field: name
+            for field, name in fields.items()
+            if not is_template(name) and field not in checked
+        }
         self._last: Row = {}
-        self._getters = {field: getter(fields.get(field, field), f"dataset.fields.{field}") for field in FIELDS}
+        self._getters = {
+            field: getter(fields.get(field, field), f"dataset.fields.{field}")
+            for field in FIELDS
+        }
         self._layouts: dict[tuple[str, ...], Layout] = {}
 
     def layout(self, row: Row) -> Layout:
@@ -238,7 +305,9 @@ class Columns:
 
     def label_columns(self) -> list[str]:
         """Return the columns of metadata whose names are those of labels."""
-        columns = dict.fromkeys(column for layout in self._layouts.values() for column in layout.metadata)
+        columns = dict.fromkeys(
+            column for layout in self._layouts.values() for column in layout.metadata
+        )
         return [column for column in columns if column.lower() in _LABEL_NAMES]
 
     def check_seen(self, source: str) -> None:
@@ -260,21 +329,34 @@ class Columns:
         self._last = dict.fromkeys(row)
         shape = self._shape(row)
         ends = _ENDS.get(shape, ())
-        used = _OF_A_CASE | ({name for end in ends for name in end} or {"responses"}) | self._checklist
-        found = {field: get for field in (*used, "labels") if (get := self._present(field, row)) is not None}
+        used = (
+            _OF_A_CASE
+            | ({name for end in ends for name in end} or {"responses"})
+            | self._checklist
+        )
+        found = {
+            field: get
+            for field in (*used, "labels")
+            if (get := self._present(field, row)) is not None
+        }
         taken = {self.column(field) for field in used} | self._added
         metadata = tuple(column for column in row if column not in taken)
         return Layout(shape, {**_NONE, **found}, frozenset(found), ends, metadata)
 
     def _present(self, field: str, row: Row) -> Getter | None:
         """Return the reader of a field for rows with these columns; only a row shows whether a path exists."""
-        column, get = self.column(field), self._getters[field]
+        column = self.column(field)
+        get = self._getters[field]
         if is_template(column):
             return get
         if column in row:
             self._unseen.pop(field, None)
             return itemgetter(column)
-        return self._noting(field, get) if "." in column and column.split(".")[0] in row else None
+        return (
+            self._noting(field, get)
+            if "." in column and column.split(".")[0] in row
+            else None
+        )
 
     def _noting(self, field: str, get: Getter) -> Getter:
         def seen(row: Row) -> Any:
@@ -287,27 +369,42 @@ class Columns:
 
     def _shape(self, row: Row) -> str:
         for shape in _SHAPES:
-            if shape in self._mapped or (shape == "response_a" and "response_b" in self._mapped):
+            if shape in self._mapped or (
+                shape == "response_a" and "response_b" in self._mapped
+            ):
                 return shape
         present = [shape for shape in _SHAPES if shape in row]
-        return present[0] if present else "response_a" if "response_b" in row else "response"
+        return (
+            present[0]
+            if present
+            else "response_a"
+            if "response_b" in row
+            else "response"
+        )
 
     def _missing(self, field: str, place: str, row: Row) -> DatasetError:
         if self._call:
-            return DatasetError(f"no field '{field}'", where=place, remedy=f"pass {self._call}")
+            return DatasetError(
+                f"no field '{field}'", where=place, remedy=f"pass {self._call}"
+            )
         column = self.column(field)
-        what, remedy = missing_column_error(column, row, f" for {field}" if column != field else "")
+        what, remedy = missing_column_error(
+            column, row, f" for {field}" if column != field else ""
+        )
         near = remedy.startswith(("did you mean", "if it is"))
         key = f"dataset.fields.{field}"
         if field == "response" and field not in self._mapped:
             key += ", or two for a pair in dataset.fields.response_a and dataset.fields.response_b"
-        return DatasetError(what, where=place, remedy=remedy if near else f"{remedy} in {key}")
+        return DatasetError(
+            what, where=place, remedy=remedy if near else f"{remedy} in {key}"
+        )
 
 
 def getter(named: str, where: str) -> Getter:
     """Return a function that reads a column, a path such as `conversation.0.content`, or a template from a row.
 
-    It returns `ABSENT` for a missing column or path; a template raises `RowFault` if a column is missing.
+    It returns `ABSENT` for a missing column or path; a template raises `RowFault` if a column is
+    missing.
 
     Raises:
         ConfigError: If it is an invalid template; `where` is its config key.
@@ -319,11 +416,13 @@ def getter(named: str, where: str) -> Getter:
     return lambda row: row.get(named, ABSENT)
 
 
-def needed(column: str, key: str, purpose: str = "", *, optional: bool = False) -> Callable[[Row, str], Any]:
+def needed(
+    column: str, key: str, purpose: str = "", *, optional: bool = False
+) -> Callable[[Row, str], Any]:
     """Return a function that reads a column, path or template from a row with its location.
 
-    It raises `DatasetError` if the row has no such column, or returns `None` if it is `optional`. `purpose` is for the
-    message, by default the config `key`.
+    It raises `DatasetError` if the row has no such column, or returns `None` if it is `optional`.
+    `purpose` is for the message, by default the config `key`.
 
     Raises:
         ConfigError: If it is an invalid template.
@@ -351,7 +450,11 @@ def column_value(row: Row, path: str) -> Any:
     for step in path.split("."):
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.lstrip("-").isdigit() and -len(value) <= int(step) < len(value):
+        elif (
+            isinstance(value, list)
+            and step.lstrip("-").isdigit()
+            and -len(value) <= int(step) < len(value)
+        ):
             value = value[int(step)]
         else:
             return ABSENT
@@ -385,4 +488,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value.isoformat()
     if callable(listed := getattr(value, "tolist", None)):  # a NumPy array or number
         return plain(listed(), depth + 1)
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return (
+        value.decode("utf-8", "backslashreplace")
+        if isinstance(value, bytes)
+        else str(value)
+    )

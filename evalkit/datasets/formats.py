@@ -28,7 +28,13 @@ from evalkit.datasets.compression import (
     open_texts,
     too_long,
 )
-from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
+from evalkit.errors import (
+    ConfigError,
+    DatasetError,
+    EvalkitError,
+    PluginError,
+    did_you_mean,
+)
 from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
 from evalkit.values import JsonObject
 
@@ -39,7 +45,8 @@ Placed: TypeAlias = tuple[str, Row]
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_TOKEN = 16
-"""Longer than any literal, escape or end of a number: an error this close to the end may come from truncation."""
+"""Longer than any literal, escape or end of a number: an error this close to the end may come from
+truncation."""
 _REMEDY = "fix the JSON"
 
 
@@ -53,7 +60,9 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
         text = _Text(path, pieces)
         if text.next() != "[":
             remedy = "if each line is a row, set dataset.format=jsonl"
-            raise DatasetError("the file is not one JSON array of rows", where=str(path), remedy=remedy)
+            raise DatasetError(
+                "the file is not one JSON array of rows", where=str(path), remedy=remedy
+            )
         text.at += 1
         more = text.next() != "]"
         text.at += not more
@@ -65,7 +74,11 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
             text.next()
         if text.has_more():
             remedy = "put all rows in one array"
-            raise DatasetError("the file continues after its array of rows", where=str(path), remedy=remedy)
+            raise DatasetError(
+                "the file continues after its array of rows",
+                where=str(path),
+                remedy=remedy,
+            )
 
 
 def reason(bad: Exception, column: int | None = None) -> str:
@@ -78,7 +91,8 @@ def reason(bad: Exception, column: int | None = None) -> str:
 class _Text:
     """A sliding window over a file's text: `at` is the position in the buffered part.
 
-    ijson could read such a file too, but does not report lines, and replaces half a surrogate pair by a question mark.
+    ijson could read such a file too, but does not report lines, and replaces half a surrogate pair
+    by a question mark.
     """
 
     def __init__(self, path: Path, pieces: Iterator[str]) -> None:
@@ -119,22 +133,32 @@ class _Text:
             try:
                 value, end = decoder.raw_decode(self._held, self.at)
             except json.JSONDecodeError as bad:
-                cut = bad.msg.startswith("Unterminated") or bad.pos + _LONGEST_TOKEN > len(self._held)
+                cut = bad.msg.startswith(
+                    "Unterminated"
+                ) or bad.pos + _LONGEST_TOKEN > len(self._held)
                 if cut and not self._ended:
                     if len(self._held) - self.at > LONGEST_ROW:
                         raise too_long(place) from None
                     self._more()
                     continue
                 where, column = self._position(bad)
-                raise DatasetError(f"not JSON ({reason(bad, column)})", where=where, remedy=_REMEDY) from None
+                raise DatasetError(
+                    f"not JSON ({reason(bad, column)})", where=where, remedy=_REMEDY
+                ) from None
             except (ValueError, RecursionError) as bad:
-                raise DatasetError(f"not JSON ({reason(bad)})", where=place, remedy=_REMEDY) from None
+                raise DatasetError(
+                    f"not JSON ({reason(bad)})", where=place, remedy=_REMEDY
+                ) from None
             if end + _LONGEST_TOKEN <= len(self._held) or self._ended:
                 break
             self._more()  # a number may continue
         self.at = end
         if self.next() not in (",", "]"):
-            raise DatasetError("not JSON (expected ',' or ']' after a row)", where=self.place(), remedy=_REMEDY)
+            raise DatasetError(
+                "not JSON (expected ',' or ']' after a row)",
+                where=self.place(),
+                remedy=_REMEDY,
+            )
         return value
 
     def _more(self) -> bool:
@@ -170,14 +194,19 @@ _LARGEST_SHEET = 2**30
 def read_parquet(path: Path) -> Iterator[Placed]:
     """Yield the rows of a Parquet file, row group by row group."""
     parquet = optional("pyarrow.parquet", str(path), "parquet")
-    with _errors_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+    with (
+        _errors_in_one_line(path, "a parquet"),
+        parquet.ParquetFile(path, buffer_size=_BUFFER) as file,
+    ):
         yield from placed(_batches(file), str(path))
 
 
 def _batches(file: Any) -> Iterator[Any]:
     # One row group at a time in one thread; otherwise memory grows with the file.
     for group in range(file.num_row_groups):
-        yield from file.iter_batches(batch_size=_BATCH, row_groups=[group], use_threads=False)
+        yield from file.iter_batches(
+            batch_size=_BATCH, row_groups=[group], use_threads=False
+        )
         import_module("pyarrow").default_memory_pool().release_unused()
 
 
@@ -197,7 +226,12 @@ def read_arrow(path: Path) -> Iterator[Placed]:
         begin.seek(0)
         if is_file:
             with ipc.open_file(begin) as file:
-                yield from placed(_released(file.get_batch(i) for i in range(file.num_record_batches)), str(path))
+                yield from placed(
+                    _released(
+                        file.get_batch(i) for i in range(file.num_record_batches)
+                    ),
+                    str(path),
+                )
         else:
             with ipc.open_stream(begin) as stream:
                 yield from placed(_released(stream), str(path))
@@ -233,12 +267,16 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
     Raises:
         DatasetError: If two are equal, or one has a NUL character.
     """
-    if damaged := next((number for number, name in enumerate(names, 1) if "\0" in name), None):
+    if damaged := next(
+        (number for number, name in enumerate(names, 1) if "\0" in name), None
+    ):
         what = f"the name of column {damaged} has a NUL character"
         raise DatasetError(what, where=where, remedy="save the file as text in UTF-8")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DatasetError(
-            f"two columns are named '{repeated[0]}'", where=where, remedy="give each column its own name"
+            f"two columns are named '{repeated[0]}'",
+            where=where,
+            remedy="give each column its own name",
         )
     return names
 
@@ -247,12 +285,18 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
 def _errors_in_one_line(path: Path, kind: str) -> Iterator[None]:
     if packed := compression_of(path):
         what = f"{kind} file compressed with {packed}"
-        raise DatasetError(what, where=str(path), remedy="decompress it; such files have internal compression")
+        raise DatasetError(
+            what,
+            where=str(path),
+            remedy="decompress it; such files have internal compression",
+        )
     try:
         yield
     except import_module("pyarrow").ArrowException as bad:
         remedy = "check the file, or set dataset.format"
-        raise DatasetError(f"not {kind} file ({bad})", where=str(path), remedy=remedy) from None
+        raise DatasetError(
+            f"not {kind} file ({bad})", where=str(path), remedy=remedy
+        ) from None
 
 
 WHERE = "dataset.format"
@@ -276,12 +320,16 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
     reader = construct(found, name=name, where=WHERE) if isclass(found) else found
     if not callable(reader):
         raise PluginError(
-            f"'{name}' is not a reader", where=WHERE, remedy="use a function that yields (place, row) for a path"
+            f"'{name}' is not a reader",
+            where=WHERE,
+            remedy="use a function that yields (place, row) for a path",
         )
     return partial(_rows, name, reader)
 
 
-def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tuple[str, JsonObject]]:
+def _rows(
+    name: str, reader: Callable[[Path], Rows], path: Path
+) -> Iterator[tuple[str, JsonObject]]:
     try:
         for place, row in reader(path):
             if not isinstance(row, Mapping):
@@ -291,7 +339,9 @@ def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tup
         raise
     except Exception as error:  # third-party code can raise anything
         what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
-        raise PluginError(what, where=WHERE, remedy="fix the file or the plug-in") from error
+        raise PluginError(
+            what, where=WHERE, remedy="fix the file or the plug-in"
+        ) from error
 
 
 Reader = Callable[[Path], Iterable[Placed]]
@@ -309,8 +359,16 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
     if name not in _READERS:
         if other := other_reader(format or name):
             return other
-        what = f"no reader for format '{name}'" if name else f"'{path}' has no suffix that identifies its format"
-        raise ConfigError(what, where="dataset.format", remedy=did_you_mean(name, [*_READERS, *other_formats()]))
+        what = (
+            f"no reader for format '{name}'"
+            if name
+            else f"'{path}' has no suffix that identifies its format"
+        )
+        raise ConfigError(
+            what,
+            where="dataset.format",
+            remedy=did_you_mean(name, [*_READERS, *other_formats()]),
+        )
     return _READERS[name]
 
 
@@ -334,11 +392,16 @@ def _json_decoder(unset: list[str]) -> json.JSONDecoder:
 def _without_nan(value: Any, *, top: bool = True) -> Any:
     """Return a value with null for NaN, with which some writers mark a missing value; JSON and cases do not have it.
 
-    An item of a checklist would then silently have the default points or weight, so there it stays, as a text.
+    An item of a checklist would then silently have the default points or weight, so there it stays,
+    as a text.
     """
     if isinstance(value, dict):
         return {
-            name: "NaN" if part != part and not top and name in ("points", "weight") else _without_nan(part, top=False)
+            name: (
+                "NaN"
+                if part != part and not top and name in ("points", "weight")
+                else _without_nan(part, top=False)
+            )
             for name, part in value.items()
         }
     if isinstance(value, list):
@@ -346,10 +409,19 @@ def _without_nan(value: Any, *, top: bool = True) -> Any:
     return value if value == value else None
 
 
-def _record(value: Any, place: str, remedy: str = "write each row as {column: value}") -> Row:
+def _record(
+    value: Any, place: str, remedy: str = "write each row as {column: value}"
+) -> Row:
     if not isinstance(value, dict):
-        kind = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
-        raise DatasetError(f"the row is {kind}, not an object", where=place, remedy=remedy)
+        kind = {
+            list: "a list",
+            str: "a text",
+            bool: "a boolean",
+            type(None): "null",
+        }.get(type(value), "a number")
+        raise DatasetError(
+            f"the row is {kind}, not an object", where=place, remedy=remedy
+        )
     return value
 
 
@@ -359,13 +431,19 @@ def _read_jsonl(path: Path) -> Iterator[Placed]:
         for number, line in lines:
             try:
                 value = from_json(line, allow_inf_nan=False, cache_strings="keys")
-            except ValueError:  # the fallback is slower, has better messages, and reads half surrogates and NaN
+            # the fallback is slower, has better messages, and reads half surrogates and NaN
+            except ValueError:
                 text = decoded(line, number, path)
                 if not text.strip():
                     continue
                 value = _slowly(text, f"{path}:{number}", number)
             place = f"{name}:{number}"
-            yield place, value if type(value) is dict else _record(value, place, _remedy(line, number))
+            yield (
+                place,
+                value
+                if type(value) is dict
+                else _record(value, place, _remedy(line, number)),
+            )
 
 
 def _slowly(text: str, place: str, number: int) -> Any:
@@ -375,7 +453,9 @@ def _slowly(text: str, place: str, number: int) -> Any:
         return _without_nan(value) if unset else value
     except (ValueError, RecursionError) as bad:
         what = f"the row is not JSON ({reason(bad)})"
-        raise DatasetError(what, where=place, remedy=_remedy(text.encode("utf-8"), number)) from None
+        raise DatasetError(
+            what, where=place, remedy=_remedy(text.encode("utf-8"), number)
+        ) from None
 
 
 def _remedy(line: bytes, number: int) -> str:
@@ -396,7 +476,9 @@ def _read_json(path: Path) -> Iterator[Placed]:
         try:
             yield place, _record(_without_nan(value) if unset else value, place)
         except RecursionError:
-            raise DatasetError("the row is nested too deeply", where=place, remedy="flatten it") from None
+            raise DatasetError(
+                "the row is nested too deeply", where=place, remedy="flatten it"
+            ) from None
         unset.clear()
 
 
@@ -405,18 +487,25 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     texts = _texts(path)
     first = next(texts, "")
     # Spreadsheets also write `.csv` with semicolons or tabs.
-    delimiter = next((other for other in (delimiter, ",", ";", "\t") if other in first), delimiter)
+    delimiter = next(
+        (other for other in (delimiter, ",", ";", "\t") if other in first), delimiter
+    )
     rows = csv.reader(chain([first], texts), delimiter=delimiter, strict=True)
     try:
         header = unique_columns(next(rows, []), f"{path}:1")
         line = rows.line_num + 1
         for cells in rows:
-            place, line = f"{path}:{line}", rows.line_num + 1
+            place = f"{path}:{line}"
+            line = rows.line_num + 1
             if cells:
                 yield place, _row(header, cells, place)
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
-        raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="fix the row") from None
+        raise DatasetError(
+            f"not {inner_suffix(path) or 'csv'} ({bad})",
+            where=where,
+            remedy="fix the row",
+        ) from None
 
 
 def _row(header: Sequence[str], cells: list[str], place: str) -> Row:
@@ -431,22 +520,33 @@ def _row(header: Sequence[str], cells: list[str], place: str) -> Row:
 
 def _read_excel(path: Path) -> Iterator[Placed]:
     """Yield the rows of the first sheet of an Excel workbook; its first row names the columns."""
-    calamine = optional("python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'")
+    calamine = optional(
+        "python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'"
+    )
     try:
         with ZipFile(path) as parts:  # declared sizes; calamine reads no more than them
             size = sum(part.file_size for part in parts.infolist())
         if size > _LARGEST_SHEET:
             raise ValueError(f"{size / 2**30:.1f} GiB when decompressed")
-        sheet = calamine.CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python()
+        sheet = (
+            calamine.CalamineWorkbook.from_path(str(path))
+            .get_sheet_by_index(0)
+            .to_python()
+        )
     except Exception as bad:  # its classes of errors have no common base
         what = f"not an Excel workbook ({' '.join(str(bad).split())[:100]})"
-        raise DatasetError(what, where=str(path), remedy="save it again, or export it as CSV") from None
+        raise DatasetError(
+            what, where=str(path), remedy="save it again, or export it as CSV"
+        ) from None
     rows = [[_json_cell(cell) for cell in cells] for cells in sheet]
     header = [str(cell) for cell in rows[0]] if rows else []
     unique_columns([name for name in header if name], str(path))
     for number, cells in enumerate(rows[1:], 2):
         if any(cell != "" for cell in cells):
-            yield f"{path}:{number}", {name: cell for name, cell in zip(header, cells, strict=True) if name}
+            yield (
+                f"{path}:{number}",
+                {name: cell for name, cell in zip(header, cells, strict=True) if name},
+            )
 
 
 def _json_cell(cell: Any) -> Any:

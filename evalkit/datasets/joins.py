@@ -40,13 +40,19 @@ class Join:
         tally: The counter for rows without a match.
     """
 
-    def __init__(self, name: str, config: JoinConfig, base: Path | None, tally: Tally) -> None:
-        self.name, self.adds = name, config.add
+    def __init__(
+        self, name: str, config: JoinConfig, base: Path | None, tally: Tally
+    ) -> None:
+        self.name = name
+        self.adds = config.add
         self._key = f"dataset.join.{name}"
-        self._tally, self._by_file = tally, Tally()
+        self._tally = tally
+        self._by_file = Tally()
         self._ours = self._columns(config.ours, "by")
         self._parts = {
-            part: needed(column, f"{self._key}.{part}", optional=(config.add, part) in _OPTIONAL)
+            part: needed(
+                column, f"{self._key}.{part}", optional=(config.add, part) in _OPTIONAL
+            )
             for part in _PARTS[config.add]
             if (column := getattr(config, part)) is not None
         }
@@ -64,12 +70,16 @@ class Join:
         """
         if self.name in row:
             what = f"the row already has a column '{self.name}'"
-            raise DatasetError(what, where=place, remedy=f"give {self._key} another name")
+            raise DatasetError(
+                what, where=place, remedy=f"give {self._key} another name"
+            )
         key = _key_of(row, self._ours, place)
         self._asked.add(key)
         found = self._found.get(key)
         if self.adds == "responses":
-            found = [{"text": text, "model": model} for model, text in (found or {}).items()]
+            found = [
+                {"text": text, "model": model} for model, text in (found or {}).items()
+            ]
         row[self.name] = {} if found is None and self.adds == "labels" else found
 
     def count(self, row: Row, place: str) -> None:
@@ -90,18 +100,25 @@ class Join:
 
     def _read(self, config: JoinConfig, base: Path | None) -> None:
         theirs = self._columns(config.theirs, "key")
-        for path in find_files(config.path, base, key=f"{self._key}.path", format=config.format):
+        for path in find_files(
+            config.path, base, key=f"{self._key}.path", format=config.format
+        ):
             for place, row in file_source([path], config.format, str(path)).rows():
                 key = _key_of(row, theirs, place)
                 self._places.setdefault(key, place)
                 self._take(key, row, place, path)
         if not self._found:
             raise DatasetError(
-                "has no rows", where=f"{self._key}.path={config.path}", remedy="set it to a file with rows"
+                "has no rows",
+                where=f"{self._key}.path={config.path}",
+                remedy="set it to a file with rows",
             )
 
     def _columns(self, columns: Sequence[str], option: str) -> list[tuple[str, Reader]]:
-        return [(column, needed(column, f"{self._key}.{option}", " to join by")) for column in columns]
+        return [
+            (column, needed(column, f"{self._key}.{option}", " to join by"))
+            for column in columns
+        ]
 
     def _take(self, key: Key, row: Row, place: str, path: Path) -> None:
         parts = {part: read(row, place) for part, read in self._parts.items()}
@@ -113,22 +130,35 @@ class Join:
             if model in (None, ""):
                 model = bare_name(path)
                 self._by_file.add(BY_FILE.format(self.name), place)
-            held, name, value, what = self._found.setdefault(key, {}), str(model), parts["text"], "model"
+            held = self._found.setdefault(key, {})
+            name = str(model)
+            value = parts["text"]
+            what = "model"
             self._models[name] = None
         elif self.adds == "labels":
             annotator = parts.get("annotator")
-            held, value, what = self._found.setdefault(key, {}), parts["label"], "annotator"
+            held = self._found.setdefault(key, {})
+            value = parts["label"]
+            what = "annotator"
             name = "" if annotator is None else str(annotator)
             if "model" in parts:
-                held, name, what = held.setdefault(name, {}), str(parts["model"]), "model"
+                held = held.setdefault(name, {})
+                name = str(parts["model"])
+                what = "model"
         if name in held:
             which = f" and {what} '{name}'" if what and name else ""
             remedy = f"remove one, or add a column that distinguishes them to {self._key}.key"
-            raise DatasetError(f"a second row with key {', '.join(key)}{which}", where=place, remedy=remedy)
+            raise DatasetError(
+                f"a second row with key {', '.join(key)}{which}",
+                where=place,
+                remedy=remedy,
+            )
         held[name] = value
 
 
-def build_joins(configs: Mapping[str, JoinConfig], base: Path | None, tally: Tally) -> tuple[Join, ...]:
+def build_joins(
+    configs: Mapping[str, JoinConfig], base: Path | None, tally: Tally
+) -> tuple[Join, ...]:
     """Read all joins.
 
     Raises:
@@ -150,5 +180,7 @@ def join_rows(rows: Iterator[Placed], joins: Sequence[Join]) -> Iterator[Placed]
 def _key_of(row: Row, columns: Sequence[tuple[str, Reader]], place: str) -> Key:
     values = [(column, read(row, place)) for column, read in columns]
     if null := next((column for column, value in values if value is None), None):
-        raise DatasetError(f"'{null}' is null", where=place, remedy="give each row its key")
+        raise DatasetError(
+            f"'{null}' is null", where=place, remedy="give each row its key"
+        )
     return tuple(normalize_label(value) for _, value in values)

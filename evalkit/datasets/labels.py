@@ -62,28 +62,42 @@ def read_choice(value: Any, place: str) -> Winner:
     """Return the choice between two responses that an annotator's label is.
 
     Raises:
-        DatasetError: If it is not A, B or TIE, in any case: other spellings, such as left or 1, need not mean A.
+        DatasetError: If it is not A, B or TIE, in any case: other spellings, such as left or 1,
+            need not mean A.
     """
     winner = _WINNERS.get(normalize_label(value).lower())
     if winner is None:
-        raise DatasetError(f"'{shorten(str(value), 60)}' is not a winner", where=place, remedy="write A, B or TIE")
+        raise DatasetError(
+            f"'{shorten(str(value), 60)}' is not a winner",
+            where=place,
+            remedy="write A, B or TIE",
+        )
     return winner
 
 
 class Labels:
     """Read the labels of one dataset with its `label_map`: choices or grades, or classes if the rubric has `classes`.
 
-    A label that is the abstention is no label. `can_map` is whether its user can still change the label map.
+    A label that is the abstention is no label. `can_map` is whether its user can still change the
+    label map.
     """
 
-    def __init__(self, label_map: LabelMap, classes: Classes | None = None, *, can_map: bool = True) -> None:
+    def __init__(
+        self,
+        label_map: LabelMap,
+        classes: Classes | None = None,
+        *,
+        can_map: bool = True,
+    ) -> None:
         self._can_map = can_map
         self._map = {normalize_label(key): value for key, value in label_map.items()}
         self._classes = classes
         self._known: dict[str, Winner | float | None] = {}
         self._answers: dict[str, str] = {}
 
-    def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labeled:
+    def attach(
+        self, value: Any, responses: tuple[Response, ...], place: str
+    ) -> Labeled:
         """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
 
         Raises:
@@ -108,7 +122,11 @@ class Labels:
             DatasetError: If it is not a class and not mapped to one.
         """
         found = self.answer_of(value, place)
-        return found if self._classes is not None and found in self._classes.names else None
+        return (
+            found
+            if self._classes is not None and found in self._classes.names
+            else None
+        )
 
     def answer_of(self, value: Any, place: str) -> str | None:
         """Return the class or the abstention that a value names; `None` if there is none.
@@ -126,7 +144,11 @@ class Labels:
         found = self._classes.find(text)
         if found is None:
             names = self._classes.names
-            remedy = f"map it, for example {self._mapped(value, names[0])}" if self._can_map else "write one of them"
+            remedy = (
+                f"map it, for example {self._mapped(value, names[0])}"
+                if self._can_map
+                else "write one of them"
+            )
             what = f"label {_shown(value)} is not one of the classes {', '.join(names)}"
             raise DatasetError(what, where=place, remedy=remedy)
         if type(value) is str:
@@ -142,10 +164,16 @@ class Labels:
         return self._with(response, self._value(value, place))
 
     def _with(self, response: Response, value: Any) -> Response:
-        return replace(response, **{"grade" if self._classes is None else "class_name": value})
+        return replace(
+            response, **{"grade" if self._classes is None else "class_name": value}
+        )
 
     def _value(self, value: Any, place: str) -> Any:
-        return self.grade(value, place) if self._classes is None else self.class_of(value, place)
+        return (
+            self.grade(value, place)
+            if self._classes is None
+            else self.class_of(value, place)
+        )
 
     def annotations(self, values: Sequence[Any], place: str) -> Annotation:
         """Return one annotator's grades, or classes, of responses; arguments and errors as above."""
@@ -162,8 +190,14 @@ class Labels:
         meaning = self._meaning(value)
         if isinstance(meaning, float):
             return meaning
-        remedy = f"map it to a number, for example {self._mapped(value, '1')}" if self._can_map else "pass a number"
-        raise DatasetError(f"the grade {_shown(value)} is not a number", where=place, remedy=remedy)
+        remedy = (
+            f"map it to a number, for example {self._mapped(value, '1')}"
+            if self._can_map
+            else "pass a number"
+        )
+        raise DatasetError(
+            f"the grade {_shown(value)} is not a number", where=place, remedy=remedy
+        )
 
     def annotation(self, value: Any, count: int, place: str) -> Annotation | None:
         """Return one annotator's label of a case with `count` responses; `None` if there is none.
@@ -174,10 +208,17 @@ class Labels:
         if value is None or value == "":
             return None
         if isinstance(value, dict) and self._classes is None:
-            return chosen({self._pair(name, count, place): self._choice(one, place) for name, one in value.items()})
+            return chosen(
+                {
+                    self._pair(name, count, place): self._choice(one, place)
+                    for name, one in value.items()
+                }
+            )
         return self._annotation(value, count, place)
 
-    def _annotation(self, value: Any, count: int, place: str) -> Winner | tuple[Any, ...]:
+    def _annotation(
+        self, value: Any, count: int, place: str
+    ) -> Winner | tuple[Any, ...]:
         if isinstance(value, list) or self._classes is not None:
             values = value if isinstance(value, list) else [value]
             self._check_count(values, count, place)
@@ -193,13 +234,21 @@ class Labels:
         unit = parse_pair_key(str(name))
         if unit is None or unit[1] >= count:
             remedy = "name pairs by two indices, the lower first, as in 0,2"
-            raise DatasetError(f"label '{name}' is not a pair of {count} responses", where=place, remedy=remedy)
+            raise DatasetError(
+                f"label '{name}' is not a pair of {count} responses",
+                where=place,
+                remedy=remedy,
+            )
         return unit
 
     def _choice(self, value: Any, place: str) -> Winner:
         meaning = self._meaning(value)
         if not isinstance(meaning, str):
-            raise DatasetError(f"label {_shown(value)} is not A, B or TIE", where=place, remedy="write one of them")
+            raise DatasetError(
+                f"label {_shown(value)} is not A, B or TIE",
+                where=place,
+                remedy="write one of them",
+            )
         return meaning
 
     def _meaning(self, value: Any) -> Winner | float | None:
@@ -217,12 +266,18 @@ class Labels:
         if text in self._map:
             mapped = self._map[text]
             # Other texts are classes, which only a rubric with classes has.
-            return _WINNERS.get(mapped.lower()) if isinstance(mapped, str) else float(mapped)
+            return (
+                _WINNERS.get(mapped.lower())
+                if isinstance(mapped, str)
+                else float(mapped)
+            )
         return _WINNERS.get(text.lower(), _number(text))
 
     def _check_count(self, grades: Sequence[Any], count: int, place: str) -> None:
         if len(grades) != count:
-            kind, kinds = ("grade", "grades") if self._classes is None else ("class", "classes")
+            kind, kinds = (
+                ("grade", "grades") if self._classes is None else ("class", "classes")
+            )
             raise DatasetError(
                 f"label has {len(grades)} {kinds} for {count} responses",
                 where=place,
@@ -231,22 +286,29 @@ class Labels:
 
     def _mapped(self, value: Any, meaning: str) -> str:
         """Return the command-line override that adds a label to the map."""
-        known = {name: format(was, "g") if isinstance(was, float) else str(was) for name, was in self._map.items()}
+        known = {
+            name: format(was, "g") if isinstance(was, float) else str(was)
+            for name, was in self._map.items()
+        }
         entries = {**known, normalize_label(value): meaning}
-        return pasted("dataset.label_map", ", ".join(f"{name}={to}" for name, to in entries.items()))
+        return pasted(
+            "dataset.label_map",
+            ", ".join(f"{name}={to}" for name, to in entries.items()),
+        )
 
-    def _misfit(self, value: Any, meaning: Winner | float | None, count: int, place: str) -> DatasetError:
+    def _misfit(
+        self, value: Any, meaning: Winner | float | None, count: int, place: str
+    ) -> DatasetError:
         shown = _shown(value)
         if isinstance(meaning, str):
-            what, remedy = f"label {shown} chooses between two responses, but there is one", "label it with a number"
+            what = f"label {shown} chooses between two responses, but there is one"
+            remedy = "label it with a number"
         elif count > 1:
             what = f"label {shown} is not mapped to A, B or TIE"
             remedy = f"map it, for example {self._mapped(value, 'A')}, or give a list of {count} grades"
         else:
-            what, remedy = (
-                f"label {shown} is not a number",
-                f"map it to a number, for example {self._mapped(value, '1')}",
-            )
+            what = f"label {shown} is not a number"
+            remedy = f"map it to a number, for example {self._mapped(value, '1')}"
         return DatasetError(what, where=place, remedy=remedy)
 
 
@@ -254,7 +316,11 @@ def _listed(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise DatasetError(f"label {_shown(text)} is not a JSON list", where=place, remedy="fix the JSON") from None
+        raise DatasetError(
+            f"label {_shown(text)} is not a JSON list",
+            where=place,
+            remedy="fix the JSON",
+        ) from None
 
 
 def _shown(value: Any) -> str:
@@ -283,32 +349,51 @@ CONSENSUS = "labels from the majority of annotators, or the mean of their grades
 SPLIT = "cases without a label because annotators are evenly split"
 
 
-def read_people(value: Any, labels: Labels, responses: int, place: str) -> dict[str, Annotation]:
+def read_people(
+    value: Any, labels: Labels, responses: int, place: str
+) -> dict[str, Annotation]:
     """Return the labels of a case by annotator, from an object or JSON.
 
     Raises:
         DatasetError: If it is not a mapping, or has an invalid label.
     """
     found = _object(value, place)
-    read = {name: labels.annotation(label, responses, place) for name, label in found.items()}
+    read = {
+        name: labels.annotation(label, responses, place)
+        for name, label in found.items()
+    }
     return {name: label for name, label in read.items() if label is not None}
 
 
 def holds_people(value: Any) -> bool:
     """Return whether a value is an object; a column named `labels` can have other values."""
-    return isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{"))
+    return isinstance(value, dict) or (
+        isinstance(value, str) and value.lstrip().startswith("{")
+    )
 
 
-def response_annotations(entries: Any, labels: Labels, place: str) -> dict[str, Annotation]:
+def response_annotations(
+    entries: Any, labels: Labels, place: str
+) -> dict[str, Annotation]:
     """Return annotators' grades of single responses, given as {text, model, labels: {name: grade}}."""
     if not isinstance(entries, list):
         return {}
-    graded = [_object(e.get("labels"), place) if isinstance(e, dict) and e.get("labels") else {} for e in entries]
+    graded = [
+        _object(e.get("labels"), place)
+        if isinstance(e, dict) and e.get("labels")
+        else {}
+        for e in entries
+    ]
     names = dict.fromkeys(name for grades in graded for name in grades)
-    return {name: labels.annotations([grades.get(name) for grades in graded], place) for name in names}
+    return {
+        name: labels.annotations([grades.get(name) for grades in graded], place)
+        for name in names
+    }
 
 
-def model_annotations(given: Json, labels: Labels, responses: Sequence[Response], place: str) -> dict[str, Annotation]:
+def model_annotations(
+    given: Json, labels: Labels, responses: Sequence[Response], place: str
+) -> dict[str, Annotation]:
     """Return annotators' labels in which grades can be by model: {name: label or {model: grade}}.
 
     Raises:
@@ -316,11 +401,19 @@ def model_annotations(given: Json, labels: Labels, responses: Sequence[Response]
     """
     found = {
         name: labels.annotation(
-            [one.get(response.model) for response in responses] if isinstance(one, dict) else one, len(responses), place
+            [one.get(response.model) for response in responses]
+            if isinstance(one, dict)
+            else one,
+            len(responses),
+            place,
         )
         for name, one in given.items()
     }
-    return {name: label for name, label in found.items() if label is not None and any(g is not None for g in label)}
+    return {
+        name: label
+        for name, label in found.items()
+        if label is not None and any(g is not None for g in label)
+    }
 
 
 def _object(value: Any, place: str) -> JsonObject:
@@ -328,23 +421,39 @@ def _object(value: Any, place: str) -> JsonObject:
         try:
             value = json.loads(value)
         except ValueError:
-            raise DatasetError("labels is not a JSON object", where=place, remedy="fix the JSON") from None
+            raise DatasetError(
+                "labels is not a JSON object", where=place, remedy="fix the JSON"
+            ) from None
     if not isinstance(value, dict):
-        raise DatasetError("labels is not an object", where=place, remedy="write {annotator: label}")
+        raise DatasetError(
+            "labels is not an object", where=place, remedy="write {annotator: label}"
+        )
     return {str(name): label for name, label in value.items()}
 
 
-def consensus(labels: Mapping[str, Annotation], responses: Sequence[Response]) -> tuple[Winner | None, list[Response]]:
+def consensus(
+    labels: Mapping[str, Annotation], responses: Sequence[Response]
+) -> tuple[Winner | None, list[Response]]:
     """Return the majority's choice, `None` if they are split, and responses with mean grades or majority classes."""
     chosen: Winner | None = majority(choice_for(label) for label in labels.values())
-    classes = [classes for label in labels.values() if (classes := annotation_classes(label))]
+    classes = [
+        classes for label in labels.values() if (classes := annotation_classes(label))
+    ]
     return chosen, [
-        replace(response, grade=_mean(labels, place), class_name=majority(one[place] for one in classes))
+        replace(
+            response,
+            grade=_mean(labels, place),
+            class_name=majority(one[place] for one in classes),
+        )
         for place, response in enumerate(responses)
     ]
 
 
 def _mean(labels: Mapping[str, Annotation], place: int) -> float | None:
-    grades = [grades[place] for label in labels.values() if (grades := annotation_grades(label))]
+    grades = [
+        grades[place]
+        for label in labels.values()
+        if (grades := annotation_grades(label))
+    ]
     known = [grade for grade in grades if grade is not None]
     return sum(known) / len(known) if known else None

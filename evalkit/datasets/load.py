@@ -33,7 +33,9 @@ from evalkit.errors import DatasetError
 from evalkit.types import Case, ChecklistItem
 from evalkit.values import JsonObject, frozen
 
-_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_ENCODE = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode
 """As in `canonical_json`, but with one encoder, because it is called for each case."""
 
 
@@ -70,7 +72,11 @@ def _content(case: Case) -> JsonObject:
         "context": case.context,
         "reference": case.reference,
         "responses": [
-            [r.text, r.model, r.grade] if r.class_name is None else [r.text, r.model, r.grade, r.class_name]
+            (
+                [r.text, r.model, r.grade]
+                if r.class_name is None
+                else [r.text, r.model, r.grade, r.class_name]
+            )
             for r in case.responses
         ],
         "label": case.label,
@@ -78,7 +84,11 @@ def _content(case: Case) -> JsonObject:
     }
     # A new key would change the fingerprint of every dataset that does not have it.
     content = {**content, "labels": dict(case.labels)} if case.labels else content
-    return {**content, "checklist": [asdict(item) for item in case.checklist]} if case.checklist else content
+    return (
+        {**content, "checklist": [asdict(item) for item in case.checklist]}
+        if case.checklist
+        else content
+    )
 
 
 HELD = 2**14
@@ -87,7 +97,8 @@ HELD = 2**14
 class Ids:
     """The ids of the cases read so far.
 
-    The most recent ones are in memory with their locations. Older ones are hashes, which are compared at the end.
+    The most recent ones are in memory with their locations. Older ones are hashes, which are
+    compared at the end.
     """
 
     def __init__(self) -> None:
@@ -118,7 +129,9 @@ class Ids:
         self._recent.clear()
 
 
-def find_duplicate_id(ids: Iterable[tuple[str, str]], suspects: set[int]) -> DatasetError | None:
+def find_duplicate_id(
+    ids: Iterable[tuple[str, str]], suspects: set[int]
+) -> DatasetError | None:
     """Return the error for the first duplicate id among (id, place) whose hashes are in `suspects`."""
     seen: dict[str, str] = {}
     for id_, place in ids:
@@ -136,16 +149,22 @@ def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
     first = first if first.startswith("row") else f"line {first}"
     if file != place.rpartition(":")[0]:
         first = before
-    return DatasetError(f"id '{id_}' is already used in {first}", where=place, remedy="make ids unique")
+    return DatasetError(
+        f"id '{id_}' is already used in {first}", where=place, remedy="make ids unique"
+    )
 
 
-_UNLIKE = re.compile(r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text")
+_UNLIKE = re.compile(
+    r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text"
+)
 Decode = Callable[[Row], Case]
 Describe = Callable[[Path], str | None]
 """Returns what a file contains and what to do with it; `None` if unknown."""
 
 
-CUT_TO_FIT = "cases shortened to fit judge.context, keeping the beginning and the end of texts"
+CUT_TO_FIT = (
+    "cases shortened to fit judge.context, keeping the beginning and the end of texts"
+)
 UNMAPPED = "column '{}' is metadata: if it has the labels, set dataset.fields.label={}"
 CUT_RESULTS = "cases shortened to fit judge.context, the longest results of tools first, then other texts"
 
@@ -154,8 +173,8 @@ CUT_RESULTS = "cases shortened to fit judge.context, the longest results of tool
 class Dataset:
     """Cases to judge.
 
-    `fingerprint` is the SHA-256 of their content, in order. `notes` list assumptions. `benchmark` has the source,
-    license and citation of a named benchmark.
+    `fingerprint` is the SHA-256 of their content, in order. `notes` list assumptions. `benchmark`
+    has the source, license and citation of a named benchmark.
     """
 
     cases: Sequence[Case]
@@ -180,12 +199,14 @@ class CaseStream:
         config: The dataset settings.
         mode: The mode of the run; all modes except `pointwise` and `checklist` need two responses.
         base: A folder to search for files after the current one.
-        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
+        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table,
+            or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
         logs: Reads the answers in other tools' logs.
         describe: Describes a file that has no cases, if it knows its content.
         items: The checklist items of all cases.
-        classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
+        classes: The classes of the rubric, which labels name; `None` if labels are choices and
+            grades.
         decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
         fit: Shortens a case that does not fit the judge's context, and returns any other unchanged.
 
@@ -210,20 +231,32 @@ class CaseStream:
     ) -> None:
         source = open_source(config, base=base, frame=frame, fetch=fetch, logs=logs)
         self.source = source.name
-        self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
-        self._config, self._mode, self._rows = config, mode, source.rows
-        self._files, self._tally, self._describe = source.files, Tally(), describe
-        self._left_out, self._given = source.left_out, source.notes
+        self.benchmark = (
+            None if config.benchmark is None else find_benchmark(config.benchmark)
+        )
+        self._config = config
+        self._mode = mode
+        self._rows = source.rows
+        self._files = source.files
+        self._tally = Tally()
+        self._describe = describe
+        self._left_out = source.left_out
+        self._given = source.notes
         self._joins = build_joins(config.join, base, self._tally)
         divided = config.has_turns and config.format != RECORDED
-        self._turns = Conversations(config, mode, self._joins, self._tally) if divided else None
+        self._turns = (
+            Conversations(config, mode, self._joins, self._tally) if divided else None
+        )
         if self._turns is None:
-            self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
+            self._reader = CaseReader(
+                config, mode, self._joins, self._tally, items, classes
+            )
         else:
             read = config.model_copy(update={"fields": {}, "max_chars": None})
             self._reader = CaseReader(read, mode, (), self._tally, items, classes)
         self._decode = decode if config.format == RECORDED else None
-        self._choice, self._fit = Choice(config, self._division()), fit
+        self._choice = Choice(config, self._division())
+        self._fit = fit
         self._sizes = array("q")
         self._ids = Ids()
         self._labeled = self.rows = 0
@@ -232,7 +265,8 @@ class CaseStream:
         """Yield the cases.
 
         Raises:
-            DatasetError: If a row is not a case; duplicate ids are reported after the last case at the latest.
+            DatasetError: If a row is not a case; duplicate ids are reported after the last case at
+                the latest.
         """
         try:
             yield from self._each()
@@ -240,13 +274,18 @@ class CaseStream:
             raise self._with_hint(bad) from None
 
     def _each(self) -> Iterator[Case]:
-        any_row, add, shuffled = False, self._ids.add, self._config.shuffle_seed is not None
+        any_row = False
+        add = self._ids.add
+        shuffled = self._config.shuffle_seed is not None
         for number, place, row in self._choice.choose(self._all):
-            any_row, before = True, self.rows
+            any_row = True
+            before = self.rows
             for case in self._cases(row, number, place):
                 add(case.id, place)
                 if self._fit is not None and (shorter := self._fit(case)) is not case:
-                    self._tally.add(CUT_TO_FIT if self._turns is None else CUT_RESULTS, place)
+                    self._tally.add(
+                        CUT_TO_FIT if self._turns is None else CUT_RESULTS, place
+                    )
                     case = shorter
                 self.rows += 1
                 if has_label(case):
@@ -256,7 +295,9 @@ class CaseStream:
                 self._sizes.append(self.rows - before)
         if not self.rows:
             what = "every row was dropped" if any_row else "the file has no rows"
-            raise DatasetError(what, where=self.source, remedy="use a file with at least one case")
+            raise DatasetError(
+                what, where=self.source, remedy="use a file with at least one case"
+            )
         self._finish()
 
     def _cases(self, row: Row, number: int, place: str) -> Iterable[Case]:
@@ -265,7 +306,9 @@ class CaseStream:
             return (self._recorded(self._decode, row, place),)
         if self._turns is not None:
             parts = self._turns.rows(row, number, place)
-            return filter(None, (self._reader.read(part, number, place) for part in parts))
+            return filter(
+                None, (self._reader.read(part, number, place) for part in parts)
+            )
         case = self._reader.read(row, number, place)
         return () if case is None else (case,)
 
@@ -273,7 +316,9 @@ class CaseStream:
         try:
             return decode(row)
         except ValueError as bad:
-            raise DatasetError(str(bad), where=place, remedy="restore the file of the run") from None
+            raise DatasetError(
+                str(bad), where=place, remedy="restore the file of the run"
+            ) from None
 
     @property
     def order(self) -> Sequence[int] | None:
@@ -282,7 +327,9 @@ class CaseStream:
         if order is None or len(self._sizes) == self.rows:
             return order
         starts = [0, *accumulate(self._sizes)]
-        return array("q", (case for row in order for case in range(starts[row], starts[row + 1])))
+        return array(
+            "q", (case for row in order for case in range(starts[row], starts[row + 1]))
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -290,17 +337,34 @@ class CaseStream:
         missing = self.rows - self._labeled
         unlabeled = unlabeled_note(missing, self.rows)
         if not self._labeled and self.benchmark is None:
-            unlabeled = tuple(UNMAPPED.format(column, column) for column in self._reader.columns.label_columns())
+            unlabeled = tuple(
+                UNMAPPED.format(column, column)
+                for column in self._reader.columns.label_columns()
+            )
         files = tuple(note for join in self._joins for note in join.notes())
         benchmark_note = () if self.benchmark is None else (self.benchmark.note,)
-        lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())
-        return (*benchmark_note, *self._given, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
+        lost = tuple(
+            f"{what}, omitted: {count}" for what, count in self._left_out.items()
+        )
+        return (
+            *benchmark_note,
+            *self._given,
+            *lost,
+            *self._choice.notes(),
+            *files,
+            *self._tally.notes(),
+            *unlabeled,
+        )
 
     def _division(self) -> Division | None:
         rule = self._config.division
         if rule is None:
             return None
-        fields = self._config.fields if self._turns is None else {"prompt": self._turns.columns.column("response")}
+        fields = (
+            self._config.fields
+            if self._turns is None
+            else {"prompt": self._turns.columns.column("response")}
+        )
         return Division(rule, Columns(fields, frozenset(self._config.join)))
 
     def _all(self) -> Iterator[Placed]:
@@ -309,18 +373,29 @@ class CaseStream:
 
     def _with_hint(self, bad: DatasetError) -> DatasetError:
         """Return the error, with a better remedy if the file is of another kind."""
-        if self.rows or self._config.fields or not self._files or not _UNLIKE.match(bad.what):
+        if (
+            self.rows
+            or self._config.fields
+            or not self._files
+            or not _UNLIKE.match(bad.what)
+        ):
             return bad
         path = self._files[0]
         if (known := recognize_benchmark(path)) is None:
             hint = self._describe(path) if self._describe else None
         else:
             hint = f"it {known.hint}" if self.benchmark is None else None
-        return bad if hint is None else DatasetError(bad.what, where=bad.where, remedy=hint)
+        return (
+            bad
+            if hint is None
+            else DatasetError(bad.what, where=bad.where, remedy=hint)
+        )
 
     def _finish(self) -> None:
         if self._decode is None:
-            (self._reader if self._turns is None else self._turns).columns.check_seen(self.source)
+            (self._reader if self._turns is None else self._turns).columns.check_seen(
+                self.source
+            )
         if self._config.limit is None:
             for join in self._joins:
                 join.count_rest()
@@ -331,12 +406,20 @@ class CaseStream:
     def _all_ids(self) -> Iterator[tuple[str, str]]:
         """Yield the id of each case with its location, without counting notes again."""
         id_of = CaseReader(self._config, self._mode).id_of
-        turns = None if self._turns is None else Conversations(self._config, self._mode, (), Tally())
-        for number, place, row in Choice(self._config, self._division()).choose(self._all):
+        turns = (
+            None
+            if self._turns is None
+            else Conversations(self._config, self._mode, (), Tally())
+        )
+        for number, place, row in Choice(self._config, self._division()).choose(
+            self._all
+        ):
             if turns is None:
                 yield id_of(row, number, place), place
             else:
-                yield from ((part["id"], place) for part in turns.rows(row, number, place))
+                yield from (
+                    (part["id"], place) for part in turns.rows(row, number, place)
+                )
 
 
 def load_cases(

@@ -1,6 +1,7 @@
 """Read named benchmarks in their published format: `dataset=llmbar dataset.path=…`.
 
-Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.benchmark_discovery` finds them.
+Benchmarks are in `evalkit.benchmarks` and in other packages; `evalkit.benchmark_discovery` finds
+them.
 """
 
 from __future__ import annotations
@@ -28,9 +29,15 @@ _START: Final = 2**20
 class ForeignError(DatasetError):
     """A file does not belong to the named benchmark; `row` is the row that shows this, if any."""
 
-    def __init__(self, benchmark: Benchmark, why: str, row: Row | None, where: str) -> None:
+    def __init__(
+        self, benchmark: Benchmark, why: str, row: Row | None, where: str
+    ) -> None:
         self.row = row
-        super().__init__(f"not {benchmark.title}: {why}", where=where, remedy=f"name {benchmark.expects}")
+        super().__init__(
+            f"not {benchmark.title}: {why}",
+            where=where,
+            remedy=f"name {benchmark.expects}",
+        )
 
 
 @frozen
@@ -44,13 +51,18 @@ class RecognizedBenchmark:
     @property
     def hint(self) -> str:
         """Return the hint for a user who used it as something else."""
-        where = "" if self.folder is None else f" dataset.path={quote(str(self.folder))}"
+        where = (
+            "" if self.folder is None else f" dataset.path={quote(str(self.folder))}"
+        )
         return f"looks like {self.kind}; use dataset={self.name}{where}"
 
 
 def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
     """Detect the benchmark of a row by its columns; `None` if there is none."""
-    found = next((benchmark for benchmark in iter_benchmarks() if benchmark.looks_like(row)), None)
+    found = next(
+        (benchmark for benchmark in iter_benchmarks() if benchmark.looks_like(row)),
+        None,
+    )
     return None if found is None else RecognizedBenchmark(found.name, found.kind)
 
 
@@ -62,17 +74,25 @@ def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
         if known := recognize_benchmark_row(row):
             return known
     folder = path.parent.parent if path.parent.name in _PARTS else path.parent
-    if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (benchmark := _in_folder(folder)):
+    if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (
+        benchmark := _in_folder(folder)
+    ):
         return RecognizedBenchmark(benchmark.name, benchmark.kind, folder)
     return None
 
 
 def _in_folder(folder: Path) -> Benchmark | None:
-    return next((benchmark for benchmark in iter_benchmarks() if benchmark.is_folder(folder)), None)
+    return next(
+        (benchmark for benchmark in iter_benchmarks() if benchmark.is_folder(folder)),
+        None,
+    )
 
 
 def named_rows(
-    name: str, path: Path, baseline: str | None = None, left_out: Counter[str] | None = None
+    name: str,
+    path: Path,
+    baseline: str | None = None,
+    left_out: Counter[str] | None = None,
 ) -> Iterator[Placed]:
     """Yield the canonical rows of a benchmark, each with its location.
 
@@ -84,19 +104,33 @@ def named_rows(
 
     Raises:
         ConfigError: If there is no such benchmark, or no such `baseline` among its models.
-        DatasetError: If the file does not belong to the benchmark; the message names what it looks like.
+        DatasetError: If the file does not belong to the benchmark; the message names what it looks
+            like.
         PluginError: If the benchmark's reader fails.
     """
     benchmark = find_benchmark(name)
     remedy = "fix the row or the benchmark's reader"
     try:
-        with third_party_errors(PluginError, f"'{name}' fails on {path}", where="dataset.benchmark", remedy=remedy):
-            yield from benchmark.rows(path, baseline, Counter() if left_out is None else left_out)
+        with third_party_errors(
+            PluginError,
+            f"'{name}' fails on {path}",
+            where="dataset.benchmark",
+            remedy=remedy,
+        ):
+            yield from benchmark.rows(
+                path, baseline, Counter() if left_out is None else left_out
+            )
     except ForeignError as foreign:
-        known = (None if foreign.row is None else recognize_benchmark_row(foreign.row)) or recognize_benchmark(path)
+        known = (
+            None if foreign.row is None else recognize_benchmark_row(foreign.row)
+        ) or recognize_benchmark(path)
         if known is None or known.name == name:
-            raise DatasetError(foreign.what, where=foreign.where, remedy=foreign.remedy) from None
-        raise DatasetError(f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}") from None
+            raise DatasetError(
+                foreign.what, where=foreign.where, remedy=foreign.remedy
+            ) from None
+        raise DatasetError(
+            f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}"
+        ) from None
 
 
 def files_in(path: Path) -> list[Path]:
@@ -104,7 +138,11 @@ def files_in(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = (file for file in path.rglob("*") if file.is_file() and is_readable(file))
-    return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts))
+    return sorted(
+        file
+        for file in found
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )
 
 
 def rows_of(file: Path) -> Iterator[Placed]:
@@ -123,7 +161,11 @@ def _has_lines(file: Path) -> bool:
         return False
     with reading(file), open_bytes(file) as text:
         first, _, rest = text.read(_START).strip().partition(b"\n")
-    return first.startswith(b"{") and first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{")
+    return (
+        first.startswith(b"{")
+        and first.rstrip().endswith(b"}")
+        and rest.lstrip().startswith(b"{")
+    )
 
 
 def first_row(file: Path) -> Row | None:

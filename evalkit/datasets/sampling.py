@@ -23,8 +23,9 @@ _WHERE = "dataset.split"
 class Division:
     """Decide whether a row is on the side that `config.use` names.
 
-    With `fractions`, the side is a hash of the group and the seed: it depends on no other row. With `column`, the side
-    of each group is kept, at about 100 bytes a group, to find a group with both sides.
+    With `fractions`, the side is a hash of the group and the seed: it depends on no other row. With
+    `column`, the side of each group is kept, at about 100 bytes a group, to find a group with both
+    sides.
 
     Args:
         config: The settings, with `column` or `fractions`.
@@ -33,8 +34,12 @@ class Division:
 
     def __init__(self, config: SplitConfig, columns: Columns) -> None:
         self._config, self._columns = config, columns
-        self._side = None if config.column is None else needed(config.column, f"{_WHERE}.column")
-        self._group = None if config.by == "prompt" else needed(config.by, f"{_WHERE}.by")
+        self._side = (
+            None if config.column is None else needed(config.column, f"{_WHERE}.column")
+        )
+        self._group = (
+            None if config.by == "prompt" else needed(config.by, f"{_WHERE}.by")
+        )
         self._seen: dict[bytes, tuple[str, str]] = {}
         self._others: Counter[str] = Counter()
         self.omitted = 0
@@ -66,10 +71,23 @@ class Division:
     def notes(self) -> tuple[str, ...]:
         """Return notes on the rows that are omitted."""
         use = self._config.use
-        named = ", ".join(f"{count} '{value}'" for value, count in self._others.most_common(5))
-        neither = (f"rows on neither side of dataset.split, omitted: {named}",) if named else ()
+        named = ", ".join(
+            f"{count} '{value}'" for value, count in self._others.most_common(5)
+        )
+        neither = (
+            (f"rows on neither side of dataset.split, omitted: {named}",)
+            if named
+            else ()
+        )
         rest = self.omitted - sum(self._others.values())
-        return (*neither, *([f"rows on the other side, omitted by dataset.split.use={use}: {rest}"] if rest else []))
+        return (
+            *neither,
+            *(
+                [f"rows on the other side, omitted by dataset.split.use={use}: {rest}"]
+                if rest
+                else []
+            ),
+        )
 
     def _drawn(self, group: bytes) -> str:
         assert self._config.fractions is not None
@@ -87,13 +105,24 @@ class Division:
         before, first = self._seen.setdefault(group, (side, place))
         if before != side:
             remedy = "put rows of one group on one side, or set dataset.split.by to another column"
-            what = f"the same {self._config.by} is on the side '{before}' in {first} and on '{side}' here"
+            what = (
+                f"the same {self._config.by} is on the side '{before}' in {first} and on '{side}'"
+                " here"
+            )
             raise DatasetError(what, where=place, remedy=remedy)
         return side == self._config.use
 
     def _group_of(self, row: Row, place: str) -> bytes:
-        value = self._columns.need(row, "prompt", place) if self._group is None else self._group(row, place)
-        text = value.strip() if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+        value = (
+            self._columns.need(row, "prompt", place)
+            if self._group is None
+            else self._group(row, place)
+        )
+        text = (
+            value.strip()
+            if isinstance(value, str)
+            else json.dumps(value, sort_keys=True, default=str)
+        )
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
@@ -104,16 +133,25 @@ Numbered = Iterator[tuple[int, str, Row]]
 class Choice:
     """Select rows by `filter` and `division`, then `sample`, `shuffle_seed` and `limit`.
 
-    Sampling, and shuffling with a limit, read the rows twice and use eight bytes per row. After the last row, `order`
-    has the indices of the selected rows in shuffled order; `None` if they are not shuffled.
+    Sampling, and shuffling with a limit, read the rows twice and use eight bytes per row. After the
+    last row, `order` has the indices of the selected rows in shuffled order; `None` if they are not
+    shuffled.
     """
 
     def __init__(self, config: DatasetConfig, division: Division | None = None) -> None:
         self._division = division
-        self._sample, self._seed, self._limit = config.sample, config.shuffle_seed, config.limit
-        self._holds = None if config.filter is None else condition(config.filter, "dataset.filter")
+        self._sample = config.sample
+        self._seed = config.shuffle_seed
+        self._limit = config.limit
+        self._holds = (
+            None
+            if config.filter is None
+            else condition(config.filter, "dataset.filter")
+        )
         stratify = None if config.sample is None else config.sample.stratify
-        self._stratum = None if stratify is None else needed(stratify, "dataset.sample.stratify")
+        self._stratum = (
+            None if stratify is None else needed(stratify, "dataset.sample.stratify")
+        )
         self.order: Sequence[int] | None = None
         self._notes: list[str] = []
         self._read = self._left_out = 0
@@ -125,16 +163,26 @@ class Choice:
         Raises:
             DatasetError: If no row passes the filter, or it cannot be evaluated for a row.
         """
-        self._notes, self._read, self._left_out, self._any = [], 0, 0, False
+        self._notes = []
+        self._read = 0
+        self._left_out = 0
+        self._any = False
         if self._division is not None:
             self._division.start()
         plain = self._holds is None and self._division is None
-        if plain and self._sample is None and self._seed is None and self._limit is None:
+        if (
+            plain
+            and self._sample is None
+            and self._seed is None
+            and self._limit is None
+        ):
             for number, (place, row) in enumerate(rows(), 1):
                 yield number, place, row
         elif self._sample is None and (self._seed is None or self._limit is None):
             chosen = 0
-            for chosen, found in enumerate(islice(self._passing(rows()), self._limit), 1):  # noqa: B007
+            for chosen, found in enumerate(  # noqa: B007
+                islice(self._passing(rows()), self._limit), 1
+            ):
                 yield found
             if self._seed is not None:
                 self.order = _shuffled(range(chosen), self._seed)
@@ -145,7 +193,11 @@ class Choice:
             raise DatasetError(what, where="dataset.filter", remedy="fix or remove it")
         if self._division is not None and not self._any:
             what = f"no row is on the side '{self._division.use}'"
-            raise DatasetError(what, where="dataset.split", remedy="check its column, or use another side")
+            raise DatasetError(
+                what,
+                where="dataset.split",
+                remedy="check its column, or use another side",
+            )
 
     def notes(self) -> tuple[str, ...]:
         """Return the notes on dropped rows, after the last row."""
@@ -155,7 +207,9 @@ class Choice:
 
     def _passing(self, rows: Rows) -> Numbered:
         if self._holds is None and self._division is None:
-            yield from ((number, place, row) for number, (place, row) in enumerate(rows, 1))
+            yield from (
+                (number, place, row) for number, (place, row) in enumerate(rows, 1)
+            )
             return
         for number, (place, row) in enumerate(rows, 1):
             self._read = number
@@ -173,15 +227,31 @@ class Choice:
     def _picked(self, rows: Callable[[], Rows]) -> Numbered:
         strata: dict[str, array[int]] = {}
         for number, place, row in self._passing(rows()):
-            stratum = "" if self._stratum is None else normalize_label(self._stratum(row, place))
+            stratum = (
+                ""
+                if self._stratum is None
+                else normalize_label(self._stratum(row, place))
+            )
             strata.setdefault(stratum, array("q")).append(number)
         passing = sum(len(numbers) for numbers in strata.values())
-        chosen = self._sampled(strata, passing) if self._sample is not None else next(iter(strata.values()), array("q"))
+        chosen = (
+            self._sampled(strata, passing)
+            if self._sample is not None
+            else next(iter(strata.values()), array("q"))
+        )
         if self._seed is not None:
             order = _shuffled(range(len(chosen)), self._seed)[: self._limit]
             kept = sorted(order)
-            place_of = {place: at for at, place in enumerate(kept)} if len(kept) < len(chosen) else None
-            self.order = order if place_of is None else array("q", (place_of[at] for at in order))
+            place_of = (
+                {place: at for at, place in enumerate(kept)}
+                if len(kept) < len(chosen)
+                else None
+            )
+            self.order = (
+                order
+                if place_of is None
+                else array("q", (place_of[at] for at in order))
+            )
             chosen = array("q", (chosen[at] for at in kept))
         wanted = iter(chosen[: self._limit])
         next_one = next(wanted, None)
@@ -194,14 +264,24 @@ class Choice:
 
     def _sampled(self, strata: dict[str, array[int]], passing: int) -> array[int]:
         sample = self._sample or SampleConfig(n=1)
-        wanted = sample.n if sample.n is not None else max(1, round(float(sample.fraction or 0) * passing))
+        wanted = (
+            sample.n
+            if sample.n is not None
+            else max(1, round(float(sample.fraction or 0) * passing))
+        )
         if wanted > passing:
-            self._notes.append(f"dataset.sample requests {wanted} rows but there are only {passing}: all are used")
+            self._notes.append(
+                f"dataset.sample requests {wanted} rows but there are only {passing}: all are used"
+            )
             wanted = passing
         sizes = [len(numbers) for numbers in strata.values()]
         found = array("q")
-        for (name, numbers), size in zip(strata.items(), stratum_sizes(sizes, wanted), strict=True):
-            indices = random.Random(f"{sample.seed}:{name}").sample(range(len(numbers)), size)
+        for (name, numbers), size in zip(
+            strata.items(), stratum_sizes(sizes, wanted), strict=True
+        ):
+            indices = random.Random(f"{sample.seed}:{name}").sample(
+                range(len(numbers)), size
+            )
             found.extend(array("q", (numbers[at] for at in indices)))
         return array("q", sorted(found))
 

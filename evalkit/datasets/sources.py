@@ -21,7 +21,16 @@ from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
-from evalkit.datasets.formats import Placed, Reader, Row, is_readable, numbered, placed, reader_for, unique_columns
+from evalkit.datasets.formats import (
+    Placed,
+    Reader,
+    Row,
+    is_readable,
+    numbered,
+    placed,
+    reader_for,
+    unique_columns,
+)
 from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.values import frozen
@@ -30,12 +39,18 @@ SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"
 _CHUNK = 2**20
 
 
-def find_files(named: str, base: Path | None, *, key: str = KEY, format: str | None = None) -> list[Path]:  # noqa: A002 - as in the config
+def find_files(
+    named: str,
+    base: Path | None,
+    *,
+    key: str = KEY,
+    format: str | None = None,  # noqa: A002
+) -> list[Path]:
     """Return the files of a path in the config, sorted by name.
 
     Args:
-        named: A file, a folder (its files with a known format), a glob (`**` includes subfolders), or `evalkit:…` for a
-            shipped sample.
+        named: A file, a folder (its files with a known format), a glob (`**` includes subfolders),
+            or `evalkit:…` for a shipped sample.
         base: A folder to search after the current one.
         key: The config key, for errors.
         format: The format, if it is set; all files of a folder are then used.
@@ -76,10 +91,15 @@ def is_missing(config: DatasetConfig, base: Path | None) -> bool:
     if named is None:
         return True
     if isinstance(named, list):
-        return not all(place.exists() for one in named for place in _places(one, base)[-1:])
+        return not all(
+            place.exists() for one in named for place in _places(one, base)[-1:]
+        )
     if named == STDIN or _SCHEME.match(named) or (config.format or "").lower() == HUB:
         return False
-    return not any(place.exists() or (has_magic(named) and _matching(place)) for place in _places(named, base))
+    return not any(
+        place.exists() or (has_magic(named) and _matching(place))
+        for place in _places(named, base)
+    )
 
 
 def _places(named: str, base: Path | None) -> tuple[Path, ...]:
@@ -96,7 +116,11 @@ def standard_input() -> Path:
     """
     if sys.stdin is None or sys.stdin.isatty():
         where = f"{KEY}={STDIN}"
-        raise ConfigError("standard input is a terminal", where=where, remedy="pipe a file into it: … < data.jsonl")
+        raise ConfigError(
+            "standard input is a terminal",
+            where=where,
+            remedy="pipe a file into it: … < data.jsonl",
+        )
     return _spooled()
 
 
@@ -115,20 +139,36 @@ def _matching(pattern: Path) -> list[Path]:
     rooted = pattern if pattern.is_absolute() else Path.cwd() / pattern
     start = next(p for p in rooted.parents if not has_magic(str(p)))
     shown = pattern.is_absolute()
-    found = (p for p in start.glob(str(rooted.relative_to(start))) if p.is_file() and not p.name.startswith("."))
+    found = (
+        p
+        for p in start.glob(str(rooted.relative_to(start)))
+        if p.is_file() and not p.name.startswith(".")
+    )
     return sorted(p if shown else relative(p) for p in found)
 
 
 def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
-    named = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
+    named = sorted(
+        p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_"))
+    )
     if found := [p for p in named if format or is_readable(p)]:
         return found
     if known := recognize_benchmark(folder):
-        raise DatasetError("is a folder with no data files", where=str(folder), remedy=f"it {known.hint}")
-    folders = sorted(f"{p.name}/" for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
+        raise DatasetError(
+            "is a folder with no data files",
+            where=str(folder),
+            remedy=f"it {known.hint}",
+        )
+    folders = sorted(
+        f"{p.name}/"
+        for p in folder.iterdir()
+        if p.is_dir() and not p.name.startswith((".", "_"))
+    )
     holds = ", ".join([p.name for p in named[:5]] + folders[:5]) or "nothing"
     remedy = f"set {KEY} to a file, or set dataset.format; it contains {holds}"
-    raise DatasetError("is a folder with no data files", where=str(folder), remedy=remedy)
+    raise DatasetError(
+        "is a folder with no data files", where=str(folder), remedy=remedy
+    )
 
 
 def _shipped(name: str) -> Path:
@@ -136,14 +176,20 @@ def _shipped(name: str) -> Path:
     names = sorted(p.name for p in folder.iterdir())
     if name not in names:
         where = f"dataset.path={SHIPPED}{name}"
-        raise DatasetError("no such shipped sample", where=where, remedy=did_you_mean(name, names))
+        raise DatasetError(
+            "no such shipped sample", where=where, remedy=did_you_mean(name, names)
+        )
     return folder / name
 
 
 def _not_there(path: Path, key: str) -> DatasetError:
     folder = path.parent
     if not folder.is_dir():
-        return DatasetError("no such file or folder", where=str(path), remedy=f"set {key} to a data file")
+        return DatasetError(
+            "no such file or folder",
+            where=str(path),
+            remedy=f"set {key} to a data file",
+        )
     near = did_you_mean(path.name, [p.name for p in folder.iterdir() if p.is_file()])
     remedy = near if near.startswith("did you mean") else f"set {key} to a data file"
     return DatasetError("no such file", where=str(path), remedy=remedy)
@@ -155,44 +201,78 @@ _BATCH = 512
 def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed]:
     """Yield the rows of a Hugging Face dataset with their locations, such as `name[split]:row 3`, without loading all.
 
-    A folder from `save_to_disk` is read from disk. Anything else is a name that the library downloads or has cached.
+    A folder from `save_to_disk` is read from disk. Anything else is a name that the library
+    downloads or has cached.
 
     Raises:
         ConfigError: If the library is not installed, or there is no such dataset or split.
     """
-    found, named, split = _loaded(config, base), str(config.path), config.hub_split
+    found = _loaded(config, base)
+    named = str(config.path)
+    split = config.hub_split
     if isinstance(found, dict):
         if split is None and len(found) == 1:
             found = next(iter(found.values()))
         elif split in found:
             found = found[split]
         else:
-            what = f"no split '{split}'" if split else "not set, and the dataset has several splits"
-            raise ConfigError(what, where="dataset.split", remedy=did_you_mean(split or "", list(found)))
-    elif split is not None and (own := getattr(found, "split", None)) and str(own) != split:
+            what = (
+                f"no split '{split}'"
+                if split
+                else "not set, and the dataset has several splits"
+            )
+            raise ConfigError(
+                what,
+                where="dataset.split",
+                remedy=did_you_mean(split or "", list(found)),
+            )
+    elif (
+        split is not None
+        and (own := getattr(found, "split", None))
+        and str(own) != split
+    ):
         what = f"the dataset is the split '{own}'"
         raise ConfigError(what, where=f"dataset.split={split}", remedy="remove it")
     name = f"{named}[{split}]" if split else named
     batches = found.with_format(None).iter(batch_size=_BATCH)
     yield from numbered(
         name,
-        (dict(zip(batch, values, strict=True)) for batch in batches for values in zip(*batch.values(), strict=True)),
+        (
+            dict(zip(batch, values, strict=True))
+            for batch in batches
+            for values in zip(*batch.values(), strict=True)
+        ),
     )
 
 
 def _loaded(config: DatasetConfig, base: Path | None) -> Any:
     named = str(config.path)
     extra = f"'{DISTRIBUTION}[hf]'"
-    library = optional("datasets", "dataset.format", "format hf", library="the library datasets", install=extra)
+    library = optional(
+        "datasets",
+        "dataset.format",
+        "format hf",
+        library="the library datasets",
+        install=extra,
+    )
     folder = next((place for place in _places(named, base) if place.is_dir()), None)
     try:
         library.disable_progress_bars()
-        if folder is not None and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json")):
+        if folder is not None and any(
+            (folder / f).is_file() for f in ("state.json", "dataset_dict.json")
+        ):
             return library.load_from_disk(str(folder))
-        return library.load_dataset(str(folder or named), config.subset, revision=config.revision)
-    except Exception as bad:  # the library raises many types of errors, including those of HTTP clients
+        return library.load_dataset(
+            str(folder or named), config.subset, revision=config.revision
+        )
+    # the library raises many types of errors, including those of HTTP clients
+    except Exception as bad:
         what = f"cannot be loaded ({type(bad).__name__}: {' '.join(str(bad).split())[:300]})"
-        raise DatasetError(what, where=named, remedy="check dataset.path, dataset.subset and the network") from bad
+        raise DatasetError(
+            what,
+            where=named,
+            remedy="check dataset.path, dataset.subset and the network",
+        ) from bad
 
 
 NAME = "frame"
@@ -202,7 +282,8 @@ _FRAME_BATCH = 4096
 def frame_rows(frame: Any) -> Iterator[Placed]:
     """Yield each row of a frame with its location, such as `frame:row 3`.
 
-    Missing values (NaN, NaT, NA, null) become `None`. Use a list instead of a generator, which can be read only once.
+    Missing values (NaN, NaT, NA, null) become `None`. Use a list instead of a generator, which can
+    be read only once.
 
     Raises:
         DatasetError: If it is not a frame, or a row is not a mapping.
@@ -213,14 +294,19 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
         yield from numbered(NAME, frame.iter_rows(named=True))
     elif hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas
         yield from numbered(NAME, _pandas(frame))
-    elif isinstance(frame, Iterable) and not isinstance(frame, str | bytes | Mapping | Iterator):
+    elif isinstance(frame, Iterable) and not isinstance(
+        frame, str | bytes | Mapping | Iterator
+    ):
         for place, row in numbered(NAME, frame):
             if not isinstance(row, Mapping):
                 what = f"the row is of type {type(row).__name__}, not a mapping"
-                raise DatasetError(what, where=place, remedy="write each row as {column: value}")
+                raise DatasetError(
+                    what, where=place, remedy="write each row as {column: value}"
+                )
             yield place, {str(column): value for column, value in row.items()}
     else:
-        what, remedy = f"cases of type {type(frame).__name__}", "use a frame, an Arrow table, or a list of mappings"
+        what = f"cases of type {type(frame).__name__}"
+        remedy = "use a frame, an Arrow table, or a list of mappings"
         raise DatasetError(f"{what} cannot be read", where=NAME, remedy=remedy)
 
 
@@ -230,10 +316,18 @@ def _pandas(frame: Any) -> Iterator[Row]:
         part = frame.iloc[start : start + _FRAME_BATCH]
         known = part.notna()
         columns = [
-            [value if there else None for value, there in zip(part.iloc[:, i].tolist(), known.iloc[:, i], strict=True)]
+            [
+                value if there else None
+                for value, there in zip(
+                    part.iloc[:, i].tolist(), known.iloc[:, i], strict=True
+                )
+            ]
             for i in range(len(names))
         ]
-        yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+        yield from (
+            dict(zip(names, values, strict=True))
+            for values in zip(*columns, strict=True)
+        )
 
 
 Rows = Iterable[Placed]
@@ -244,10 +338,12 @@ HUB = "hf"
 
 @frozen
 class Source:
-    """Rows that can be read repeatedly: `rows()` starts again. `name` is their name in the manifest.
+    """Rows that can be read repeatedly: `rows()` starts again.
 
-    `files` are the files or the folder of the rows, if any. `left_out` counts omitted items by kind, and `notes` list
-    assumptions.
+    `name` is their name in the manifest.
+
+    `files` are the files or the folder of the rows, if any. `left_out` counts omitted items by
+    kind, and `notes` list assumptions.
     """
 
     name: str
@@ -276,9 +372,11 @@ def open_source(
     Args:
         config: The dataset settings.
         base: A folder to search for files after the current one.
-        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
+        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table,
+            or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
-        logs: Reads files that are logs, unless `dataset.format` or `dataset.fields` says how to read them.
+        logs: Reads files that are logs, unless `dataset.format` or `dataset.fields` says how to
+            read them.
 
     Raises:
         ConfigError: If the settings are invalid, or the source does not exist.
@@ -299,15 +397,31 @@ def open_source(
         return _standard_input(config.format)
     if fetched := _fetched(named, config.format, fetch or {}):
         return fetched
-    saved_to_disk = config.format is None and any((p / name).is_file() for p in _places(named, base) for name in _SAVED)
+    saved_to_disk = config.format is None and any(
+        (p / name).is_file() for p in _places(named, base) for name in _SAVED
+    )
     if saved_to_disk or (config.format or "").lower() == HUB:
         return Source(named, lambda: hub_rows(config, base))
-    hub = {"subset": config.subset, "split": config.hub_split, "revision": config.revision}
+    hub = {
+        "subset": config.subset,
+        "split": config.hub_split,
+        "revision": config.revision,
+    }
     if foreign := next((key for key, value in hub.items() if value is not None), None):
-        raise ConfigError("applies only to Hugging Face datasets", where=f"dataset.{foreign}", remedy="set dataset=hf")
+        raise ConfigError(
+            "applies only to Hugging Face datasets",
+            where=f"dataset.{foreign}",
+            remedy="set dataset=hf",
+        )
     files = find_files(named, base, format=config.format)
     mapped = config.fields.keys() - {MESSAGES}
-    if len(files) == 1 and logs and config.format is None and not mapped and (log := logs(files, named)):
+    if (
+        len(files) == 1
+        and logs
+        and config.format is None
+        and not mapped
+        and (log := logs(files, named))
+    ):
         return log
     return file_source(files, config.format, named)
 
@@ -315,9 +429,16 @@ def open_source(
 def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Source:
     """Return a source with a case for each sample that is in several logs."""
     several = len(set(names)) == len(names) > 1
-    source = logs([find_place(name, base) for name in names], ", ".join(names)) if logs and several else None
+    source = (
+        logs([find_place(name, base) for name in names], ", ".join(names))
+        if logs and several
+        else None
+    )
     if source is None:
-        what, remedy = "a list is only for two or more different logs", "name one file, folder or glob"
+        what, remedy = (
+            "a list is only for two or more different logs",
+            "name one file, folder or glob",
+        )
         raise ConfigError(what, where=f"{KEY}=[{','.join(names)}]", remedy=remedy)
     return source
 
@@ -343,7 +464,9 @@ def downloaded(path: Path, format: str | None, name: str) -> Source:  # noqa: A0
     return Source(name, lambda: _called(real.rows(), str(path), name))
 
 
-def _named(benchmark: str, named: str, base: Path | None, baseline: str | None) -> Source:
+def _named(
+    benchmark: str, named: str, base: Path | None, baseline: str | None
+) -> Source:
     find_benchmark(benchmark)
     path = find_place(named, base)
     left_out: Counter[str] = Counter()
@@ -363,7 +486,10 @@ def _read(path: Path, reader: Reader) -> Iterator[Placed]:
 
 def _standard_input(format: str | None) -> Source:  # noqa: A002 - as in the config
     if not format:
-        what, remedy = "not set, and standard input has no suffix", "set it: jsonl, csv, …"
+        what, remedy = (
+            "not set, and standard input has no suffix",
+            "set it: jsonl, csv, …",
+        )
         raise ConfigError(what, where="dataset.format", remedy=remedy)
     path = standard_input()
     reader = reader_for(format, path)
@@ -376,11 +502,19 @@ def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
         for place, row in rows:
             yield name + place.removeprefix(path), row
     except DatasetError as bad:
-        where = name + bad.where.removeprefix(path) if bad.where.startswith(path) else bad.where
+        where = (
+            name + bad.where.removeprefix(path)
+            if bad.where.startswith(path)
+            else bad.where
+        )
         raise DatasetError(bad.what, where=where, remedy=bad.remedy) from None
 
 
-def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Source | None:  # noqa: A002 - as in the config
+def _fetched(
+    named: str,
+    format: str | None,  # noqa: A002
+    fetch: Mapping[str, Fetch],
+) -> Source | None:
     scheme = _SCHEME.match(named)
     if scheme is None or named.startswith(SHIPPED):
         return None
@@ -390,4 +524,6 @@ def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Sour
         return None
     known = ", ".join(f"{one}:" for one in sorted(fetch))
     remedy = "download the file" + (f"; supported: {known}" if known else "")
-    raise ConfigError(f"'{scheme[0]}:' paths are not supported", where=f"{KEY}={named}", remedy=remedy)
+    raise ConfigError(
+        f"'{scheme[0]}:' paths are not supported", where=f"{KEY}={named}", remedy=remedy
+    )

@@ -13,14 +13,24 @@ from evalkit.values import Json, JsonObject
 
 ABSENT: Final = object()
 """The value of a column that a row does not have."""
-_SHAREGPT = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
+_SHAREGPT = {
+    "human": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bing": "assistant",
+    "bard": "assistant",
+}
 """Roles by ShareGPT's `from`; other names are kept."""
 _HEADING = re.compile(r"^(?=\[[\w .:-]+\]$)", re.MULTILINE)
 
 
 def is_conversation(value: Any) -> bool:
     """Return whether a value is a list of messages."""
-    return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(is_message(one) for one in value)
+    )
 
 
 def is_message(value: Any) -> bool:
@@ -28,8 +38,14 @@ def is_message(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     if isinstance(value.get("role"), str):
-        return ("content" in value or "tool_calls" in value) and isinstance(value.get("content"), str | list | None)
-    return isinstance(value.get("from"), str) and "value" in value and isinstance(value["value"], str | list | None)
+        return ("content" in value or "tool_calls" in value) and isinstance(
+            value.get("content"), str | list | None
+        )
+    return (
+        isinstance(value.get("from"), str)
+        and "value" in value
+        and isinstance(value["value"], str | list | None)
+    )
 
 
 def as_messages(role: str, value: Any) -> list[Any]:
@@ -38,13 +54,21 @@ def as_messages(role: str, value: Any) -> list[Any]:
         return list(value)
     if is_message(value):
         return [value]
-    content = {"content": None, "tool_calls": value} if are_calls(value) else {"content": value}
+    content = (
+        {"content": None, "tool_calls": value}
+        if are_calls(value)
+        else {"content": value}
+    )
     return [{"role": role, **content}]
 
 
 def are_calls(value: Any) -> bool:
     """Return whether a value is a list of tool calls, as in a message."""
-    return isinstance(value, list) and bool(value) and all(isinstance(_function(one), dict) for one in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(_function(one), dict) for one in value)
+    )
 
 
 def is_more_than_text(messages: Any) -> bool:
@@ -52,7 +76,10 @@ def is_more_than_text(messages: Any) -> bool:
     return isinstance(messages, list) and any(
         bool(one.get("tool_calls"))
         or one.get("role") == "tool"
-        or (isinstance(parts := one.get("content"), list) and not all(map(_is_text, parts)))
+        or (
+            isinstance(parts := one.get("content"), list)
+            and not all(map(_is_text, parts))
+        )
         for one in messages
         if isinstance(one, dict)
     )
@@ -65,7 +92,11 @@ def _is_text(part: Any) -> bool:
 def _text_of(part: Any) -> str | None:
     if not isinstance(part, dict):
         return part if isinstance(part, str) else None
-    text = part.get("content") if part.get("type") == "text" and "text" not in part else part.get("text")
+    text = (
+        part.get("content")
+        if part.get("type") == "text" and "text" not in part
+        else part.get("text")
+    )
     return text if isinstance(text, str) else None
 
 
@@ -76,13 +107,15 @@ def _function(call: Any) -> Any:
 def conversation_text(messages: list[JsonObject]) -> str:
     """Return a conversation as text: a single message as its content, several each under its `[role]`.
 
-    ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is indented by a space,
-    so that no message can imitate one.
+    ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is
+    indented by a space, so that no message can imitate one.
     """
     messages = [openai_message(one) for one in messages]
     if len(messages) == 1:
         return _content(messages[0])
-    return "\n\n".join(f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages)
+    return "\n\n".join(
+        f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages
+    )
 
 
 def openai_message(message: JsonObject) -> JsonObject:
@@ -95,7 +128,11 @@ def openai_message(message: JsonObject) -> JsonObject:
 
 def _role(message: JsonObject) -> str:
     name = message.get("name")
-    return f"{message['role']}: {name}" if isinstance(name, str) and name else str(message["role"])
+    return (
+        f"{message['role']}: {name}"
+        if isinstance(name, str) and name
+        else str(message["role"])
+    )
 
 
 def _content(message: JsonObject) -> str:
@@ -144,7 +181,10 @@ class Tally:
 
     def notes(self) -> tuple[str, ...]:
         """Return one line per note."""
-        return tuple(f"{what}: {count} (first: {place})" for what, (count, place) in self._seen.items())
+        return tuple(
+            f"{what}: {count} (first: {place})"
+            for what, (count, place) in self._seen.items()
+        )
 
 
 AS_TEXT = "numbers and booleans read as text"
@@ -164,7 +204,9 @@ class Texts:
     """Convert the values of one dataset, or of a call that needs `call`, to texts, and count interpretations."""
 
     def __init__(self, config: DatasetConfig, tally: Tally, call: str = "") -> None:
-        self._nulls, self._most, self._call = config.nulls, config.max_chars, call
+        self._nulls = config.nulls
+        self._most = config.max_chars
+        self._call = call
         self._tally = tally
         self.short = min(config.max_chars or LONGEST, LONGEST)
 
@@ -203,7 +245,11 @@ class Texts:
     def _null(self, field: str, plural: str, place: str) -> str:
         if self._nulls == "refuse":
             remedy = 'remove the row, write "" for an empty text, or set dataset.nulls'
-            raise DatasetError(f"{field} is null", where=place, remedy=f"pass {self._call}" if self._call else remedy)
+            raise DatasetError(
+                f"{field} is null",
+                where=place,
+                remedy=f"pass {self._call}" if self._call else remedy,
+            )
         if self._nulls == "leave_out":
             self._tally.add(f"rows dropped because {field} is null", place)
             raise SkippedRow
@@ -222,10 +268,20 @@ class Texts:
 
     def _spelled(self, value: Any, field: str, place: str) -> str:
         if isinstance(value, dict | list):
-            kind, part = ("a list", "0") if isinstance(value, list) else ("an object", next(iter(value), "key"))
+            kind, part = (
+                ("a list", "0")
+                if isinstance(value, list)
+                else ("an object", next(iter(value), "key"))
+            )
             key = f"dataset.fields.{field.partition('.')[0]}"
-            remedy = "pass a text" if self._call else f"select a part, such as {pasted(key, f'column.{part}')}"
-            raise DatasetError(f"{field} is {kind}, not a text", where=place, remedy=remedy)
+            remedy = (
+                "pass a text"
+                if self._call
+                else f"select a part, such as {pasted(key, f'column.{part}')}"
+            )
+            raise DatasetError(
+                f"{field} is {kind}, not a text", where=place, remedy=remedy
+            )
         return json.dumps(value)
 
     def _cut(self, text: str, plural: str, place: str) -> str:

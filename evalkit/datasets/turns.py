@@ -25,7 +25,16 @@ from evalkit.core.turns import (
 from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
-from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, calls_of, is_message, openai_message, part_text
+from evalkit.datasets.text import (
+    ABSENT,
+    CUT,
+    Tally,
+    as_messages,
+    calls_of,
+    is_message,
+    openai_message,
+    part_text,
+)
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.values import Json, JsonObject, frozen
 
@@ -33,9 +42,15 @@ _INPUT: Final = frozenset({"user", "system", "developer"})
 """The roles whose messages are not judged: they begin a turn."""
 _RESULT: Final = frozenset({"tool", "function", "observation", "ipython"})
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call"})
-_RESULTS: Final = frozenset({"tool_result", "tool_call_response", "function_call_output"})
+_RESULTS: Final = frozenset(
+    {"tool_result", "tool_call_response", "function_call_output"}
+)
 _THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
-_RESPONSES: Final = {MESSAGES: "response", f"{MESSAGES}_a": "response_a", f"{MESSAGES}_b": "response_b"}
+_RESPONSES: Final = {
+    MESSAGES: "response",
+    f"{MESSAGES}_a": "response_a",
+    f"{MESSAGES}_b": "response_b",
+}
 ENDS: Final = {end: name for name, end in _RESPONSES.items()}
 """The name of messages by that of the response that they are."""
 _REPLACED: Final = ("prompt", "response", "response_a", "response_b", "responses")
@@ -44,7 +59,10 @@ LARGEST: Final = 1_000_000_000
 OUTCOME, SPAN = "outcome", "span_id"
 ONE_TURN = "conversations without messages, made of the prompt and the response"
 WHOLE = "annotators' labels of whole conversations, not used for their {}s"
-TAKEN = "labels of whole conversations omitted, because the rows have a column 'outcome': rename it to keep both"
+TAKEN = (
+    "labels of whole conversations omitted, because the rows have a column 'outcome': rename it to"
+    " keep both"
+)
 UNPAIRED = "{}s that not every conversation of the case has, omitted"
 
 
@@ -58,7 +76,10 @@ class _Message:
 
     @property
     def is_input(self) -> bool:
-        return all(part.kind == "said" and part.name.partition(" ")[0] in _INPUT for part in self.parts)
+        return all(
+            part.kind == "said" and part.name.partition(" ")[0] in _INPUT
+            for part in self.parts
+        )
 
     @property
     def acts(self) -> bool:
@@ -73,19 +94,36 @@ def read_messages(messages: Sequence[Json]) -> list[_Message]:
 
 
 def _message(message: Json, tools: dict[str, str]) -> _Message:
-    role, content = str(message["role"]), message.get("content", message.get("parts"))
-    listed = content if isinstance(content, list) else [] if content is None else [content]
+    role = str(message["role"])
+    content = message.get("content", message.get("parts"))
+    listed = (
+        content if isinstance(content, list) else [] if content is None else [content]
+    )
     calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
     if role.lower() in _RESULT and not any(_type(one) in _RESULTS for one in listed):
-        who = message.get("name") or message.get("function") or tools.get(str(message.get("tool_call_id"))) or role
+        who = (
+            message.get("name")
+            or message.get("function")
+            or tools.get(str(message.get("tool_call_id")))
+            or role
+        )
         error = message.get("error")
-        texts = [part_text(one) for one in listed] + ([f"error: {arguments_text(error)}"] if error else [])
+        texts = [part_text(one) for one in listed] + (
+            [f"error: {arguments_text(error)}"] if error else []
+        )
         parts = [Part(1, "result", str(who), "\n".join(texts))]
     elif role.lower() == "function_call":
         parts = [_call(json_value(content), tools)]
     else:
-        parts = [*_said(speaker(role, message.get("name")), listed, tools), *(_call(one, tools) for one in calls)]
-    return _Message(parts or [Part(1, "said", speaker(role), "")], message.get("label"), message.get(SPAN))
+        parts = [
+            *_said(speaker(role, message.get("name")), listed, tools),
+            *(_call(one, tools) for one in calls),
+        ]
+    return _Message(
+        parts or [Part(1, "said", speaker(role), "")],
+        message.get("label"),
+        message.get(SPAN),
+    )
 
 
 def _type(part: Any) -> str | None:
@@ -118,15 +156,25 @@ def _call(call: Any, tools: dict[str, str]) -> Part:
     body = function if isinstance(function, Mapping) else call
     name = str(body.get("name") or function or "")
     tools[str(call.get("id") or call.get("call_id"))] = name
-    return Part(1, "call", name, arguments_text(body.get("arguments", body.get("input"))))
+    return Part(
+        1, "call", name, arguments_text(body.get("arguments", body.get("input")))
+    )
 
 
 def _result(part: Json, tools: Mapping[str, str]) -> Part:
     id_ = part.get("tool_use_id") or part.get("id") or part.get("call_id")
-    known = (part[key] for key in ("content", "response", "result", "output") if key in part)
+    known = (
+        part[key] for key in ("content", "response", "result", "output") if key in part
+    )
     content = next(known, "")
-    text = "\n".join(map(part_text, content)) if isinstance(content, list) else arguments_text(content)
-    return Part(1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text)
+    text = (
+        "\n".join(map(part_text, content))
+        if isinstance(content, list)
+        else arguments_text(content)
+    )
+    return Part(
+        1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text
+    )
 
 
 def json_value(value: Any) -> Any:
@@ -140,22 +188,28 @@ def json_value(value: Any) -> Any:
 def _numbered(messages: Sequence[_Message], unit: Unit) -> tuple[list[_Message], int]:
     """Return messages whose parts have the number of their turn or step, and the count of those with an agent's part.
 
-    A message of a user or the system begins a turn after an agent's reply. A step also begins with each message in
-    which an agent says or calls something.
+    A message of a user or the system begins a turn after an agent's reply. A step also begins with
+    each message in which an agent says or calls something.
     """
-    number, replied, numbered = 1, False, []
+    number = 1
+    replied = False
+    numbered = []
     for one in messages:
         if replied and (one.is_input or (unit == "step" and one.acts)):
-            number, replied = number + 1, False
+            number = number + 1
+            replied = False
         replied = replied or not one.is_input
-        numbered.append(replace(one, parts=[replace(part, turn=number) for part in one.parts]))
+        numbered.append(
+            replace(one, parts=[replace(part, turn=number) for part in one.parts])
+        )
     return numbered, number if replied else number - 1
 
 
 class _Conversation:
     """One conversation, with each part rendered once; `units` is the number of its turns or steps.
 
-    `labels` and `trace_spans` are those of the last message of a turn or step that has one, by its number.
+    `labels` and `trace_spans` are those of the last message of a turn or step that has one, by its
+    number.
     """
 
     def __init__(self, messages: Sequence[_Message], config: DatasetConfig) -> None:
@@ -163,11 +217,17 @@ class _Conversation:
         self._messages, self.units = _numbered(messages, self.unit)
         self._whole = config.unit == "conversation"
         own = [(one.parts[0].turn, one) for one in self._messages if not one.is_input]
-        self.labels = {number: one.label for number, one in own if one.label is not None}
-        self.trace_spans = {number: one.span for number, one in own if one.span is not None}
+        self.labels = {
+            number: one.label for number, one in own if one.label is not None
+        }
+        self.trace_spans = {
+            number: one.span for number, one in own if one.span is not None
+        }
         inputs = [(part, one.is_input) for one in self._messages for part in one.parts]
         self._shown = [render([part], self.unit) for part, _ in inputs]
-        self._judged = [render([replace(part, judged=True)], self.unit) for part, _ in inputs]
+        self._judged = [
+            render([replace(part, judged=True)], self.unit) for part, _ in inputs
+        ]
         self._spans: dict[int, tuple[int, int]] = {}
         for at, (part, is_input) in enumerate(inputs):
             if not is_input:
@@ -191,7 +251,8 @@ class _Conversation:
 
     def size(self, *, after: bool) -> int:
         """Return the characters of all units with their contexts."""
-        lengths, total = [len(part) for part in self._shown], 0
+        lengths = [len(part) for part in self._shown]
+        total = 0
         if after:
             return sum(lengths) * self.units
         ends = {end for _, end in self._spans.values()}
@@ -205,13 +266,15 @@ class _Conversation:
 class Conversations:
     """Divide rows with messages into rows whose columns are evalkit's fields, one for each turn, step or conversation.
 
-    The prompt is the conversation up to what is judged, and the response is what is judged. Of several conversations,
-    the prompt is what they have in common before it, and each response begins where they part. With `dataset.after`,
-    what follows is at the end of the context, or of each response if there are several.
+    The prompt is the conversation up to what is judged, and the response is what is judged. Of
+    several conversations, the prompt is what they have in common before it, and each response
+    begins where they part. With `dataset.after`, what follows is at the end of the context, or of
+    each response if there are several.
 
     Args:
         config: The dataset settings.
-        mode: The mode of the run; in one that judges single responses, each conversation is divided on its own.
+        mode: The mode of the run; in one that judges single responses, each conversation is divided
+            on its own.
         joins: The joins; only those that add columns apply.
         tally: The counter for notes.
 
@@ -219,28 +282,44 @@ class Conversations:
         ConfigError: If fields or joins are set that messages replace.
     """
 
-    def __init__(self, config: DatasetConfig, mode: str, joins: Sequence[Join], tally: Tally) -> None:
-        self._config, self._tally, self._joins, self._apart = config, tally, joins, mode in SCORED_MODES
+    def __init__(
+        self, config: DatasetConfig, mode: str, joins: Sequence[Join], tally: Tally
+    ) -> None:
+        self._config = config
+        self._tally = tally
+        self._joins = joins
+        self._apart = mode in SCORED_MODES
         if unused := next((name for name in _REPLACED if name in config.fields), None):
             remedy = f"remove it, or map it to context; {MESSAGES} are both the prompt and the response"
-            raise ConfigError("is not used with messages", where=f"dataset.fields.{unused}", remedy=remedy)
+            raise ConfigError(
+                "is not used with messages",
+                where=f"dataset.fields.{unused}",
+                remedy=remedy,
+            )
         if added := next((join.name for join in joins if join.adds != "columns"), None):
             remedy = "set add=columns, or write the labels into the rows"
             raise ConfigError(
-                "adds to single responses, not to conversations", where=f"dataset.join.{added}", remedy=remedy
+                "adds to single responses, not to conversations",
+                where=f"dataset.join.{added}",
+                remedy=remedy,
             )
-        fields = {_RESPONSES.get(name, name): column for name, column in config.fields.items()}
+        fields = {
+            _RESPONSES.get(name, name): column for name, column in config.fields.items()
+        }
         if not _RESPONSES.keys() & config.fields.keys():
             fields["response"] = MESSAGES
-        joined, checked = frozenset(config.join), frozenset(_RESPONSES.values())
-        self.columns = Columns(fields, joined, checklists=mode == CHECKLIST, checked=checked)
+        joined = frozenset(config.join)
+        checked = frozenset(_RESPONSES.values())
+        self.columns = Columns(
+            fields, joined, checklists=mode == CHECKLIST, checked=checked
+        )
 
     def rows(self, row: Row, number: int, place: str) -> Iterator[Row]:
         """Yield the rows of a row.
 
         Raises:
-            DatasetError: If it has no conversation, one that cannot be divided, or a column with the name of a value
-                that is added.
+            DatasetError: If it has no conversation, one that cannot be divided, or a column with
+                the name of a value that is added.
         """
         try:
             row = plain_row(row)
@@ -251,22 +330,39 @@ class Conversations:
         for join in self._joins:
             join.count(row, place)
         added = () if self._config.unit == "conversation" else UNIT_KEYS
-        metadata = {column: row[column] for column in layout.metadata if column not in _REPLACED}
+        metadata = {
+            column: row[column] for column in layout.metadata if column not in _REPLACED
+        }
         if taken := next((name for name in added if name in metadata), None):
-            what = f"has a column '{taken}', which dataset.unit={self._config.unit} adds"
+            what = (
+                f"has a column '{taken}', which dataset.unit={self._config.unit} adds"
+            )
             raise DatasetError(what, where=place, remedy="rename the column")
-        entries, conversations = self._read(row, values, [end for end, _ in layout.ends], place)
+        entries, conversations = self._read(
+            row, values, [end for end, _ in layout.ends], place
+        )
         for entry, (_, model) in zip(entries, layout.ends, strict=False):
             if values[model] is not ABSENT:
                 entry.setdefault("model", values[model])
-        kept = {name: values[name] for name in ("context", "reference", "checklist") if values[name] is not ABSENT}
+        kept = {
+            name: values[name]
+            for name in ("context", "reference", "checklist")
+            if values[name] is not ABSENT
+        }
         id_ = values["id"] if values["id"] not in (ABSENT, None, "") else number
-        base = {**metadata, **kept, "label": values["label"], "labels": values["labels"]}
+        base = {
+            **metadata,
+            **kept,
+            "label": values["label"],
+            "labels": values["labels"],
+        }
         if self._config.unit == "conversation":
             yield self._row({**base, "id": id_}, conversations, entries, 1)
         elif self._apart and len(conversations) > 1:
             for at, pair in enumerate(zip(conversations, entries, strict=True), 1):
-                yield from self._units(base, f"{id_} ({at})", [pair[0]], [pair[1]], place)
+                yield from self._units(
+                    base, f"{id_} ({at})", [pair[0]], [pair[1]], place
+                )
         else:
             yield from self._units(base, str(id_), conversations, entries, place)
 
@@ -275,10 +371,18 @@ class Conversations:
     ) -> tuple[list[JsonObject], list[_Conversation]]:
         """Return the entries of the responses and their conversations."""
         given = [json_value(values[end]) for end in ends]
-        if len(given) == 1 and isinstance(given[0], list) and any(isinstance(one, list) for one in given[0]):
+        if (
+            len(given) == 1
+            and isinstance(given[0], list)
+            and any(isinstance(one, list) for one in given[0])
+        ):
             given = given[0]
         listed = row.get("responses")
-        if isinstance(listed, list) and len(listed) >= len(given) == 1 and given[0] in (None, ABSENT):
+        if (
+            isinstance(listed, list)
+            and len(listed) >= len(given) == 1
+            and given[0] in (None, ABSENT)
+        ):
             given = given * len(listed)
         entries = (
             [dict(one) if isinstance(one, dict) else {"text": one} for one in listed]
@@ -286,7 +390,11 @@ class Conversations:
             else []
         )
         entries = entries if len(entries) == len(given) else [{} for _ in given]
-        texts = [row.get(end) for end in ends] if len(ends) == len(given) else [None] * len(given)
+        texts = (
+            [row.get(end) for end in ends]
+            if len(ends) == len(given)
+            else [None] * len(given)
+        )
         conversations = []
         for one, entry, text in zip(given, entries, texts, strict=True):
             answer = entry.get("text", text)
@@ -301,24 +409,57 @@ class Conversations:
         return entries, conversations
 
     def _conversation(self, value: Any, row: Row, place: str) -> _Conversation:
-        name = next((name for name, field in _RESPONSES.items() if self.columns.is_mapped(field)), MESSAGES)
+        name = next(
+            (
+                name
+                for name, field in _RESPONSES.items()
+                if self.columns.is_mapped(field)
+            ),
+            MESSAGES,
+        )
         if value is ABSENT:
             column = self.columns.column(_RESPONSES[name])
-            known = next((one for one in row if _is_conversation(json_value(row[one]))), None)
-            remedy = f"set dataset.fields.{MESSAGES} to {'the column of messages' if known is None else known}"
-            raise DatasetError(f"no column '{column}' for {MESSAGES}", where=place, remedy=remedy)
+            known = next(
+                (one for one in row if _is_conversation(json_value(row[one]))), None
+            )
+            remedy = (
+                f"set dataset.fields.{MESSAGES} to"
+                f" {'the column of messages' if known is None else known}"
+            )
+            raise DatasetError(
+                f"no column '{column}' for {MESSAGES}", where=place, remedy=remedy
+            )
         if not _is_conversation(value):
             what = f"{name} is not a list of messages with role and content, or from and value"
-            raise DatasetError(what, where=place, remedy=f"name their column in dataset.fields.{MESSAGES}")
-        read = [replace(one, parts=[self._cut(part, place) for part in one.parts]) for one in read_messages(value)]
+            raise DatasetError(
+                what,
+                where=place,
+                remedy=f"name their column in dataset.fields.{MESSAGES}",
+            )
+        read = [
+            replace(one, parts=[self._cut(part, place) for part in one.parts])
+            for one in read_messages(value)
+        ]
         found = _Conversation(read, self._config)
         if not found.units:
             what = "the conversation has no message of an assistant or a tool"
-            raise DatasetError(what, where=place, remedy="remove it, or fix the roles of its messages")
+            raise DatasetError(
+                what, where=place, remedy="remove it, or fix the roles of its messages"
+            )
         after = self._config.after
-        if self._config.unit != "conversation" and (size := found.size(after=after)) > LARGEST:
-            what = f"its {found.units:,} {found.unit}s with their contexts have {size:,} characters, over {LARGEST:,}"
-            raise DatasetError(what, where=place, remedy="set dataset.max_chars, or dataset.unit=conversation")
+        if (
+            self._config.unit != "conversation"
+            and (size := found.size(after=after)) > LARGEST
+        ):
+            what = (
+                f"its {found.units:,} {found.unit}s with their contexts have {size:,} characters,"
+                f" over {LARGEST:,}"
+            )
+            raise DatasetError(
+                what,
+                where=place,
+                remedy="set dataset.max_chars, or dataset.unit=conversation",
+            )
         return found
 
     def _cut(self, part: Part, place: str) -> Part:
@@ -336,35 +477,60 @@ class Conversations:
         entries: Sequence[Json],
         place: str,
     ) -> Iterator[Row]:
-        unit, shared = conversations[0].unit, min(one.units for one in conversations)
+        unit = conversations[0].unit
+        shared = min(one.units for one in conversations)
         most = max(one.units for one in conversations)
         for _ in range(most - shared):
             self._tally.add(UNPAIRED.format(unit), place)
-        label, people = json_value(base["label"]), json_value(base["labels"])
+        label = json_value(base["label"])
+        people = json_value(base["labels"])
         people = people if isinstance(people, dict) else {}
         if isinstance(label, list) and len(label) != shared:
-            what = f"{len(label)} label{'s' * (len(label) != 1)} for {shared} {unit}{'s' * (shared != 1)}"
-            raise DatasetError(what, where=place, remedy=f"write one label for each {unit}, or one that is not a list")
+            what = (
+                f"{len(label)} label{'s' * (len(label) != 1)} for {shared}"
+                f" {unit}{'s' * (shared != 1)}"
+            )
+            raise DatasetError(
+                what,
+                where=place,
+                remedy=f"write one label for each {unit}, or one that is not a list",
+            )
         known = [label] if not isinstance(label, list) else []
         known += [entry.get(key) for entry in entries for key in ("label", "grade")]
         outcome = next((one for one in known if one not in (ABSENT, None)), None)
-        if any(not isinstance(given, list) or len(given) != shared for given in people.values()):
+        if any(
+            not isinstance(given, list) or len(given) != shared
+            for given in people.values()
+        ):
             self._tally.add(WHOLE.format(unit), place)
         if outcome is not None and OUTCOME in base:
             self._tally.add(TAKEN, place)
-        plain = [{key: entry[key] for key in ("model",) if key in entry} for entry in entries]
+        plain = [
+            {key: entry[key] for key in ("model",) if key in entry} for entry in entries
+        ]
         for number in range(1, shared + 1):
-            own, span = conversations[0].labels.get(number), conversations[0].trace_spans.get(number)
+            own = conversations[0].labels.get(number)
+            span = conversations[0].trace_spans.get(number)
             row = {
                 **base,
-                **({OUTCOME: outcome} if outcome is not None and OUTCOME not in base else {}),
+                **(
+                    {OUTCOME: outcome}
+                    if outcome is not None and OUTCOME not in base
+                    else {}
+                ),
                 **({SPAN: span} if span is not None else {}),
                 "id": f"{id_} #{number}",
                 CONVERSATION: id_,
                 TURN: number,
                 TURNS: shared,
                 POSITION: number / shared,
-                "label": own if own is not None else label[number - 1] if isinstance(label, list) else ABSENT,
+                "label": (
+                    own
+                    if own is not None
+                    else label[number - 1]
+                    if isinstance(label, list)
+                    else ABSENT
+                ),
                 "labels": {
                     who: given[number - 1]
                     for who, given in people.items()
@@ -373,20 +539,47 @@ class Conversations:
             }
             yield self._row(row, conversations, plain, number)
 
-    def _row(self, row: Row, conversations: Sequence[_Conversation], entries: Sequence[Json], number: int) -> Row:
+    def _row(
+        self,
+        row: Row,
+        conversations: Sequence[_Conversation],
+        entries: Sequence[Json],
+        number: int,
+    ) -> Row:
         """Return a row with the prompt and the responses of a unit."""
         befores = [one.before(number) for one in conversations]
         shared = len(befores[0])
         for other in befores[1:]:
             pairs = enumerate(zip(befores[0][:shared], other, strict=False))
-            shared = next((at for at, (one, two) in pairs if one != two), min(shared, len(other)))
+            shared = next(
+                (at for at, (one, two) in pairs if one != two), min(shared, len(other))
+            )
         responses = []
         for one, before, entry in zip(conversations, befores, entries, strict=True):
-            after = one.after(number) if self._config.after and len(conversations) > 1 else []
-            responses.append({**entry, "text": "\n\n".join([*before[shared:], *one.own(number), *after])})
-        found = {**row, "prompt": "\n\n".join(befores[0][:shared]), "responses": responses}
-        if self._config.after and len(conversations) == 1 and (after := conversations[0].after(number)):
-            found["context"] = "\n\n".join([*filter(None, [_context(row.get("context"))]), *after])
+            after = (
+                one.after(number)
+                if self._config.after and len(conversations) > 1
+                else []
+            )
+            responses.append(
+                {
+                    **entry,
+                    "text": "\n\n".join([*before[shared:], *one.own(number), *after]),
+                }
+            )
+        found = {
+            **row,
+            "prompt": "\n\n".join(befores[0][:shared]),
+            "responses": responses,
+        }
+        if (
+            self._config.after
+            and len(conversations) == 1
+            and (after := conversations[0].after(number))
+        ):
+            found["context"] = "\n\n".join(
+                [*filter(None, [_context(row.get("context"))]), *after]
+            )
         return {name: value for name, value in found.items() if value is not ABSENT}
 
 
@@ -394,8 +587,8 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
     """Return the row of the last turn or step of one case, or of its whole conversation.
 
     Args:
-        row: The fields of a case. Each response is a text or a list of messages, which follow the prompt if there is
-            one.
+        row: The fields of a case. Each response is a text or a list of messages, which follow the
+            prompt if there is one.
         config: What is judged.
         mode: The mode of the run.
 
@@ -404,12 +597,20 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
     """
     prompt = as_messages("user", row["prompt"]) if row.get("prompt") is not None else []
     several = isinstance(row.get("responses"), list)
-    named = {"responses": row["responses"]} if several else {name: row[name] for name in ENDS if name in row}
+    named = (
+        {"responses": row["responses"]}
+        if several
+        else {name: row[name] for name in ENDS if name in row}
+    )
     found: Row = {name: value for name, value in row.items() if name not in _REPLACED}
     for name, value in named.items():
-        each = [[*prompt, *_answer(one, name)] for one in (value if several else [value])]
+        each = [
+            [*prompt, *_answer(one, name)] for one in (value if several else [value])
+        ]
         found[name] = each if several else each[0]
-    fields = {MESSAGES: "responses"} if several else {ENDS[name]: name for name in named}
+    fields = (
+        {MESSAGES: "responses"} if several else {ENDS[name]: name for name in named}
+    )
     read = config.model_copy(update={"fields": fields})
     *_, last = Conversations(read, mode, (), Tally()).rows(found, 1, "case")
     return last
@@ -421,12 +622,20 @@ def _answer(value: Any, name: str) -> list[Any]:
     if isinstance(value, str):
         return as_messages("assistant", value)
     remedy = 'pass a text, or messages such as {"role": "assistant", "content": "…"}'
-    raise DatasetError(f"{name} is neither a text nor a list of messages", where="case", remedy=remedy)
+    raise DatasetError(
+        f"{name} is neither a text nor a list of messages", where="case", remedy=remedy
+    )
 
 
 def _context(value: Any) -> str:
     """Return the context of a row as a text in which no line looks like a heading."""
-    text = value if isinstance(value, str) else "" if value in (None, ABSENT) else arguments_text(value)
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value in (None, ABSENT)
+        else arguments_text(value)
+    )
     return protected(text)
 
 
@@ -435,7 +644,12 @@ def _is_conversation(value: Any) -> bool:
         isinstance(value, list)
         and bool(value)
         and all(
-            is_message(one) or (isinstance(one, dict) and isinstance(one.get("role"), str) and "parts" in one)
+            is_message(one)
+            or (
+                isinstance(one, dict)
+                and isinstance(one.get("role"), str)
+                and "parts" in one
+            )
             for one in value
         )
     )

@@ -1,4 +1,7 @@
-"""Turn planned requests into stored completions. Only this package waits, retries, limits and spends."""
+"""Turn planned requests into stored completions.
+
+Only this package waits, retries, limits and spends.
+"""
 
 from evalkit.engine.judging import Session, judge
 from evalkit.engine.plan import Plan, plan

@@ -1,7 +1,7 @@
 """A cap on calls and USD that is never exceeded: reserve the most that a call can cost, then settle its actual cost.
 
-If the rest of a budget does not cover the longest possible answer of a judge, the call is limited to a length that
-observed answers rarely exceed, and the reservation is for that length.
+If the rest of a budget does not cover the longest possible answer of a judge, the call is limited
+to a length that observed answers rarely exceed, and the reservation is for that length.
 """
 
 from __future__ import annotations
@@ -43,15 +43,27 @@ class Reservation:
 
 
 class Budget:
-    """The cap of one run or, with a shared `total`, of a sweep. Every attempt counts: a provider may bill it.
+    """The cap of one run or, with a shared `total`, of a sweep.
+
+    Every attempt counts: a provider may bill it.
 
     With a budget `shared` by the workers on a store, the run spends what it has taken of it.
     """
 
-    def __init__(self, runner: RunnerConfig, total: Spent | None = None, shared: SharedBudget | None = None) -> None:
-        self._calls, self._usd = runner.budget_calls, runner.budget_usd
+    def __init__(
+        self,
+        runner: RunnerConfig,
+        total: Spent | None = None,
+        shared: SharedBudget | None = None,
+    ) -> None:
+        self._calls = runner.budget_calls
+        self._usd = runner.budget_usd
         self._total = total or Spent()
-        self._of_sweep = {"run": "", "sweep": " by the sweep", "store": " by all workers"}[runner.budget_scope]
+        self._of_sweep = {
+            "run": "",
+            "sweep": " by the sweep",
+            "store": " by all workers",
+        }[runner.budget_scope]
         self._shared, self._taken = shared, 0.0
         self._turn = nullcontext() if shared is None else asyncio.Lock()
         self.reserved = 0.0
@@ -72,15 +84,20 @@ class Budget:
     def left(self) -> float | None:
         """The amount that is neither spent nor reserved, in USD; `None` without a cap."""
         return (
-            None if self._usd is None or self._shared is not None else max(0.0, self._usd - self.spent - self.reserved)
+            None
+            if self._usd is None or self._shared is not None
+            else max(0.0, self._usd - self.spent - self.reserved)
         )
 
-    async def reserve(self, ceiling: float | None, limited: float | None = None) -> Reservation:
+    async def reserve(
+        self, ceiling: float | None, limited: float | None = None
+    ) -> Reservation:
         """Reserve the cost of one call; wait if calls in flight may release enough of the budget.
 
         Args:
             ceiling: The most that the call can cost, in USD; `None` if it is unknown.
-            limited: The most that a limited call can cost, in USD, as a second choice; `None` if there is no limit.
+            limited: The most that a limited call can cost, in USD, as a second choice; `None` if
+                there is no limit.
 
         Raises:
             BudgetReached: If the cap leaves no room for the call.
@@ -89,9 +106,13 @@ class Budget:
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
             async with self._turn:
-                reservation = await self._room_for(require_known(ceiling), limited, self._usd)
+                reservation = await self._room_for(
+                    require_known(ceiling), limited, self._usd
+                )
         if self._calls is not None and self.calls >= self._calls:
-            raise BudgetReached(f"runner.budget_calls={self._calls} is reached{self._of_sweep}")
+            raise BudgetReached(
+                f"runner.budget_calls={self._calls} is reached{self._of_sweep}"
+            )
         self._total.calls += 1
         self.reserved += reservation.amount
         self._in_flight += 1
@@ -103,7 +124,9 @@ class Budget:
         # Sums of floats drift: without calls in flight, any remainder is drift.
         self.reserved = self.reserved - reservation.amount if self._in_flight else 0.0
         # A budget never grows, whatever cost a judge reports.
-        self._total.usd += reservation.amount if cost is None or not 0 <= cost < inf else cost
+        self._total.usd += (
+            reservation.amount if cost is None or not 0 <= cost < inf else cost
+        )
         if self._usd is not None:
             async with self._settled:
                 self._settled.notify_all()
@@ -121,17 +144,25 @@ class Budget:
             self._taken += await asyncio.to_thread(self._shared.take, short)
         return self.spent + self.reserved + amount <= self._taken + _DRIFT
 
-    async def _room_for(self, ceiling: float, limited: float | None, cap: float) -> Reservation:
+    async def _room_for(
+        self, ceiling: float, limited: float | None, cap: float
+    ) -> Reservation:
         while True:
             if await self._covers(ceiling, cap):
                 return Reservation(ceiling)
-            if limited is not None and limited < ceiling and await self._covers(limited, cap):
+            if (
+                limited is not None
+                and limited < ceiling
+                and await self._covers(limited, cap)
+            ):
                 return Reservation(limited, limited=True)
             if not self._in_flight:
                 least = ceiling if limited is None else min(limited, ceiling)
                 by = "" if self._shared is None else " by this one"
                 spent = f"{dollars(self.spent)} spent{by}, and the next call may cost {dollars(least)}"
-                raise BudgetReached(f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}")
+                raise BudgetReached(
+                    f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}"
+                )
             async with self._settled:
                 await self._settled.wait()
 
@@ -159,7 +190,11 @@ class AnswerLengths:
         longest = AMPLE * self._longest.get(judge, 0)
         if self._seen[judge] < ENOUGH:
             earlier = self.earlier.get(judge)
-            guess = UNOBSERVED * expected_tokens(request.answer) if earlier is None else AMPLE * earlier
+            guess = (
+                UNOBSERVED * expected_tokens(request.answer)
+                if earlier is None
+                else AMPLE * earlier
+            )
             longest = max(longest, guess)
         return max(LEAST, longest)
 
@@ -174,6 +209,9 @@ def require_known(ceiling: float | None) -> float:
         raise ConfigError(
             "the cost of a call is unknown",
             where="runner.budget_usd",
-            remedy="set judge.price and judge.max_tokens (of each model), or use runner.budget_calls instead",
+            remedy=(
+                "set judge.price and judge.max_tokens (of each model), or use runner.budget_calls"
+                " instead"
+            ),
         )
     return ceiling

@@ -26,15 +26,27 @@ class Escalated:
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests about these units."""
-        return [request for request in self._inner.plan(case) if (case.id, request.unit) in self._units]
+        return [
+            request
+            for request in self._inner.plan(case)
+            if (case.id, request.unit) in self._units
+        ]
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Read a completion with the inner evaluator."""
         return self._inner.read(request, completion)
 
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return the follow-up requests of the inner evaluator."""
-        return self._inner.follow(case, judgments) if isinstance(self._inner, FollowUpEvaluator) else ()
+        return (
+            self._inner.follow(case, judgments)
+            if isinstance(self._inner, FollowUpEvaluator)
+            else ()
+        )
 
 
 async def ask_in_turn(
@@ -58,16 +70,25 @@ async def ask_in_turn(
         spool: the folder for a temporary file of many judgments.
     """
     place = {case.id: number for number, case in enumerate(cases)}
-    result, judgments, remaining = JudgingResult(()), Spool[Judgment](folder=spool), evaluator
+    result = JudgingResult(())
+    judgments = Spool[Judgment](folder=spool)
+    remaining = evaluator
     for number, member in enumerate(members):
         judged = (await ask(member, remaining)).after(result)
-        parts, judgments = (judgments, judged.judgments), Spool[Judgment](folder=spool)
+        parts = (judgments, judged.judgments)
+        judgments = Spool[Judgment](folder=spool)
         for judgment in merge(*parts, key=lambda one: place[one.case_id]):
             judgments.append(judgment)
-        result = replace(judged, judgments=judgments, dropped={**result.dropped, **judged.dropped})
+        result = replace(
+            judged, judgments=judgments, dropped={**result.dropped, **judged.dropped}
+        )
         if judged.interrupted or judged.stopped or number == len(members) - 1:
             break
         if not (units := escalated(judgments)):
             break
         remaining = Escalated(evaluator, units)
-    return replace(result, whole=None) if result.interrupted and len(members) > 1 else result
+    return (
+        replace(result, whole=None)
+        if result.interrupted and len(members) > 1
+        else result
+    )

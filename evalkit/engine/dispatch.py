@@ -58,9 +58,12 @@ class ThreadQueue(Generic[V, R]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting, []
+                batch = self._waiting
+                self._waiting = []
                 try:
-                    results = await asyncio.to_thread(self._work, [value for value, _ in batch])
+                    results = await asyncio.to_thread(
+                        self._work, [value for value, _ in batch]
+                    )
                 except BaseException as error:
                     self.error = error
                     for _, future in batch:
@@ -83,7 +86,8 @@ class StoreWriter:
     async def keep(self, key: str, model: str, completion: Completion) -> None:
         """Store a completion; it is durable when this returns.
 
-        The answer is paid for, so a canceled caller still waits for the write before the cancellation takes effect.
+        The answer is paid for, so a canceled caller still waits for the write before the
+        cancellation takes effect.
 
         Raises:
             StoreError: If it cannot be written.
@@ -164,17 +168,25 @@ async def _completed(judge: Judge, request: JudgeRequest) -> Completion:
     except EvalkitError:
         raise
     except Exception as error:
-        message = f"the judge failed on this request ({type(error).__name__}: {clean_message(str(error))})"
+        message = (
+            f"the judge failed on this request ({type(error).__name__}:"
+            f" {clean_message(str(error))})"
+        )
         raise CallError("bad_response", message, retryable=True) from error
 
 
 def _throttled(error: CallError) -> bool:
-    busy = error.kind == "server" and (error.retry_after is not None or "overloaded" in error.message.lower())
+    busy = error.kind == "server" and (
+        error.retry_after is not None or "overloaded" in error.message.lower()
+    )
     return busy or (error.kind == "rate_limit" and error.retryable)
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5  # seconds between checks whether another process has stored the answer
+FIRST_LOOK, LONGEST_LOOK = (
+    0.02,
+    0.5,
+)  # seconds between checks whether another process has stored the answer
 
 
 class RunStopped(Exception):  # noqa: N818
@@ -189,7 +201,9 @@ class ClaimLost(Exception):  # noqa: N818
     """Raised if a claim ended before its request was sent: another process may be making the call."""
 
 
-def backoff(attempt: int, retry_after: float | None, draw: Callable[[], float] = random.random) -> float | None:
+def backoff(
+    attempt: int, retry_after: float | None, draw: Callable[[], float] = random.random
+) -> float | None:
     """Return the seconds to wait after a failed attempt; `None` if the provider asks for too long a wait.
 
     Exponential backoff with full jitter (Brooker, "Exponential Backoff and Jitter", AWS, 2015).
@@ -202,7 +216,9 @@ def backoff(attempt: int, retry_after: float | None, draw: Callable[[], float] =
     if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
         return None
     ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1))
-    return ceiling * draw() if retry_after is None else retry_after + FIRST_WAIT * draw()
+    return (
+        ceiling * draw() if retry_after is None else retry_after + FIRST_WAIT * draw()
+    )
 
 
 class Sender:
@@ -211,8 +227,8 @@ class Sender:
     Attributes:
         out: The tasks with a call in flight, to the provider or to the disk.
         lengths: The answer lengths per judge.
-        also_checked: The judges to check before the first call to any judge: a problem with one that may be called
-            later must show before anything is paid.
+        also_checked: The judges to check before the first call to any judge: a problem with one
+            that may be called later must show before anything is paid.
         changed: Called after each retry.
         stopping: Whether the run is stopping.
         stopped: Why requests are not sent any more; `None` if they are.
@@ -224,11 +240,14 @@ class Sender:
         tally: The counts to update.
         clock: The source of time.
         calls: Whether calls may be sent at all.
-        claims: Where to claim a request before sending it, so that other processes wait for its answer.
-        spool: The folder for answers that equal requests may need later, if they are stored nowhere else.
+        claims: Where to claim a request before sending it, so that other processes wait for its
+            answer.
+        spool: The folder for answers that equal requests may need later, if they are stored nowhere
+            else.
         spent: The budget spent so far, shared with other runs.
         shared: The limits that workers on the store share.
-        remembers: Whether an equal request later gets the outcome of an earlier one that is not in the store.
+        remembers: Whether an equal request later gets the outcome of an earlier one that is not in
+            the store.
     """
 
     def __init__(
@@ -246,15 +265,25 @@ class Sender:
         shared: SharedLimits | None,
         remembers: bool = True,
     ) -> None:
-        self._judges, self._runner, self._tally, self._clock, self._calls = judges, runner, tally, clock, calls
+        self._judges, self._runner, self._tally, self._clock, self._calls = (
+            judges,
+            runner,
+            tally,
+            clock,
+            calls,
+        )
         self._remembers = remembers
         self._writer = None if store is None else StoreWriter(store)
         self._claims = claims
         self._checker = claims if isinstance(claims, ClaimChecker) else None
-        self._queue = ClaimQueue(claims, claims) if isinstance(claims, BatchClaimer) else None
+        self._queue = (
+            ClaimQueue(claims, claims) if isinstance(claims, BatchClaimer) else None
+        )
         self._limits = [JudgeLimit(judge, runner, clock, shared) for judge in judges]
         self._slots = asyncio.Semaphore(runner.concurrency)
-        self._budget = Budget(runner, spent, None if shared is None else shared.budget(runner))
+        self._budget = Budget(
+            runner, spent, None if shared is None else shared.budget(runner)
+        )
         self.close = self._budget.close
         self._ready: set[int] = set()
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
@@ -301,31 +330,52 @@ class Sender:
         """
         key = call.key
         if not self._calls:
-            return Failure("not_stored", "no stored answer, and store.mode=read_only makes no calls", attempts=0), False
+            return (
+                Failure(
+                    "not_stored",
+                    "no stored answer, and store.mode=read_only makes no calls",
+                    attempts=0,
+                ),
+                False,
+            )
         if (flight := self._flights.get(key)) is not None:
             return self._shared(await asyncio.shield(flight))
-        if self._outcome_of and (position := self._outcome_of.get(bytes.fromhex(key))) is not None:
+        if (
+            self._outcome_of
+            and (position := self._outcome_of.get(bytes.fromhex(key))) is not None
+        ):
             return self._shared(self._outcomes[position])
         self._flights[key] = flight = asyncio.get_running_loop().create_future()
         try:
             outcome, stored = await self._once(call)
         except BaseException as error:
             # An error that ends the run ends it now, before another task takes the free slot.
-            self.stopping = self.stopping or (isinstance(error, Exception) and not isinstance(error, RunStopped))
-            flight.set_exception(error if isinstance(error, Exception) else RunStopped())
+            self.stopping = self.stopping or (
+                isinstance(error, Exception) and not isinstance(error, RunStopped)
+            )
+            flight.set_exception(
+                error if isinstance(error, Exception) else RunStopped()
+            )
             flight.exception()  # mark it as retrieved, so that asyncio does not warn
             raise
         else:
             flight.set_result(outcome)
-            # With claims, a later equal request finds an answer in the store; a call that was never made may be made.
-            if self._remembers and (outcome.attempts if isinstance(outcome, Failure) else self._claims is None):
+            # With claims, a later equal request finds an answer in the store; a call that was never
+            # made may be made.
+            if self._remembers and (
+                outcome.attempts
+                if isinstance(outcome, Failure)
+                else self._claims is None
+            ):
                 self._outcome_of[bytes.fromhex(key)] = len(self._outcomes)
                 self._outcomes.append(outcome)
             return outcome, stored
         finally:
             del self._flights[key]
 
-    def _shared(self, outcome: Completion | Failure) -> tuple[Completion | Failure, bool]:
+    def _shared(
+        self, outcome: Completion | Failure
+    ) -> tuple[Completion | Failure, bool]:
         if isinstance(outcome, Failure):
             return replace(outcome, attempts=0), True
         self._tally.stored += 1
@@ -355,7 +405,13 @@ class Sender:
     async def _claim(self, key: str, claims: CompletionCache) -> Completion | None:
         """Claim a key, once nobody else has it; return the answer if it was read with the claim."""
         wait = FIRST_LOOK
-        while not (claimed := await self._queue.claim(key) if self._queue is not None else claims.claim(key)):
+        while not (
+            claimed := (
+                await self._queue.claim(key)
+                if self._queue is not None
+                else claims.claim(key)
+            )
+        ):
             self._raise_if_over()
             await self._clock.pause_unless(self._aborted, wait)
             wait = min(2 * wait, LONGEST_LOOK)
@@ -414,7 +470,9 @@ class Sender:
         longest = self.lengths.limit(call.judge, call.request)
         limited = replace(call.request, max_tokens=longest)
         least = None if longest is None else self._ceiling(call.judge, limited)
-        reservation = await self._budget.reserve(self._ceiling(call.judge, call.request), least)
+        reservation = await self._budget.reserve(
+            self._ceiling(call.judge, call.request), least
+        )
         request = limited if reservation.limited else call.request
         cost: float | None = 0.0
         task = asyncio.current_task()
@@ -426,16 +484,22 @@ class Sender:
                 self._tally.count_sent(attempt)
                 cost = None
                 self.out.add(task)
-                completion = replace(await self._answer(call.judge, request, turn), attempts=attempt)
+                completion = replace(
+                    await self._answer(call.judge, request, turn), attempts=attempt
+                )
             # The slot is free again by now: writing to disk must not delay the next call.
             cost = completion.cost_usd
             self.lengths.observe(call.judge, completion)
             if reservation.limited and completion.finish_reason == "length":
                 self._tally.count_paid(completion)
-                raise BudgetReached(f"{_TOO_LITTLE}: an answer was cut off at {request.max_tokens:,} tokens")
+                raise BudgetReached(
+                    f"{_TOO_LITTLE}: an answer was cut off at {request.max_tokens:,} tokens"
+                )
             if self._writer is not None and completion.refusal is None:
                 try:
-                    await self._writer.keep(call.key, self._judges[call.judge].spec.model, completion)
+                    await self._writer.keep(
+                        call.key, self._judges[call.judge].spec.model, completion
+                    )
                 finally:  # also if this call is canceled
                     self._tally.keep(call.key)
         except CallError as error:
@@ -453,8 +517,11 @@ class Sender:
         self._tally.count_paid(completion)
         return completion
 
-    async def _answer(self, index: int, request: JudgeRequest, turn: Turn) -> Completion:
-        limit, judge = self._limits[index], self._judges[index]
+    async def _answer(
+        self, index: int, request: JudgeRequest, turn: Turn
+    ) -> Completion:
+        limit = self._limits[index]
+        judge = self._judges[index]
         try:
             async with asyncio.timeout(self._runner.timeout) as deadline:
                 completion = await _completed(judge, request)
@@ -462,12 +529,19 @@ class Sender:
             if not deadline.expired():
                 raise
             seconds = f"{self._runner.timeout:g}"
-            raise CallError("timeout", f"no answer within {seconds} s (runner.timeout)", retryable=True) from error
+            raise CallError(
+                "timeout",
+                f"no answer within {seconds} s (runner.timeout)",
+                retryable=True,
+            ) from error
         except CallError as error:
             if _throttled(error):
                 limit.throttled(turn)
                 self._tally.throttled += 1
-            if error.retry_after is not None and error.retry_after <= LONGEST_RETRY_AFTER:
+            if (
+                error.retry_after is not None
+                and error.retry_after <= LONGEST_RETRY_AFTER
+            ):
                 limit.pause(error.retry_after)
             raise
         limit.answered(turn, request, completion.usage)

@@ -15,7 +15,8 @@ from evalkit.types import Completion
 from evalkit.values import frozen
 
 Origin: TypeAlias = Literal["own", "alike", "assumed"]
-"""The origin of an estimated length, the most reliable first: answers to the same prompts, or alike ones, or none."""
+"""The origin of an estimated length, the most reliable first: answers to the same prompts, or alike
+ones, or none."""
 
 
 def total(amounts: Iterable[float | None]) -> float | None:
@@ -32,8 +33,9 @@ def total(amounts: Iterable[float | None]) -> float | None:
 class Length:
     """The estimated length of an answer in tokens and, if known, seconds.
 
-    `origin` is the basis of the estimate, over `answers` answers. `within` is half the width of the 95% interval of
-    `tokens`, and `cost_usd` what one of these answers cost with its prompt; `None` if unknown.
+    `origin` is the basis of the estimate, over `answers` answers. `within` is half the width of the
+    95% interval of `tokens`, and `cost_usd` what one of these answers cost with its prompt; `None`
+    if unknown.
     """
 
     tokens: float
@@ -67,36 +69,54 @@ class Part:
         if (price := price_of(self.judge, batch=self.batch)) is None:
             each = None if self.batch else self.length.cost_usd
             return None if each is None else self.plan.unique * each
-        return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
+        return (
+            self.plan.prompt_tokens * price.input + self.answer_tokens * price.output
+        ) / 1e6
 
 
 def sent_after(parts: Sequence[Part], earlier: Sequence[Part] = ()) -> list[Part]:
     """Return parts without the requests that `earlier` parts or those before them send anyway."""
     plans = [part.plan for part in (*earlier, *parts)]
-    return [replace(part, plan=part.plan.after(plans[: len(earlier) + n])) for n, part in enumerate(parts)]
+    return [
+        replace(part, plan=part.plan.after(plans[: len(earlier) + n]))
+        for n, part in enumerate(parts)
+    ]
 
 
-def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
+def estimate_length(
+    plan: Plan, recent: Callable[[], Sequence[Completion]], limit: int | None
+) -> Length:
     """Estimate the length of a plan's answers, as the mean over their formats.
 
-    The estimate for a format rests on the answers stored for the plan's prompts, else on recent answers of the same
-    judge in this format, else on an assumed length.
+    The estimate for a format rests on the answers stored for the plan's prompts, else on recent
+    answers of the same judge in this format, else on an assumed length.
 
     Args:
         plan: the planned requests.
         recent: returns recent answers of the same judge.
         limit: the most tokens of an answer, if it is limited.
     """
-    lengths = [(kind.wanted, _length(kind, recent, limit)) for kind in plan.kinds if kind.wanted]
+    lengths = [
+        (kind.wanted, _length(kind, recent, limit))
+        for kind in plan.kinds
+        if kind.wanted
+    ]
     if not lengths:
         return Length(0.0, None, "own")
     count = sum(n for n, _ in lengths)
     timed = [(n, one.seconds) for n, one in lengths if one.seconds is not None]
-    variance = total(None if one.within is None else (n / count * one.within) ** 2 for n, one in lengths)
-    cost = total(None if one.cost_usd is None else n * one.cost_usd for n, one in lengths)
+    variance = total(
+        None if one.within is None else (n / count * one.within) ** 2
+        for n, one in lengths
+    )
+    cost = total(
+        None if one.cost_usd is None else n * one.cost_usd for n, one in lengths
+    )
     return Length(
         sum(n * one.tokens for n, one in lengths) / count,
-        sum(n * seconds for n, seconds in timed) / sum(n for n, _ in timed) if timed else None,
+        sum(n * seconds for n, seconds in timed) / sum(n for n, _ in timed)
+        if timed
+        else None,
         max((one.origin for _, one in lengths), key=get_args(Origin).index),
         sum(one.answers for _, one in lengths),
         None if variance is None else variance**0.5,  # the means are independent
@@ -104,10 +124,14 @@ def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limi
     )
 
 
-def _length(kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
-    sample, origin = kind, get_args(Origin)[0]
+def _length(
+    kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None
+) -> Length:
+    sample = kind
+    origin = get_args(Origin)[0]
     if not kind.found:
-        sample, origin = Kind(kind.answer), "alike"
+        sample = Kind(kind.answer)
+        origin = "alike"
         for completion in recent():
             if sample_fits(kind.answer, completion):
                 sample.add(completion)
@@ -117,7 +141,14 @@ def _length(kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int |
     seconds = sample.seconds / sample.found or None  # batch answers have no latency
     cost = None if sample.cost_usd is None else sample.cost_usd / sample.found
     # How far answers to other prompts differ from these is unknown: they have no interval.
-    return Length(sample.tokens / sample.found, seconds, origin, sample.found, kind.half_width(), cost)
+    return Length(
+        sample.tokens / sample.found,
+        seconds,
+        origin,
+        sample.found,
+        kind.half_width(),
+        cost,
+    )
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
@@ -134,9 +165,18 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
         )
         if limit
     ]
-    waits = [(part, part.plan.unique * part.length.seconds) for part in asked if part.length.seconds is not None]
-    bounds += [sum(wait for _, wait in waits) / runner.concurrency / 60] if waits else []
+    waits = [
+        (part, part.plan.unique * part.length.seconds)
+        for part in asked
+        if part.length.seconds is not None
+    ]
+    bounds += (
+        [sum(wait for _, wait in waits) / runner.concurrency / 60] if waits else []
+    )
     bounds += [
-        wait / min(max_concurrency(part.judge) or runner.concurrency, runner.concurrency) / 60 for part, wait in waits
+        wait
+        / min(max_concurrency(part.judge) or runner.concurrency, runner.concurrency)
+        / 60
+        for part, wait in waits
     ]
     return max(bounds, default=None if asked else 0.0)

@@ -27,7 +27,10 @@ class Clock:
         if seconds == float("inf"):
             await event.wait()
         elif not event.is_set():
-            waits = [asyncio.ensure_future(wait) for wait in (event.wait(), self.pause(seconds))]
+            waits = [
+                asyncio.ensure_future(wait)
+                for wait in (event.wait(), self.pause(seconds))
+            ]
             try:
                 done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -69,7 +72,8 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
 def freeze_imports() -> Iterator[None]:
     """Keep existing objects, mostly imported modules, out of garbage collection within the block.
 
-    A full collection visits all of them, which takes as long as dozens of answers. New objects are still collected.
+    A full collection visits all of them, which takes as long as dozens of answers. New objects are
+    still collected.
     """
     gc.freeze()
     try:
@@ -78,7 +82,11 @@ def freeze_imports() -> Iterator[None]:
         gc.unfreeze()
 
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)
+)
 
 
 _running: list[Callable[[int], None]] = []
@@ -119,7 +127,11 @@ def handled_signals(handle: Callable[[int], None]) -> Iterator[None]:
         return
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     # Signals that nohup ignores stay ignored.
-    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    before = {
+        number: handler
+        for number, handler in handlers.items()
+        if handler not in (signal.SIG_IGN, None)
+    }
     for number in before:
         signal.signal(number, lambda number, _: handle(number))
     try:

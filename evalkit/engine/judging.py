@@ -17,7 +17,13 @@ from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.rate_limits import SharedLimits
-from evalkit.engine.requests import CallGroup, PlannedCall, PlannedCalls, call_key, steps_left
+from evalkit.engine.requests import (
+    CallGroup,
+    PlannedCall,
+    PlannedCalls,
+    call_key,
+    steps_left,
+)
 from evalkit.errors import EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.results import Spent
@@ -33,30 +39,36 @@ HOPELESS_FROM = 20  # a run with fewer failures is always finished
 NEVER_SENT = ("budget", "not_stored", "stopped")
 Observe = Callable[[Progress], None]
 Until: TypeAlias = Callable[[Case, Sequence[Judgment]], bool]
-"""Takes all judgments of a case, in the order in which cases are complete; returns whether no more are needed."""
+"""Takes all judgments of a case, in the order in which cases are complete; returns whether no more
+are needed."""
 SETTLED = "no more cases are needed"
 AHEAD = 4
-"""Calls per concurrent call that may be ahead of the first unanswered one, in a run that may need no more cases."""
+"""Calls per concurrent call that may be ahead of the first unanswered one, in a run that may need
+no more cases."""
 
 
 class Session:
     """Judges cases, in one or many calls, with the same judges, store, limits and budget.
 
-    Equal requests in flight are paid for once, whichever call they belong to. All calls must come from one event loop.
+    Equal requests in flight are paid for once, whichever call they belong to. All calls must come
+    from one event loop.
 
     Args:
         evaluator: Plans requests and reads completions.
         judges: The judges, in the order in which each case is sent to them.
         store: Where completions are stored; `None` for no store.
         runner: The concurrency, timeout, retries and budget.
-        store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or `off`.
-        arbiter: The judge for follow-up requests; without one, the judge of the preceding judgments.
+        store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or
+            `off`.
+        arbiter: The judge for follow-up requests; without one, the judge of the preceding
+            judgments.
         clock: The source of time.
-        spool: The folder, or a folder below it, for a temporary file of judgments that exceed the memory limit.
+        spool: The folder, or a folder below it, for a temporary file of judgments that exceed the
+            memory limit.
         spent: The budget that other runs have spent.
         shared: The limits that workers on the store share.
-        remembers: Whether an equal request later gets the outcome of an earlier one that is not in the store, failures
-            included.
+        remembers: Whether an equal request later gets the outcome of an earlier one that is not in
+            the store, failures included.
     """
 
     def __init__(
@@ -74,7 +86,10 @@ class Session:
         shared: SharedLimits | None = None,
         remembers: bool = False,
     ) -> None:
-        self._evaluator, self._runner, self._spool, self._own = evaluator, runner, spool, tuple(judges)
+        self._evaluator = evaluator
+        self._runner = runner
+        self._spool = spool
+        self._own = tuple(judges)
         self._everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
         self._reads = store if store_mode in ("read_write", "read_only") else None
         self._arbiter = None if arbiter is None else len(judges)
@@ -96,7 +111,10 @@ class Session:
             self._sender.also_checked = (self._arbiter,)
         if runner.budget_usd is not None and self._reads is not None:
             for index, each in enumerate(self._everyone):
-                if lengths := [answer.usage.completion_tokens or 0 for answer in self._reads.recent(each.spec.model)]:
+                if lengths := [
+                    answer.usage.completion_tokens or 0
+                    for answer in self._reads.recent(each.spec.model)
+                ]:
                     self._sender.lengths.earlier[index] = max(lengths)
 
     @property
@@ -105,17 +123,35 @@ class Session:
         return self._sender.stopping or self._sender.aborted
 
     def begin(
-        self, cases: Iterable[Case], tally: Tally, observe: Observe | None = None, evaluator: Evaluator | None = None
+        self,
+        cases: Iterable[Case],
+        tally: Tally,
+        observe: Observe | None = None,
+        evaluator: Evaluator | None = None,
     ) -> _Run:
         """Return what judges `cases`, by another evaluator if it is given; it counts in `tally`."""
         evaluator = evaluator or self._evaluator
-        calls = PlannedCalls(cases, evaluator, [judge.spec for judge in self._own], self._reads)
+        calls = PlannedCalls(
+            cases, evaluator, [judge.spec for judge in self._own], self._reads
+        )
         judgments = Spool[Judgment](folder=self._spool)
-        run = _Run(evaluator, self._everyone, self._runner, observe, self._reads, calls, tally, self._sender, judgments)
+        run = _Run(
+            evaluator,
+            self._everyone,
+            self._runner,
+            observe,
+            self._reads,
+            calls,
+            tally,
+            self._sender,
+            judgments,
+        )
         run.arbiter = self._arbiter
         return run
 
-    async def judge(self, cases: Sequence[Case], evaluator: Evaluator | None = None) -> Sequence[Judgment]:
+    async def judge(
+        self, cases: Sequence[Case], evaluator: Evaluator | None = None
+    ) -> Sequence[Judgment]:
         """Return one judgment per request that the evaluator plans for `cases` and per follow-up request.
 
         Raises:
@@ -123,7 +159,9 @@ class Session:
         """
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, Tally(), evaluator=evaluator)
-        await run.workers(len(self._own) * sum(len(evaluator.plan(case)) for case in cases))
+        await run.workers(
+            len(self._own) * sum(len(evaluator.plan(case)) for case in cases)
+        )
         return run.result().judgments
 
     def stop(self, why: str) -> None:
@@ -154,13 +192,15 @@ async def judge(
 ) -> JudgingResult:
     """Judge `cases` with every judge; return one judgment per planned request and per follow-up request.
 
-    If the evaluator has a `follow` method, it may plan follow-up requests once all judgments of a unit are complete.
+    If the evaluator has a `follow` method, it may plan follow-up requests once all judgments of a
+    unit are complete.
 
-    Answers come from the store or else from a call, and a call's answer is stored before it counts. A failed request
-    becomes a judgment with status `failed`, and so does a request that was not sent because the budget was reached or
-    too many requests had failed. SIGINT, SIGTERM and SIGHUP stop the run: calls in flight may finish (a second signal
-    ends them, too), and finished judgments are returned with `interrupted` set. Canceling the task ends calls in flight
-    and raises, as usual. The judges are closed at the end; the store is not.
+    Answers come from the store or else from a call, and a call's answer is stored before it counts.
+    A failed request becomes a judgment with status `failed`, and so does a request that was not
+    sent because the budget was reached or too many requests had failed. SIGINT, SIGTERM and SIGHUP
+    stop the run: calls in flight may finish (a second signal ends them, too), and finished
+    judgments are returned with `interrupted` set. Canceling the task ends calls in flight and
+    raises, as usual. The judges are closed at the end; the store is not.
 
     Args:
         cases: The cases, read lazily.
@@ -169,8 +209,8 @@ async def judge(
         store: Where completions are stored; `None` for no store.
         runner: The concurrency, timeout, retries and budget.
         observe: Called with the progress after each judgment and each retry.
-        until: Whether no more cases are needed: then calls in flight may finish, nothing else is sent, and what was not
-            asked has no judgment. By default all cases are judged.
+        until: Whether no more cases are needed: then calls in flight may finish, nothing else is
+            sent, and what was not asked has no judgment. By default all cases are judged.
         **settings: The other settings of `Session`.
 
     Raises:
@@ -215,24 +255,32 @@ class _Run:
     """The calls without a judgment so far, by position and by `PlannedCall.after`."""
     finished: asyncio.Event = field(default_factory=asyncio.Event)
     open: dict[str, tuple[int, list[Judgment]]] = field(default_factory=dict)
-    """The number of missing judgments of incomplete cases, and those that are there, by the case's id."""
+    """The number of missing judgments of incomplete cases, and those that are there, by the case's
+    id."""
     queue: deque[PlannedCall] = field(default_factory=deque)
     incomplete: dict[int, dict[int, Judgment]] = field(default_factory=dict)
-    """The judgments of incomplete units, by the position of the unit's first call and by their own."""
+    """The judgments of incomplete units, by the position of the unit's first call and by their
+    own."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     signal: int | None = None
     followed: int = 0
     sending: float = 0.0
 
     def __post_init__(self) -> None:
-        self.follow = self.evaluator.follow if isinstance(self.evaluator, FollowUpEvaluator) else None
+        self.follow = (
+            self.evaluator.follow
+            if isinstance(self.evaluator, FollowUpEvaluator)
+            else None
+        )
 
     async def workers(self, planned: int = MAX_FOLLOW_UPS) -> None:
         """Run at most one worker per planned call until every call is done, one fails, or the run is stopped."""
         most = max(1, min(WORKERS * self.runner.concurrency, planned))
         self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
         try:
-            _, pending = await asyncio.wait(self.tasks, return_when=asyncio.FIRST_EXCEPTION)
+            _, pending = await asyncio.wait(
+                self.tasks, return_when=asyncio.FIRST_EXCEPTION
+            )
             if (first := self.tally.first_sent) is not None:
                 self.sending = time.monotonic() - first
             if pending:
@@ -266,8 +314,16 @@ class _Run:
             self.judgments.arrange(array("q", order)),
             self.tally.spend,
             interrupted,
-            "interrupted" if interrupted else self.why if self.over else self.sender.stopped,
-            {judge.spec.name: names for judge in self.judges if (names := getattr(judge, "dropped", ()))},
+            "interrupted"
+            if interrupted
+            else self.why
+            if self.over
+            else self.sender.stopped,
+            {
+                judge.spec.name: names
+                for judge in self.judges
+                if (names := getattr(judge, "dropped", ()))
+            },
             self.sending,
             self.signal,
             None if rest is None else rest + self.followed,
@@ -298,14 +354,20 @@ class _Run:
         if self.over and judgment.status == "failed":
             self.tally.planned -= judgment.error_kind in NEVER_SENT
             return
-        if call.after and not call.request.items:  # a checklist's follow-up asks the same judge for missing items
+        if (
+            call.after and not call.request.items
+        ):  # a checklist's follow-up asks the same judge for missing items
             owner = self.judges[call.group.judge].spec.name
-            judgment = replace(judgment, judge=owner, arbiter=self.judges[call.judge].spec.name)
+            judgment = replace(
+                judgment, judge=owner, arbiter=self.judges[call.judge].spec.name
+            )
         self.judgments.append(judgment)
         self.positions.append(call.position * MAX_FOLLOW_UPS + call.after)
         self.tally.done += 1
         self.tally.failed += judgment.status == "failed"
-        self.tally.broken += judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
+        self.tally.broken += (
+            judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
+        )
         self._abort_if_hopeless()
         following: list[PlannedCall] = []
         if self.follow is not None and not call.after:
@@ -315,25 +377,36 @@ class _Run:
             self._complete(call, judgment, len(following), self.until)
         self.report()
 
-    def _complete(self, call: PlannedCall, judgment: Judgment, more: int, until: Until) -> None:
+    def _complete(
+        self, call: PlannedCall, judgment: Judgment, more: int, until: Until
+    ) -> None:
         """Count a judgment of a case, which `more` follow; a complete case may be the last that is needed."""
         missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
         judgments.append(judgment)
         if missing + more > 1:
             self.open[call.group.case.id] = missing + more - 1, judgments
         elif until(call.group.case, judgments):
-            self.over, self.why = True, self.sender.stopped
+            self.over = True
+            self.why = self.sender.stopped
             self.tally.planned -= len(self.queue)
             self.queue.clear()
             self.sender.give_up(self.why or SETTLED)
 
     def _abort_if_hopeless(self) -> None:
         """Give up a run whose failure rate will exceed the maximum, whatever happens to the other requests."""
-        broken, total, highest = self.tally.broken, self.calls.total, self.runner.max_failure_rate
-        if total is None or self.sender.stopped or broken < HOPELESS_FROM or broken <= highest * total:
+        broken = self.tally.broken
+        total = self.calls.total
+        highest = self.runner.max_failure_rate
+        if (
+            total is None
+            or self.sender.stopped
+            or broken < HOPELESS_FROM
+            or broken <= highest * total
+        ):
             return
         self.sender.give_up(
-            f"{broken:,} of about {total:,} requests failed, more than runner.max_failure_rate={highest:.1%} allows"
+            f"{broken:,} of about {total:,} requests failed, more than"
+            f" runner.max_failure_rate={highest:.1%} allows"
         )
 
     def _following(
@@ -342,20 +415,31 @@ class _Run:
         judgment: Judgment,
         follow: Callable[[Case, Sequence[Judgment]], Sequence[JudgeRequest]],
     ) -> list[PlannedCall]:
-        group, first = call.group, call.group.positions[0]
+        group = call.group
+        first = call.group.positions[0]
         complete = self.incomplete.setdefault(first, {})
         complete[call.position] = judgment
         if len(complete) < len(group.positions):
             return []
         del self.incomplete[first]
         judge = group.judge if self.arbiter is None else self.arbiter
-        requests = follow(group.case, [complete[position] for position in group.positions])
-        calls = [self._unplanned_call(judge, request, group, after) for after, request in enumerate(requests, start=1)]
+        requests = follow(
+            group.case, [complete[position] for position in group.positions]
+        )
+        calls = [
+            self._unplanned_call(judge, request, group, after)
+            for after, request in enumerate(requests, start=1)
+        ]
         self.followed += len(calls)
         return calls
 
     def _unplanned_call(
-        self, judge: int, request: JudgeRequest, group: CallGroup, after: int, position: int | None = None
+        self,
+        judge: int,
+        request: JudgeRequest,
+        group: CallGroup,
+        after: int,
+        position: int | None = None,
     ) -> PlannedCall:
         """Return a call that was not planned, with its stored answer if there is one."""
         self.tally.planned += 1
@@ -363,7 +447,15 @@ class _Run:
         key = call_key(spec, request)
         found = self.reads.get_many([key]) if self.reads is not None else {}
         at = group.positions[-1] if position is None else position
-        return PlannedCall(at, judge, replace(request, judge=spec.name), key, group, found.get(key), after)
+        return PlannedCall(
+            at,
+            judge,
+            replace(request, judge=spec.name),
+            key,
+            group,
+            found.get(key),
+            after,
+        )
 
     async def _next(self) -> PlannedCall | None:
         if self.sender.stopping:
@@ -397,15 +489,20 @@ class _Run:
             outcome, is_stored = await self._outcome(call)
             if isinstance(outcome, Failure):
                 failed = _blank(call.request, "failed", outcome.message)
-                return replace(failed, error_kind=outcome.kind, keys=keys, earlier=earlier)
-            keys, stored = (*keys, call.key), stored and is_stored
+                return replace(
+                    failed, error_kind=outcome.kind, keys=keys, earlier=earlier
+                )
+            keys = (*keys, call.key)
+            stored = stored and is_stored
             read = self._read(call.request, outcome)
             # A request has fewer steps left than the one before it, or repeats the same step once.
             if not isinstance(read, Judgment) and not (
                 (left := steps_left(read)) < (before := steps_left(call.request))
                 or (left == before and call.request.turn < read.turn <= MOST_TURNS)
             ):
-                read = _blank(call.request, "unparseable", "unreadable, even when asked again")
+                read = _blank(
+                    call.request, "unparseable", "unreadable, even when asked again"
+                )
             if isinstance(read, Judgment):
                 return replace(
                     read,
@@ -416,7 +513,9 @@ class _Run:
                     earlier=earlier,
                 )
             earlier = (*earlier, outcome)
-            call = self._unplanned_call(call.judge, read, call.group, call.after, call.position)
+            call = self._unplanned_call(
+                call.judge, read, call.group, call.after, call.position
+            )
 
     async def _outcome(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
         """Return the answer to a call, and whether it was stored."""
@@ -427,21 +526,40 @@ class _Run:
         self.sender.lengths.observe(call.judge, call.found)
         return call.found, True
 
-    def _read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def _read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         try:
             return self.evaluator.read(request, completion)
         except EvalkitError:
             raise
-        except Exception as error:  # an unforeseen answer costs one row, and stays in the store
-            return _blank(request, "unparseable", f"unreadable ({type(error).__name__})")
+        except (
+            Exception
+        ) as error:  # an unforeseen answer costs one row, and stays in the store
+            return _blank(
+                request, "unparseable", f"unreadable ({type(error).__name__})"
+            )
 
     def report(self) -> None:
         """Report the progress."""
         if self.observe is not None:
-            total = self.tally.planned - self.followed if self.over else self.calls.total
-            self.observe(self.tally.progress(None if total is None else total + self.followed))
+            total = (
+                self.tally.planned - self.followed if self.over else self.calls.total
+            )
+            self.observe(
+                self.tally.progress(None if total is None else total + self.followed)
+            )
 
 
-def _blank(request: JudgeRequest, status: Literal["failed", "unparseable"], error: str) -> Judgment:
-    blank = Judgment(request.case_id, request.unit, request.shown, request.sample, request.judge, status)
+def _blank(
+    request: JudgeRequest, status: Literal["failed", "unparseable"], error: str
+) -> Judgment:
+    blank = Judgment(
+        request.case_id,
+        request.unit,
+        request.shown,
+        request.sample,
+        request.judge,
+        status,
+    )
     return replace(blank, error=error, items=dict.fromkeys(request.items))

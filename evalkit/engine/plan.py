@@ -9,7 +9,14 @@ from itertools import chain
 
 from evalkit.core.hashing import text_digest
 from evalkit.core.spool import HashSet, find_new
-from evalkit.engine.requests import Kind, PlannedCall, PlannedCalls, call_key, prompt_tokens, response_tokens
+from evalkit.engine.requests import (
+    Kind,
+    PlannedCall,
+    PlannedCalls,
+    call_key,
+    prompt_tokens,
+    response_tokens,
+)
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 from evalkit.values import frozen
@@ -18,9 +25,9 @@ from evalkit.values import frozen
 class PilotSample:
     """A random sample of calls with different content keys; every sample is equally likely.
 
-    It contains the calls whose prompts have the smallest hashes. So every judge gets the same prompts, plans of
-    the same requests have the same sample in any order, and a sample that was sent once is stored when it is sampled
-    again.
+    It contains the calls whose prompts have the smallest hashes. So every judge gets the same
+    prompts, plans of the same requests have the same sample in any order, and a sample that was
+    sent once is stored when it is sampled again.
 
     Args:
         size: The number of calls to sample; all of them if there are fewer.
@@ -33,12 +40,16 @@ class PilotSample:
 
     def offer(self, calls: Sequence[PlannedCall]) -> None:
         """Consider calls for the sample."""
-        offered = {(self._rank(call.request), call.key): call for call in reversed(calls)} | self._calls
+        offered = {
+            (self._rank(call.request), call.key): call for call in reversed(calls)
+        } | self._calls
         self._calls = {rank: offered[rank] for rank in nsmallest(self._size, offered)}
 
     def _rank(self, request: JudgeRequest) -> int:
         texts = (message["content"] for message in request.messages)
-        return int(text_digest("\0".join([f"{self._seed} {request.sample}", *texts])), 16)
+        return int(
+            text_digest("\0".join([f"{self._seed} {request.sample}", *texts])), 16
+        )
 
     @property
     def calls(self) -> Sequence[PlannedCall]:
@@ -48,7 +59,9 @@ class PilotSample:
     @property
     def cases(self) -> Sequence[Case]:
         """The cases of the sampled calls, without duplicates."""
-        return list({call.group.case.id: call.group.case for call in self.calls}.values())
+        return list(
+            {call.group.case.id: call.group.case for call in self.calls}.values()
+        )
 
 
 class SubsetEvaluator:
@@ -60,9 +73,15 @@ class SubsetEvaluator:
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the sampled requests of the inner evaluator."""
-        return [request for request in self._inner.plan(case) if _identity(request) in self._sampled]
+        return [
+            request
+            for request in self._inner.plan(case)
+            if _identity(request) in self._sampled
+        ]
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Read a completion with the inner evaluator."""
         return self._inner.read(request, completion)
 
@@ -71,7 +90,9 @@ def _identity(request: JudgeRequest) -> tuple[str, Unit, Unit, int, tuple[str, .
     return request.case_id, request.unit, request.shown, request.sample, request.items
 
 
-_KEY, _HALF = 16, 2**63  # 64 bits of a key distinguish a hundred million requests
+# 64 bits of a key distinguish a hundred million requests
+_KEY = 16
+_HALF = 2**63
 _OWN = "the judge's own answer"
 UNKNOWN = Completion("?" * 1000)
 """Placeholder for an answer that a later request depends on."""
@@ -86,10 +107,11 @@ class Plan:
         stored: The requests with a stored answer.
         unique: The calls to send; equal requests share one.
         prompt_tokens: The estimated prompt tokens of these calls.
-        to_send: The other requests as 64 bits of their content keys, with the estimated tokens of their prompts. The
-            plans of several runs are added up by these.
+        to_send: The other requests as 64 bits of their content keys, with the estimated tokens of
+            their prompts. The plans of several runs are added up by these.
         kinds: The formats of the answers, with the lengths of the stored ones.
-        token_ratio: The prompt tokens of stored answers as counted by the provider, relative to the estimate.
+        token_ratio: The prompt tokens of stored answers as counted by the provider, relative to the
+            estimate.
     """
 
     requests: int = 0
@@ -103,7 +125,9 @@ class Plan:
     def after(self, others: Sequence[Plan]) -> Plan:
         """Return this plan without the calls that `others` send anyway."""
         unique, tokens = find_new(self.to_send, [other.to_send for other in others])
-        return replace(self, unique=unique, prompt_tokens=round(tokens * self.token_ratio))
+        return replace(
+            self, unique=unique, prompt_tokens=round(tokens * self.token_ratio)
+        )
 
 
 def plan(
@@ -115,8 +139,8 @@ def plan(
 ) -> Plan:
     """Plan the judging of `cases`.
 
-    Requests that need the answer of another request are counted. Repeated requests and follow-up requests cannot be
-    predicted.
+    Requests that need the answer of another request are counted. Repeated requests and follow-up
+    requests cannot be predicted.
 
     Args:
         cases: The cases to judge.
@@ -127,13 +151,17 @@ def plan(
     """
     calls = PlannedCalls(cases, evaluator, specs, store)
     requests = stored = counted = reported = 0
-    to_send, kinds = HashSet(), dict[str | None, Kind]()
+    to_send = HashSet()
+    kinds = dict[str | None, Kind]()
     while batch := calls.batch():
         if sample is not None:
             sample.offer(batch)
-        for step in chain.from_iterable(_steps(call, evaluator, specs, store) for call in batch):
+        for step in chain.from_iterable(
+            _steps(call, evaluator, specs, store) for call in batch
+        ):
             requests += 1
-            answer, tokens = step.request.answer, prompt_tokens(step.request)
+            answer = step.request.answer
+            tokens = prompt_tokens(step.request)
             own = step.request.shared  # free text, about as long as the responses
             name = _OWN if own else answer.name if answer else None
             kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
@@ -152,7 +180,10 @@ def plan(
 
 
 def _steps(
-    call: PlannedCall, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
+    call: PlannedCall,
+    evaluator: Evaluator,
+    specs: Sequence[JudgeSpec],
+    store: CompletionCache | None,
 ) -> Sequence[PlannedCall]:
     """Return a call and the calls that need its answer; without that answer, their keys only identify equal calls."""
     if call.request.then is None:
@@ -162,4 +193,9 @@ def _steps(
         return (call,)
     key = call_key(specs[call.judge], read)
     found = store.get_many([key]).get(key) if store is not None and call.found else None
-    return (call, *_steps(replace(call, request=read, key=key, found=found), evaluator, specs, store))
+    return (
+        call,
+        *_steps(
+            replace(call, request=read, key=key, found=found), evaluator, specs, store
+        ),
+    )

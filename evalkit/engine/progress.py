@@ -23,7 +23,10 @@ def add(first: T, second: T) -> T:
             return None
         return add(one, other) if is_dataclass(one) else one + other
 
-    sums = {part.name: total(getattr(first, part.name), getattr(second, part.name)) for part in fields(first)}
+    sums = {
+        part.name: total(getattr(first, part.name), getattr(second, part.name))
+        for part in fields(first)
+    }
     return replace(first, **sums)
 
 
@@ -43,7 +46,8 @@ class Progress:
 
     Attributes:
         done: The judgments so far.
-        total: The expected judgments, estimated until every case is planned; `None` if there is no estimate yet.
+        total: The expected judgments, estimated until every case is planned; `None` if there is no
+            estimate yet.
         stored: The answers from the store.
         sent: The calls sent.
         failed: The failed judgments.
@@ -84,7 +88,8 @@ class JudgingResult:
         dropped: The parameters that each judge's provider refused, by the judge's name.
         sending: Seconds from the first call to the last judgment; 0 if nothing was sent.
         signal: The signal that interrupted the run.
-        whole: The number of judgments that an interrupted run would have had; `None` if it is unknown.
+        whole: The number of judgments that an interrupted run would have had; `None` if it is
+            unknown.
         answers: The number of different answers that are in the store.
     """
 
@@ -106,7 +111,10 @@ class JudgingResult:
     @property
     def tokens(self) -> dict[str, int]:
         """The tokens of the calls sent in this run, by `prompt` and `completion`."""
-        return {"prompt": self.spend.prompt_tokens, "completion": self.spend.completion_tokens}
+        return {
+            "prompt": self.spend.prompt_tokens,
+            "completion": self.spend.completion_tokens,
+        }
 
     @property
     def cost_usd(self) -> float | None:
@@ -150,7 +158,9 @@ class Tally(Progress):
     def count_sent(self, attempt: int) -> None:
         """Count a call that is sent now; only first attempts count as sent."""
         self.sent += attempt == 1
-        self.first_sent = time.monotonic() if self.first_sent is None else self.first_sent
+        self.first_sent = (
+            time.monotonic() if self.first_sent is None else self.first_sent
+        )
 
     def count_paid(self, paid: Completion | Tally) -> None:
         """Add the tokens and the cost of a call, or of those that another tally counts."""
@@ -158,12 +168,16 @@ class Tally(Progress):
         self.prompt_tokens += usage.prompt_tokens or 0
         self.completion_tokens += usage.completion_tokens or 0
         known = self.cost_usd is not None and paid.cost_usd is not None
-        self.cost_usd = (self.cost_usd or 0.0) + (paid.cost_usd or 0.0) if known else None
+        self.cost_usd = (
+            (self.cost_usd or 0.0) + (paid.cost_usd or 0.0) if known else None
+        )
 
     def progress(self, total: int | None) -> Progress:
         """Return the current counts."""
         counts = {name: getattr(self, name) for name in _COUNTS}
-        return Progress(**{**counts, "total": total, "elapsed": time.monotonic() - self.started})
+        return Progress(
+            **{**counts, "total": total, "elapsed": time.monotonic() - self.started}
+        )
 
     @property
     def spend(self) -> Spend:

@@ -42,10 +42,12 @@ class Turn:
 
 
 class Window:
-    """The calls of the last minute, against limits of requests and tokens. Times are in seconds and never decrease.
+    """The calls of the last minute, against limits of requests and tokens.
 
-    It is exact; a token bucket refilled at `limit` per minute would allow twice the limit in the minute after it was
-    full.
+    Times are in seconds and never decrease.
+
+    It is exact; a token bucket refilled at `limit` per minute would allow twice the limit in the
+    minute after it was full.
     """
 
     def __init__(self, rpm: float = inf, tpm: float = inf) -> None:
@@ -67,7 +69,8 @@ class Window:
         for turn in self._turns:
             if calls <= _DRIFT and tokens <= _DRIFT:
                 break
-            calls, tokens = calls - 1, tokens - turn.tokens
+            calls = calls - 1
+            tokens = tokens - turn.tokens
             wait = max(0.0, turn.began + MINUTE - now)
         return wait
 
@@ -92,8 +95,9 @@ CUT = 0.5
 class Pace:
     """Concurrency, requests and tokens of one model at one address; safe across threads and event loops.
 
-    The number of concurrent calls is halved when the provider throttles. It grows by one after about as many answers as
-    there are concurrent calls, up to `limit` (additive increase, multiplicative decrease: Chiu & Jain 1989, section 3).
+    The number of concurrent calls is halved when the provider throttles. It grows by one after
+    about as many answers as there are concurrent calls, up to `limit` (additive increase,
+    multiplicative decrease: Chiu & Jain 1989, section 3).
     """
 
     def __init__(self) -> None:
@@ -106,16 +110,21 @@ class Pace:
     def set_limits(self, limit: int, rpm: float | None, tpm: float | None) -> None:
         """Set the maximum of concurrent calls, requests per minute and tokens per minute; past usage still counts."""
         with self._lock:
-            self.allowed = limit if self.allowed >= self.limit else min(self.allowed, limit)
+            self.allowed = (
+                limit if self.allowed >= self.limit else min(self.allowed, limit)
+            )
             self.limit = limit
-            self._window.rpm, self._window.tpm = inf if rpm is None else rpm, inf if tpm is None else tpm
+            self._window.rpm = inf if rpm is None else rpm
+            self._window.tpm = inf if tpm is None else tpm
 
     def enter(self, tokens: float, now: float) -> Turn | float:
         """Let a call through, or return the seconds until the next try; infinity if only a change can help."""
         with self._lock:
             if self.in_flight >= max(1, int(self.allowed)):
                 return inf
-            if (wait := max(self._not_before - now, self._window.wait(tokens, now))) > 0:
+            if (
+                wait := max(self._not_before - now, self._window.wait(tokens, now))
+            ) > 0:
                 return wait
             self.in_flight += 1
             return self._window.take(tokens, now)
@@ -170,11 +179,13 @@ def shared_pace(model: str, api_base: str | None, now: Callable[[], float]) -> P
 
 
 LATE = 0.2
-"""Seconds within which a permit is used; the rest of a block is given back. Taken permits count this much longer."""
+"""Seconds within which a permit is used; the rest of a block is given back. Taken permits count
+this much longer."""
 GRAIN = 0.2
 """Seconds of permits that are counted together, and between two tries of a worker."""
 BURST = 1.0
-"""Seconds of requests that several workers may send at once: what a busy machine delays would pile up in a minute."""
+"""Seconds of requests that several workers may send at once: what a busy machine delays would pile
+up in a minute."""
 BLOCK = 0.002
 """The share of a budget that is taken at a time, unless one call needs more."""
 
@@ -192,10 +203,18 @@ class SharedWindow:
     """The requests and tokens that all workers send to one model in `window` seconds, by the store's clock."""
 
     def __init__(
-        self, state: SharedState, name: str, rpm: float | None, tpm: float | None, window: float = 60.0
+        self,
+        state: SharedState,
+        name: str,
+        rpm: float | None,
+        tpm: float | None,
+        window: float = 60.0,
     ) -> None:
-        self._state, self._name, self._span = state, name, window + LATE
-        self._rpm, self._tpm = inf if rpm is None else rpm, inf if tpm is None else tpm
+        self._state = state
+        self._name = name
+        self._span = window + LATE
+        self._rpm = inf if rpm is None else rpm
+        self._tpm = inf if tpm is None else tpm
         self._permits, self._until, self._each, self._owed = 0, 0.0, 0.0, 0.0
         self._worker = uuid4().hex[:8]
 
@@ -212,10 +231,14 @@ class SharedWindow:
             now: Seconds of this process's clock, which never decrease.
         """
         if not self._permits or now > self._until:
-            unused, self._permits = self._permits, 0
+            unused = self._permits
+            self._permits = 0
             self._owed -= unused * self._each
-            self._permits, wait = await asyncio.to_thread(self._fetch, tokens, waiting, unused)
-            self._each, self._until = tokens, now + LATE
+            self._permits, wait = await asyncio.to_thread(
+                self._fetch, tokens, waiting, unused
+            )
+            self._each = tokens
+            self._until = now + LATE
             if not self._permits:
                 return max(wait, GRAIN)
         self._permits -= 1
@@ -224,28 +247,56 @@ class SharedWindow:
 
     def _fetch(self, tokens: float, waiting: int, unused: int) -> tuple[int, float]:
         """Take a block, and return its permits and the seconds until there may be one."""
-        granted, wait, owed = 0, 0.0, self._owed
+        granted = 0
+        wait = 0.0
+        owed = self._owed
 
         def change(text: str | None, now: float) -> str:
             nonlocal granted, wait
             shared = json.loads(text or '{"taken": [], "workers": {}, "next": 0}')
-            taken = [block for block in map(_Taken._make, shared["taken"]) if block.last + self._span > now]
-            workers = {name: at for name, at in shared["workers"].items() if at + self._span > now}
+            taken = [
+                block
+                for block in map(_Taken._make, shared["taken"])
+                if block.last + self._span > now
+            ]
+            workers = {
+                name: at
+                for name, at in shared["workers"].items()
+                if at + self._span > now
+            }
             workers[self._worker] = now
             pace = self._rpm / (self._span - LATE) if len(workers) > 1 else inf
             start = max(shared["next"], now - max(BURST, 1 / pace))
             paced = (now - start + unused / pace) * pace // 1 if pace < inf else inf
-            calls, used = sum(block.calls for block in taken), sum(block.tokens for block in taken)
-            by_tokens = (self._tpm - used - owed) // tokens if tokens and self._tpm < inf else inf
+            calls = sum(block.calls for block in taken)
+            used = sum(block.tokens for block in taken)
+            by_tokens = (
+                (self._tpm - used - owed) // tokens
+                if tokens and self._tpm < inf
+                else inf
+            )
             # Like one worker's: an amount above the limit fits into an empty window.
-            granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls + unused) // 1, by_tokens, paced)))
+            granted = int(
+                max(
+                    0 if taken else 1,
+                    min(waiting, (self._rpm - calls + unused) // 1, by_tokens, paced),
+                )
+            )
             wait = taken[0].last + self._span - now if taken and paced else 1 / pace
             if granted or unused or owed:
                 if not taken or now - taken[-1].first >= GRAIN:
                     taken.append(_Taken(now, now))
                 first, _, calls, used = taken[-1]
-                taken[-1] = _Taken(first, now, calls + granted - unused, used + granted * tokens + owed)
-            return json.dumps({"taken": taken, "workers": workers, "next": start + (granted - unused) / pace})
+                taken[-1] = _Taken(
+                    first, now, calls + granted - unused, used + granted * tokens + owed
+                )
+            return json.dumps(
+                {
+                    "taken": taken,
+                    "workers": workers,
+                    "next": start + (granted - unused) / pace,
+                }
+            )
 
         _change(self._state, self._name, change)
         self._owed -= owed
@@ -276,7 +327,11 @@ class SharedBudget:
 
     def give_back(self, amount: float) -> None:
         """Give back what was taken and not spent."""
-        _change(self.state, self.name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
+        _change(
+            self.state,
+            self.name,
+            lambda text, _: repr(max(0.0, float(text or 0.0) - amount)),
+        )
 
 
 @frozen
@@ -288,21 +343,34 @@ class SharedLimits:
 
     def window(self, judge: Judge) -> SharedWindow | None:
         """Return the rate limits of a judge's model; `None` if it has none."""
-        rpm, tpm = getattr(judge, "rpm", None), getattr(judge, "tpm", None)
+        rpm = getattr(judge, "rpm", None)
+        tpm = getattr(judge, "tpm", None)
         name = f"limit/{judge.spec.model} {judge.spec.api_base or ''}"
-        return None if rpm is None and tpm is None else SharedWindow(self.state, name, rpm, tpm)
+        return (
+            None
+            if rpm is None and tpm is None
+            else SharedWindow(self.state, name, rpm, tpm)
+        )
 
     def budget(self, runner: RunnerConfig) -> SharedBudget | None:
         """Return the shared budget; `None` if it is not shared."""
         shared = runner.budget_usd if runner.budget_scope == "store" else None
-        return None if shared is None else SharedBudget(self.state, f"budget/{self.study}", shared)
+        return (
+            None
+            if shared is None
+            else SharedBudget(self.state, f"budget/{self.study}", shared)
+        )
 
 
-def _change(state: SharedState, name: str, change: Callable[[str | None, float], str]) -> None:
+def _change(
+    state: SharedState, name: str, change: Callable[[str | None, float], str]
+) -> None:
     try:
         state.change_state(name, change)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise StoreError(f"the store's shared text '{name}' is damaged; {REPAIR}") from error
+        raise StoreError(
+            f"the store's shared text '{name}' is damaged; {REPAIR}"
+        ) from error
 
 
 FIRST_GUESS = 256  # tokens of an answer, before any answer and without max_tokens
@@ -312,23 +380,39 @@ class JudgeLimit:
     """The rate limits of one judge, from its optional attributes `concurrency`, `rpm` and `tpm`.
 
     Args:
-        judge: The judge; judges with the same model and address share their limits, even across runs.
+        judge: The judge; judges with the same model and address share their limits, even across
+            runs.
         runner: The default concurrency.
         clock: The source of time.
         shared: The limits of all workers on a store.
     """
 
-    def __init__(self, judge: Judge, runner: RunnerConfig, clock: Clock, shared: SharedLimits | None = None) -> None:
-        concurrency, rpm, tpm = (getattr(judge, name, None) for name in ("concurrency", "rpm", "tpm"))
+    def __init__(
+        self,
+        judge: Judge,
+        runner: RunnerConfig,
+        clock: Clock,
+        shared: SharedLimits | None = None,
+    ) -> None:
+        concurrency, rpm, tpm = (
+            getattr(judge, name, None) for name in ("concurrency", "rpm", "tpm")
+        )
         self._pace = shared_pace(judge.spec.model, judge.spec.api_base, clock.now)
         self._pace.set_limits(concurrency or runner.concurrency, rpm, tpm)
         self._pace.waiters.add(self)
-        self._longest = next((judge.spec.params[name] for name in LIMITS if name in judge.spec.params), None)
+        self._longest = next(
+            (judge.spec.params[name] for name in LIMITS if name in judge.spec.params),
+            None,
+        )
         self._answers, self._answer_tokens = 1, FIRST_GUESS
         self._guessed = self._counted = 0
-        self._clock, self._counts = clock, tpm is not None
-        self._queue, self._changed, self._over = asyncio.Lock(), asyncio.Event(), asyncio.Event()
-        self._window, self._waiting = None if shared is None else shared.window(judge), 0
+        self._clock = clock
+        self._counts = tpm is not None
+        self._queue = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._over = asyncio.Event()
+        self._window = None if shared is None else shared.window(judge)
+        self._waiting = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
 
@@ -357,13 +441,16 @@ class JudgeLimit:
 
     def answered(self, turn: Turn, request: JudgeRequest, usage: Usage) -> None:
         """Record an answer and its usage."""
-        read, written = usage.prompt_tokens, usage.completion_tokens
+        read = usage.prompt_tokens
+        written = usage.completion_tokens
         tokens: int | None = None
         if read is not None and written is not None:
             tokens = read + written
             self._guessed += prompt_tokens(request)
             self._counted += read
-            self._answer_tokens = written + (written if self._answers == 1 else self._answer_tokens)
+            self._answer_tokens = written + (
+                written if self._answers == 1 else self._answer_tokens
+            )
             self._answers += 1
         if self._window is not None and self._counts and tokens is not None:
             self._window.correct(tokens - turn.tokens)
@@ -373,9 +460,15 @@ class JudgeLimit:
     async def turn(self, request: JudgeRequest) -> AsyncIterator[Turn]:
         """Wait for a slot for a call, and hold it within the block."""
         tokens = 0.0
-        if self._counts:  # the prompt, corrected by past counts, plus the longest or the mean answer
+        if (
+            self._counts
+        ):  # the prompt, corrected by past counts, plus the longest or the mean answer
             ratio = self._counted / self._guessed if self._guessed else 1.0
-            answer = self._longest if self._longest is not None else self._answer_tokens / self._answers
+            answer = (
+                self._longest
+                if self._longest is not None
+                else self._answer_tokens / self._answers
+            )
             tokens = prompt_tokens(request) * ratio + answer
         self._waiting += 1
         try:
@@ -388,7 +481,8 @@ class JudgeLimit:
             self._pace.leave()
 
     async def _enter(self, tokens: float) -> Turn:
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         async with self._queue:
             while True:
                 self._changed.clear()
@@ -404,7 +498,11 @@ class JudgeLimit:
         """Wait for a permit of the limit that all workers share, with a slot of this process."""
         try:
             while self._window is not None and not self._over.is_set():
-                if not (wait := await self._window.take(tokens, self._waiting, self._clock.now())):
+                if not (
+                    wait := await self._window.take(
+                        tokens, self._waiting, self._clock.now()
+                    )
+                ):
                     return
                 await self._clock.pause_unless(self._over, wait)
         except BaseException:

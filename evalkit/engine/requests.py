@@ -41,7 +41,8 @@ class PlannedCall:
         key: The content key.
         group: The calls of the same unit to the same judge.
         found: The stored answer; `None` if there is none.
-        after: 0 for a planned call; follow-up calls of a group are numbered from 1 and come after its last call.
+        after: 0 for a planned call; follow-up calls of a group are numbered from 1 and come after
+            its last call.
     """
 
     position: int
@@ -58,7 +59,9 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
     return content_key(
         model=spec.model,
         api_base=spec.api_base,
-        messages=[(message["role"], message["content"]) for message in request.messages],
+        messages=[
+            (message["role"], message["content"]) for message in request.messages
+        ],
         params=encoded(spec.params),
         answer=encoded(request.answer),
         sample=0 if request.shared else request.sample,
@@ -80,7 +83,11 @@ def encoded(value: AnswerFormat | Json | None) -> bytes:
         if cached is value:
             return encoded
     assert value is not None  # null is always cached
-    content = {"name": value.name, "schema": dict(value.schema)} if isinstance(value, AnswerFormat) else dict(value)
+    content = (
+        {"name": value.name, "schema": dict(value.schema)}
+        if isinstance(value, AnswerFormat)
+        else dict(value)
+    )
     encoded = canonical_json(content)
     _ENCODED.insert(1, (value, encoded))
     del _ENCODED[_REMEMBERED:]
@@ -91,7 +98,11 @@ class PlannedCalls:
     """The calls of a run, read from its cases in batches; each batch is looked up in the store at once."""
 
     def __init__(
-        self, cases: Iterable[Case], evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
+        self,
+        cases: Iterable[Case],
+        evaluator: Evaluator,
+        specs: Sequence[JudgeSpec],
+        store: CompletionCache | None,
     ) -> None:
         self._evaluator, self._specs, self._store = evaluator, specs, store
         self._size = len(cases) if isinstance(cases, Sequence) else None
@@ -108,7 +119,10 @@ class PlannedCalls:
         if self._store is None or not calls:
             return calls
         found = self._store.get_many(list({call.key for call in calls}))
-        return [replace(call, found=found[call.key]) if call.key in found else call for call in calls]
+        return [
+            replace(call, found=found[call.key]) if call.key in found else call
+            for call in calls
+        ]
 
     @property
     def total(self) -> int | None:
@@ -120,7 +134,10 @@ class PlannedCalls:
         return max(self._yielded, round(self._yielded / self._cases_read * self._size))
 
     def whole(self, seconds: float = COUNTING_SECONDS) -> int | None:
-        """Plan the remaining cases and return the number of calls; `None` if it takes too long. Ends the batches."""
+        """Plan the remaining cases and return the number of calls; `None` if it takes too long.
+
+        Ends the batches.
+        """
         until = time.monotonic() + seconds
         for case in self._cases:
             self._planned += len(self._evaluator.plan(case)) * len(self._specs)
@@ -139,10 +156,19 @@ class PlannedCalls:
                 positions = defaultdict[Unit, list[int]](list)
                 for number, request in enumerate(planned, position):
                     positions[request.unit].append(number)
-                groups = {unit: CallGroup(case, index, tuple(numbers), whole) for unit, numbers in positions.items()}
+                groups = {
+                    unit: CallGroup(case, index, tuple(numbers), whole)
+                    for unit, numbers in positions.items()
+                }
                 for request in planned:
                     named = replace(request, judge=spec.name)
-                    yield PlannedCall(position, index, named, call_key(spec, request), groups[request.unit])
+                    yield PlannedCall(
+                        position,
+                        index,
+                        named,
+                        call_key(spec, request),
+                        groups[request.unit],
+                    )
                     position += 1
 
 
@@ -165,8 +191,8 @@ class Kind:
         squares: The sum of their squares.
         seconds: The sum of the stored answers' latencies, in seconds.
         cost_usd: The sum of their costs, in USD; `None` if one is unknown.
-        likely: The estimated tokens of the judge's own answers to the cases' tasks, each as long as the case's
-            responses.
+        likely: The estimated tokens of the judge's own answers to the cases' tasks, each as long as
+            the case's responses.
     """
 
     answer: AnswerFormat | None
@@ -186,18 +212,22 @@ class Kind:
             self.squares += completion.usage.completion_tokens**2
             self.seconds += completion.latency
             known = self.cost_usd is not None and completion.cost_usd is not None
-            self.cost_usd = (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
+            self.cost_usd = (
+                (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
+            )
 
     def guess(self) -> float:
         """Return the estimated tokens of one answer from its format, without stored answers."""
-        return self.likely / self.wanted if self.likely else expected_tokens(self.answer)
+        return (
+            self.likely / self.wanted if self.likely else expected_tokens(self.answer)
+        )
 
     def half_width(self) -> float | None:
         """Return half the width of the 95% interval of the mean tokens of the answers to request.
 
-        It treats the stored answers as a sample without replacement (Cochran, Sampling Techniques, 1977, section 2.8).
-        The quantile of Student's t comes from the first terms of its expansion (Abramowitz and Stegun 26.7.5). `None`
-        for fewer than eight answers.
+        It treats the stored answers as a sample without replacement (Cochran, Sampling Techniques,
+        1977, section 2.8). The quantile of Student's t comes from the first terms of its expansion
+        (Abramowitz and Stegun 26.7.5). `None` for fewer than eight answers.
         """
         if self.found < _FEWEST:
             return None
@@ -205,7 +235,11 @@ class Kind:
         variance = max(0.0, self.squares - self.tokens**2 / self.found) / freedom
         left = self.wanted / (self.wanted + self.found)
         z = _Z
-        quantile = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        quantile = (
+            z
+            + (z**3 + z) / (4 * freedom)
+            + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        )
         return float(quantile * (variance * left / self.found) ** 0.5)
 
 
@@ -233,7 +267,10 @@ def _within(schema: Json, text: int) -> int:
         )
     if "items" in schema:
         each = _within(schema["items"], _ITEM) + 1
-        count = max(int(schema.get("minItems", 0)), min(_ITEMS, int(schema.get("maxItems", _ITEMS))))
+        count = max(
+            int(schema.get("minItems", 0)),
+            min(_ITEMS, int(schema.get("maxItems", _ITEMS))),
+        )
         return _SYNTAX + each * count
     return text if schema.get("type") == "string" and "enum" not in schema else _VALUE
 
@@ -254,6 +291,7 @@ def sample_fits(answer: AnswerFormat | None, completion: Completion) -> bool:
         and all(
             len(parsed[name]) == part["minItems"]
             for name, part in properties.items()
-            if isinstance(parsed[name], list) and part.get("minItems", -1) == part.get("maxItems")
+            if isinstance(parsed[name], list)
+            and part.get("minItems", -1) == part.get("maxItems")
         )
     )

@@ -19,7 +19,10 @@ from evalkit.protocols import Evaluator, FollowUpEvaluator
 
 
 def make_evaluator(
-    config: RunConfig, *, prompt_folders: Sequence[Path] = (), recorded: Mapping[str, str] | None = None
+    config: RunConfig,
+    *,
+    prompt_folders: Sequence[Path] = (),
+    recorded: Mapping[str, str] | None = None,
 ) -> Evaluator:
     """Return the evaluator for `mode.name`, with its prompts found, checked and filled once.
 
@@ -29,7 +32,8 @@ def make_evaluator(
         recorded: The text of templates by name; these take precedence over files.
 
     Raises:
-        PluginError: If there is no such evaluator, it is not an evaluator, or `mode.params` are invalid for it.
+        PluginError: If there is no such evaluator, it is not an evaluator, or `mode.params` are
+            invalid for it.
         PromptError: If its template cannot be found, parsed or filled.
         ConfigError: If it does not support the rest of the config.
     """
@@ -38,20 +42,38 @@ def make_evaluator(
         what = f"a class is for one response, and mode {name} shows several"
         raise ConfigError(what, where="rubric.classes", remedy="set mode=pointwise")
     if config.rubric.real and name in MODES and not config.judge.rewards:
-        remedy = "set rubric.min and rubric.max, or judge.endpoint to that of a reward model"
-        raise ConfigError("a judge that answers in words needs a scale", where="rubric.real", remedy=remedy)
-    known = MODES_OF_REWARDS if config.judge.rewards else MODES_OF_CLASSES if config.rubric.classes else MODES
+        remedy = (
+            "set rubric.min and rubric.max, or judge.endpoint to that of a reward model"
+        )
+        raise ConfigError(
+            "a judge that answers in words needs a scale",
+            where="rubric.real",
+            remedy=remedy,
+        )
+    known = (
+        MODES_OF_REWARDS
+        if config.judge.rewards
+        else MODES_OF_CLASSES
+        if config.rubric.classes
+        else MODES
+    )
     found = find(EVALUATORS, name, known, where="mode.name", methods=("plan",))
     if not (isclass(found) and issubclass(found, Evaluator)):
         raise PluginError(
-            f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"
+            f"'{name}' is not an evaluator",
+            where="mode.name",
+            remedy="give a class with the methods plan and read",
         )
     if (source := config.prompt.source) is not None:
         file = Path(config.prompt.template or "").expanduser()
         if file.name not in (recorded or {}):
             recorded = {**(recorded or {}), file.name: foreign_template(file, source)}
-    prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded)
-    made: Evaluator = construct(found, config, prompts, *_params(found, config), name=name, where="mode.name")
+    prompts = Prompts(
+        config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded
+    )
+    made: Evaluator = construct(
+        found, config, prompts, *_params(found, config), name=name, where="mode.name"
+    )
     if name not in MODES:
         made = guard_evaluator(made, name)
     _check_abilities(made, config)
@@ -69,9 +91,15 @@ def _check_abilities(made: Evaluator, config: RunConfig) -> None:
             where="judge.logprobs",
             remedy="set it to false, or mode=pairwise",
         )
-    if config.swap.policy == "both" and config.swap.resolve == "third_pass" and not isinstance(made, FollowUpEvaluator):
+    if (
+        config.swap.policy == "both"
+        and config.swap.resolve == "third_pass"
+        and not isinstance(made, FollowUpEvaluator)
+    ):
         raise ConfigError(
-            f"{mode} does not support third_pass", where="swap.resolve", remedy="set another value, or mode=pairwise"
+            f"{mode} does not support third_pass",
+            where="swap.resolve",
+            remedy="set another value, or mode=pairwise",
         )
 
 
@@ -91,4 +119,8 @@ def _params(found: Any, config: RunConfig) -> tuple[Any, ...]:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in ("mode.params", *first["loc"]))
-        raise PluginError(first["msg"], where=key, remedy=f"see the parameters of '{config.mode.name}'") from None
+        raise PluginError(
+            first["msg"],
+            where=key,
+            remedy=f"see the parameters of '{config.mode.name}'",
+        ) from None

@@ -10,7 +10,14 @@ from typing import ClassVar, Required, TypeAlias, TypedDict
 from evalkit.config import Example, RunConfig
 from evalkit.errors import DatasetError, PromptError
 from evalkit.evaluators.output_formats import make_format
-from evalkit.parsing import AnswerTask, Reply, UnreadableError, drop_thinking, is_refusal, read_json
+from evalkit.parsing import (
+    AnswerTask,
+    Reply,
+    UnreadableError,
+    drop_thinking,
+    is_refusal,
+    read_json,
+)
 from evalkit.prompting import Prompts, marked_texts, neutralize
 from evalkit.prompting.templates import PartialTemplate
 from evalkit.types import (
@@ -47,11 +54,14 @@ SHARED = ("original_prompt", "context", "reference")
 
 def shared_variables(case: Case) -> dict[str, str]:
     """Return the neutralized texts of a case for every template; a blank context or reference is empty."""
-    context, reference = case.context, case.reference
+    context = case.context
+    reference = case.reference
     return {
         "original_prompt": neutralize(case.prompt),
         "context": neutralize(context) if context and not context.isspace() else "",
-        "reference": neutralize(reference) if reference and not reference.isspace() else "",
+        "reference": neutralize(reference)
+        if reference and not reference.isspace()
+        else "",
     }
 
 
@@ -96,7 +106,12 @@ class TemplateEvaluator:
     _shows_criteria: ClassVar[bool] = True
 
     def __init__(
-        self, config: RunConfig, prompts: Prompts, mode: str, task: AnswerTask, template: str | None = None
+        self,
+        config: RunConfig,
+        prompts: Prompts,
+        mode: str,
+        task: AnswerTask,
+        template: str | None = None,
     ) -> None:
         self._config, self._prompts, self._mode = config, prompts, mode
         self._format = make_format(config, task)
@@ -104,7 +119,9 @@ class TemplateEvaluator:
         self._shown_names = [neutralize(name) for name in self._names]
         self._template = config.prompt.template or template or mode
         self._structured = config.output.structured
-        self._format.at_end = config.output.instruction is None and prompts.uses(self._template, INSTRUCTION)
+        self._format.at_end = config.output.instruction is None and prompts.uses(
+            self._template, INSTRUCTION
+        )
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for a case.
@@ -114,7 +131,9 @@ class TemplateEvaluator:
         """
         raise NotImplementedError
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the judgment in a completion, in the case's order, or a retry request if its JSON is unusable."""
         read = self._read_json if self._structured else self._read_text
         retry = self._prompts.retry if self._structured else None
@@ -127,9 +146,16 @@ class TemplateEvaluator:
         raise NotImplementedError
 
     def _reply(self, request: JudgeRequest, completion: Completion) -> Reply:
-        return Reply(completion.text, is_cut_off(completion), marked_texts(request.messages), self._format.at_end)
+        return Reply(
+            completion.text,
+            is_cut_off(completion),
+            marked_texts(request.messages),
+            self._format.at_end,
+        )
 
-    def _check_templates(self, cases: Sequence[Case], fills: Sequence[Fill], names: Sequence[str]) -> None:
+    def _check_templates(
+        self, cases: Sequence[Case], fills: Sequence[Fill], names: Sequence[str]
+    ) -> None:
         """Fill every template once with and once without the optional parts, to report errors before any request.
 
         Args:
@@ -152,20 +178,28 @@ class TemplateEvaluator:
         """Return the variables with the output format's instruction, if the template has a placeholder for it.
 
         Raises:
-            PromptError: If the instruction cannot be filled, or is set and the template has no placeholder for it.
+            PromptError: If the instruction cannot be filled, or is set and the template has no
+                placeholder for it.
             PluginError: If the output format is a plug-in without an instruction.
         """
         output = self._config.output
         known = {**variables, "output": output.format}
         if self._prompts.uses(self._template, INSTRUCTION):
             given = output.instruction
-            text = self._format.instruction(self._prompts, self._mode, known) if given is None else neutralize(given)
+            text = (
+                self._format.instruction(self._prompts, self._mode, known)
+                if given is None
+                else neutralize(given)
+            )
         elif output.instruction is None:
             text = ""
         else:
-            what, remedy = f"has no placeholder '{INSTRUCTION}'", f"add {{{{ {INSTRUCTION} }}}} to it"
+            what = f"has no placeholder '{INSTRUCTION}'"
+            remedy = f"add {{{{ {INSTRUCTION} }}}} to it"
             where = self._prompts.place(self._template)
-            raise PromptError(what, where=where, remedy=f"{remedy}, or remove output.instruction")
+            raise PromptError(
+                what, where=where, remedy=f"{remedy}, or remove output.instruction"
+            )
         return {**known, INSTRUCTION: text}
 
     def _check_placeholders(self, fill: Fill, names: Sequence[str]) -> None:
@@ -180,17 +214,26 @@ class TemplateEvaluator:
         """
         texts = dict.fromkeys(names, _PROBE)
         messages = fill(texts)
-        missing = [name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages]
+        missing = [
+            name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages
+        ]
         if self._structured and self._shows_criteria:
             shown = "".join(message["content"] for message in messages)
-            missing += ["criteria"] if any(name not in shown for name in self._shown_names) else []
+            missing += (
+                ["criteria"]
+                if any(name not in shown for name in self._shown_names)
+                else []
+            )
         if missing:
             raise PromptError(
                 f"has no placeholder '{missing[0]}'",
                 where=self._prompts.place(self._template),
-                remedy=f"mode {self._config.mode.name} needs {', '.join(missing)}: add {{{{ {missing[0]} }}}} to it"
-                if missing[0] != "criteria"
-                else "name each criterion in it, as the shipped templates do",
+                remedy=(
+                    f"mode {self._config.mode.name} needs {', '.join(missing)}: add {{{{"
+                    f" {missing[0]} }}}} to it"
+                    if missing[0] != "criteria"
+                    else "name each criterion in it, as the shipped templates do"
+                ),
             )
 
     @property
@@ -206,10 +249,12 @@ class TemplateEvaluator:
     def _shown_criteria(self) -> list[dict[str, str]]:
         """Return each criterion as shown in prompts, with its weight if `prompt.show_weights` is set.
 
-        The weights are those of the criteria: `scoring.weights` never changes a prompt. Equal weights are not shown.
+        The weights are those of the criteria: `scoring.weights` never changes a prompt. Equal
+        weights are not shown.
         """
         weights = {name: one.weight for name, one in self._config.criteria.items()}
-        total, shown = sum(weights.values()), self._config.prompt.show_weights and len({*weights.values()}) > 1
+        total = sum(weights.values())
+        shown = self._config.prompt.show_weights and len({*weights.values()}) > 1
         return [
             {
                 "name": neutralize(name),
@@ -262,24 +307,37 @@ def conclude(
         fault = _explained(fault, completion)
         if retry is None or request.turn > 0 or fault.kind in _FINAL:
             return missing_judgment(request, completion, fault)
-        return _again(request, completion, retry(neutralize(fault.reason)))  # it may quote the answer
+        return _again(
+            request, completion, retry(neutralize(fault.reason))
+        )  # it may quote the answer
 
 
-def missing_judgment(request: JudgeRequest, completion: Completion, fault: UnreadableError) -> Judgment:
+def missing_judgment(
+    request: JudgeRequest, completion: Completion, fault: UnreadableError
+) -> Judgment:
     """Return a missing judgment with its reason."""
-    status: Status = "refused" if fault.kind in ("refusal", "content_filter") else "unparseable"
-    return replace(_blank(request, completion, status), error=fault.reason, error_kind=fault.kind)
+    status: Status = (
+        "refused" if fault.kind in ("refusal", "content_filter") else "unparseable"
+    )
+    return replace(
+        _blank(request, completion, status), error=fault.reason, error_kind=fault.kind
+    )
 
 
-def read_object(request: JudgeRequest, completion: Completion, keys: Collection[str]) -> tuple[JsonObject, str]:
+def read_object(
+    request: JudgeRequest, completion: Completion, keys: Collection[str]
+) -> tuple[JsonObject, str]:
     """Return the JSON object in a completion, and the parsing step that read it.
 
     Raises:
         UnreadableError: If no object has `keys`, or it is quoted from the texts under judgment.
     """
-    sources, schema = marked_texts(request.messages), request.answer.schema if request.answer else None
+    sources = marked_texts(request.messages)
+    schema = request.answer.schema if request.answer else None
     cut_off = is_cut_off(completion)
-    return read_json(completion.text, keys=keys, cut_off=cut_off, sources=sources, schema=schema)
+    return read_json(
+        completion.text, keys=keys, cut_off=cut_off, sources=sources, schema=schema
+    )
 
 
 def is_cut_off(completion: Completion) -> bool:
@@ -289,9 +347,13 @@ def is_cut_off(completion: Completion) -> bool:
 
 def _check_refusal(completion: Completion) -> None:
     if completion.refusal:
-        raise UnreadableError("refusal", f"the judge refused: {completion.refusal[:200]}")
+        raise UnreadableError(
+            "refusal", f"the judge refused: {completion.refusal[:200]}"
+        )
     if completion.finish_reason == "content_filter":
-        raise UnreadableError("content_filter", "the provider's content filter stopped the answer")
+        raise UnreadableError(
+            "content_filter", "the provider's content filter stopped the answer"
+        )
 
 
 def _explained(fault: UnreadableError, completion: Completion) -> UnreadableError:
@@ -300,13 +362,19 @@ def _explained(fault: UnreadableError, completion: Completion) -> UnreadableErro
     if fault.kind == "no_answer" and is_refusal(answer):
         return UnreadableError("refusal", f"the judge refused: {answer.strip()[:200]}")
     if is_cut_off(completion) and fault.kind not in ("refusal", "content_filter"):
-        return UnreadableError("truncated", f"the answer was truncated at judge.max_tokens: {fault.reason}")
+        return UnreadableError(
+            "truncated", f"the answer was truncated at judge.max_tokens: {fault.reason}"
+        )
     return fault
 
 
-def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> Judgment:
+def _judged(
+    request: JudgeRequest, completion: Completion, reading: Reading
+) -> Judgment:
     repaired = reading["read_by"] == "repaired" or request.turn > 0
-    return replace(_blank(request, completion, "repaired" if repaired else "ok"), **reading)
+    return replace(
+        _blank(request, completion, "repaired" if repaired else "ok"), **reading
+    )
 
 
 def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Judgment:
@@ -326,10 +394,16 @@ def _again(request: JudgeRequest, completion: Completion, message: str) -> Judge
     # An answer can quote the texts under judgment.
     answer = neutralize(drop_thinking(completion.text).strip())
     if answer:
-        added: tuple[Message, ...] = ({"role": "assistant", "content": answer}, {"role": "user", "content": message})
+        added: tuple[Message, ...] = (
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": message},
+        )
         messages = (*request.messages, *added)
     else:
         # Some providers refuse an empty assistant message.
         *before, last = request.messages
-        messages = (*before, {"role": last["role"], "content": f"{last['content']}\n\n{message}"})
+        messages = (
+            *before,
+            {"role": last["role"], "content": f"{last['content']}\n\n{message}"},
+        )
     return replace(request, messages=messages, turn=request.turn + 1)

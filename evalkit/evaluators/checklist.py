@@ -28,18 +28,27 @@ from evalkit.parsing import (
     read_marked_items,
 )
 from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.types import Case, ChecklistItem, Completion, ItemAnswer, JudgeRequest, Judgment, Response
+from evalkit.types import (
+    Case,
+    ChecklistItem,
+    Completion,
+    ItemAnswer,
+    JudgeRequest,
+    Judgment,
+    Response,
+)
 from evalkit.values import JsonObject
 
 _TEXTS = (*SHARED, "response", "items")
-_SINGLE, _SEVERAL = (ChecklistItem("1", "text"),), (ChecklistItem("1", "text"), ChecklistItem("2", "text"))
+_SINGLE = (ChecklistItem("1", "text"),)
+_SEVERAL = (ChecklistItem("1", "text"), ChecklistItem("2", "text"))
 
 
 class Checklist(TemplateEvaluator):
     """Every response of a case with its checklist, each `mode.samples` times.
 
-    Requests of one response follow each other and differ only at the end, so that a server can reuse what it computed
-    for their common beginning.
+    Requests of one response follow each other and differ only at the end, so that a server can
+    reuse what it computed for their common beginning.
 
     Raises:
         ConfigError: If the output format does not support checklists.
@@ -51,7 +60,9 @@ class Checklist(TemplateEvaluator):
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         super().__init__(config, prompts, "checklist", AnswerTask("items"))
         self._prompt = {
-            single: prompts.partial(self._template, _TEXTS, **self._with_instruction({"single": single}))
+            single: prompts.partial(
+                self._template, _TEXTS, **self._with_instruction({"single": single})
+            )
             for single in (True, False)
         }
         case = Case("rehearsal", "text", (Response("text"),))
@@ -68,11 +79,18 @@ class Checklist(TemplateEvaluator):
         check_responses(case, 1)
         if not case.checklist:
             remedy = "add a checklist, or set mode.checklist"
-            raise DatasetError("the case has no checklist items", where=f"case '{case.id}'", remedy=remedy)
+            raise DatasetError(
+                "the case has no checklist items",
+                where=f"case '{case.id}'",
+                remedy=remedy,
+            )
         texts = _item_texts(case)
-        ids, ask = list(texts), self._config.mode.ask
+        ids = list(texts)
+        ask = self._config.mode.ask
         size = 1 if ask == "each" else len(ids) if ask == "together" else ask
-        chunks = [tuple(ids[start : start + size]) for start in range(0, len(ids), size)]
+        chunks = [
+            tuple(ids[start : start + size]) for start in range(0, len(ids), size)
+        ]
         return [
             request
             for index in range(len(case.responses))
@@ -81,19 +99,30 @@ class Checklist(TemplateEvaluator):
             for request in self._requests(case, texts, index, sample, [chunk])
         ]
 
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return a request for the items that an answer with others lacks, or one for each item if it has none."""
         return [
             request
             for judgment in judgments
             if judgment.status in ("ok", "repaired", "unparseable")
             for request in self._requests(
-                case, _item_texts(case), judgment.unit[0], judgment.sample, _missing_chunks(judgment)
+                case,
+                _item_texts(case),
+                judgment.unit[0],
+                judgment.sample,
+                _missing_chunks(judgment),
             )
         ]
 
     def _requests(
-        self, case: Case, texts: Mapping[str, str], index: int, sample: int, chunks: Sequence[tuple[str, ...]]
+        self,
+        case: Case,
+        texts: Mapping[str, str],
+        index: int,
+        sample: int,
+        chunks: Sequence[tuple[str, ...]],
     ) -> Iterator[JudgeRequest]:
         shared = shared_variables(case)
         response = neutralize(case.responses[index].text)
@@ -101,20 +130,41 @@ class Checklist(TemplateEvaluator):
             # A single item is asked for in the same words, whatever mode.ask is.
             single = len(chunk) == 1
             shown = [texts[name] for name in chunk]
-            items = shown[0] if single else "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1))
-            messages = self._prompt[single].fill(**shared, response=response, items=items)
-            answer = _format(None if single else len(chunk)) if self._structured else self._format.answer
-            yield JudgeRequest(case.id, (index,), (index,), messages, answer, sample, items=chunk)
+            items = (
+                shown[0]
+                if single
+                else "\n".join(
+                    f"{number}. {text}" for number, text in enumerate(shown, 1)
+                )
+            )
+            messages = self._prompt[single].fill(
+                **shared, response=response, items=items
+            )
+            answer = (
+                _format(None if single else len(chunk))
+                if self._structured
+                else self._format.answer
+            )
+            yield JudgeRequest(
+                case.id, (index,), (index,), messages, answer, sample, items=chunk
+            )
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answers: Mapping[int, tuple[ItemAnswer | None, str]]
         if len(request.items) == 1:
             found, rung = read_object(request, completion, ("answer",))
             reason = found.get("reason")
-            answers = {1: (read_item_answer(found.get("answer")), reason if isinstance(reason, str) else "")}
+            answers = {
+                1: (
+                    read_item_answer(found.get("answer")),
+                    reason if isinstance(reason, str) else "",
+                )
+            }
         else:
             found, rung = read_object(request, completion, ("items",))
-            answers = read_item_entries(found.get("items"), len(request.items), marked_texts(request.messages))
+            answers = read_item_entries(
+                found.get("items"), len(request.items), marked_texts(request.messages)
+            )
         return _reading(request, answers, rung)
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
@@ -139,7 +189,11 @@ def _item_texts(case: Case) -> dict[str, str]:
     }
 
 
-def _reading(request: JudgeRequest, answers: Mapping[int, tuple[ItemAnswer | None, str]], read_by: str) -> Reading:
+def _reading(
+    request: JudgeRequest,
+    answers: Mapping[int, tuple[ItemAnswer | None, str]],
+    read_by: str,
+) -> Reading:
     entries: list[JsonObject] = []
     items: dict[str, ItemAnswer | None] = {}
     for number, name in enumerate(request.items, 1):

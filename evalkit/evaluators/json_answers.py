@@ -1,8 +1,8 @@
 """Models and schemas of a judge's JSON answers.
 
-The models are lenient for text and strict for decisions: nothing is clamped or filled in. The schemas put every reason
-before its score or winner, and use only what strict structured output accepts: all properties required, no others
-allowed, no string limits.
+The models are lenient for text and strict for decisions: nothing is clamped or filled in. The
+schemas put every reason before its score or winner, and use only what strict structured output
+accepts: all properties required, no others allowed, no string limits.
 """
 
 from __future__ import annotations
@@ -44,14 +44,20 @@ def _number(value: object) -> object:
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Decision = Annotated[Winner, BeforeValidator(_winner)]
-Confidence = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)]
+Confidence = Annotated[
+    float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)
+]
 
 
 class AnswerPart(BaseModel):
     """Base of the parts of an answer: camelCase in JSON, unknown keys ignored."""
 
     model_config = ConfigDict(
-        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, coerce_numbers_to_str=True
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        coerce_numbers_to_str=True,
     )
 
     @classmethod
@@ -114,7 +120,9 @@ class PairwiseAnswer(AnswerPart):
     def swapped(self) -> PairwiseAnswer:
         """Return the answer with A and B exchanged in every field, but not within texts."""
         return PairwiseAnswer(
-            analysis=Analysis(response_a=self.analysis.response_b, response_b=self.analysis.response_a),
+            analysis=Analysis(
+                response_a=self.analysis.response_b, response_b=self.analysis.response_a
+            ),
             comparison=tuple(
                 one.model_copy(
                     update={
@@ -125,7 +133,9 @@ class PairwiseAnswer(AnswerPart):
                 )
                 for one in self.comparison
             ),
-            result=self.result.model_copy(update={"winner": other_side(self.result.winner)}),
+            result=self.result.model_copy(
+                update={"winner": other_side(self.result.winner)}
+            ),
         )
 
 
@@ -181,19 +191,32 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
         UnreadableError: If a criterion is missing, duplicated, or not one of `names`.
     """
     # A judge copies a name as the prompt shows it.
-    folded = {_folded(spelling): name for name in names for spelling in (neutralize(name), name)}
+    folded = {
+        _folded(spelling): name
+        for name in names
+        for spelling in (neutralize(name), name)
+    }
     found: dict[str, C] = {}
     for part in parts:
-        name = part.criterion if part.criterion in names else folded.get(_folded(part.criterion))
+        name = (
+            part.criterion
+            if part.criterion in names
+            else folded.get(_folded(part.criterion))
+        )
         if name is None:
             raise UnreadableError(
-                "invalid", f"{field}: '{part.criterion[:60]}' is not among the criteria {', '.join(names)}"
+                "invalid",
+                f"{field}: '{part.criterion[:60]}' is not among the criteria {', '.join(names)}",
             )
         if name in found:
-            raise UnreadableError("invalid", f"{field}: criterion '{name}' is duplicated")
+            raise UnreadableError(
+                "invalid", f"{field}: criterion '{name}' is duplicated"
+            )
         found[name] = part
     if missing := [name for name in names if name not in found]:
-        raise UnreadableError("invalid", f"{field}: criterion '{missing[0]}' is missing")
+        raise UnreadableError(
+            "invalid", f"{field}: criterion '{missing[0]}' is missing"
+        )
     return {name: found[name] for name in names}
 
 
@@ -204,20 +227,28 @@ def _folded(name: str) -> str:
 def _problems(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False)
     shown = [
-        f"{'.'.join(str(part) for part in one['loc'])}: {_message(one['msg'], one['input'])}" for one in faults[:3]
+        f"{'.'.join(str(part) for part in one['loc'])}: {_message(one['msg'], one['input'])}"
+        for one in faults[:3]
     ]
-    return "; ".join(shown) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
+    return "; ".join(shown) + (
+        f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+    )
 
 
 def _message(message: str, given: object) -> str:
     if message.startswith("Value error, "):
         return message.removeprefix("Value error, ")
-    value = f" (got {given!r})" if isinstance(given, int | float | str) and len(str(given)) <= 40 else ""
+    value = (
+        f" (got {given!r})"
+        if isinstance(given, int | float | str) and len(str(given)) <= 40
+        else ""
+    )
     return message[:1].lower() + message[1:] + value
 
 
 _LABEL = re.compile(
-    r"\A(?:(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)|响应|回答|回复|答案)[ _]?)?\(?(?P<letter>[A-Z])\)?\Z"
+    r"\A(?:(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)|响应|回答|回复|答案)["
+    r" _]?)?\(?(?P<letter>[A-Z])\)?\Z"
 )
 
 
@@ -253,11 +284,14 @@ class ListwiseAnswer(AnswerPart):
     result: RankingResult
 
 
-def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowed: bool) -> Ranking:
+def read_ranking(
+    value: object, labels: Sequence[str], field: str, *, tie_allowed: bool
+) -> Ranking:
     """Return a ranking as groups of indices into `labels`, the best first.
 
-    Three forms are read: entries `{"response": "A", "rank": 1}`, in which equal ranks are ties; labels from best to
-    worst; and groups of labels from best to worst. Labels may be missing, but at least two are required.
+    Three forms are read: entries `{"response": "A", "rank": 1}`, in which equal ranks are ties;
+    labels from best to worst; and groups of labels from best to worst. Labels may be missing, but
+    at least two are required.
 
     Args:
         value: The ranking in the answer.
@@ -266,7 +300,8 @@ def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowe
         tie_allowed: Whether responses may share a rank.
 
     Raises:
-        UnreadableError: If it has none of these forms, a label is unknown or duplicated, or a tie is not allowed.
+        UnreadableError: If it has none of these forms, a label is unknown or duplicated, or a tie
+            is not allowed.
     """
     try:
         groups = _groups(value, labels)
@@ -274,17 +309,26 @@ def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowe
         raise UnreadableError(fault.kind, f"{field}: {fault.reason}") from None
     ranked = [place for group in groups for place in group]
     if repeated := sorted({place for place in ranked if ranked.count(place) > 1}):
-        raise UnreadableError("invalid", f"{field}: response {labels[repeated[0]]} is ranked twice")
+        raise UnreadableError(
+            "invalid", f"{field}: response {labels[repeated[0]]} is ranked twice"
+        )
     if len(ranked) < 2:
-        raise UnreadableError("invalid", f"{field}: it ranks only {len(ranked)} of the responses {', '.join(labels)}")
+        raise UnreadableError(
+            "invalid",
+            f"{field}: it ranks only {len(ranked)} of the responses {', '.join(labels)}",
+        )
     if not tie_allowed and len(groups) < len(ranked):
-        raise UnreadableError("invalid", f"{field}: ties are not allowed: give each response a different rank")
+        raise UnreadableError(
+            "invalid",
+            f"{field}: ties are not allowed: give each response a different rank",
+        )
     return groups
 
 
 def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
     """Return a ranking as entries with a name and a rank; 1 is the best, and tied responses share a rank."""
-    entries, rank = [], 1
+    entries = []
+    rank = 1
     for group in ranking:
         entries += [{"response": names[index], "rank": rank} for index in group]
         rank += len(group)
@@ -295,18 +339,35 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
     if not isinstance(value, list) or not value:
         raise UnreadableError("invalid", "expected a list of responses")
     if all(isinstance(one, Mapping) for one in value):
-        ranked = sorted((_rank(one), _place(one.get("response"), labels)) for one in value)
-        return tuple(tuple(place for _, place in group) for _, group in groupby(ranked, key=lambda one: one[0]))
+        ranked = sorted(
+            (_rank(one), _place(one.get("response"), labels)) for one in value
+        )
+        return tuple(
+            tuple(place for _, place in group)
+            for _, group in groupby(ranked, key=lambda one: one[0])
+        )
     groups = [one if isinstance(one, list) else [one] for one in value]
-    return tuple(tuple(sorted(_place(label, labels) for label in group)) for group in groups if group)
+    return tuple(
+        tuple(sorted(_place(label, labels) for label in group))
+        for group in groups
+        if group
+    )
 
 
 def _rank(entry: Json) -> int:
     rank = entry.get("rank")
     if isinstance(rank, str) and len(rank) <= 9 and rank.strip().isdecimal():
         rank = int(rank)
-    if isinstance(rank, bool) or not isinstance(rank, int | float) or rank != rank // 1 or rank < 1:
-        raise UnreadableError("invalid", f"'{str(rank)[:60]}' is not a rank: write an integer, where 1 is the best")
+    if (
+        isinstance(rank, bool)
+        or not isinstance(rank, int | float)
+        or rank != rank // 1
+        or rank < 1
+    ):
+        raise UnreadableError(
+            "invalid",
+            f"'{str(rank)[:60]}' is not a rank: write an integer, where 1 is the best",
+        )
     return int(rank)
 
 
@@ -314,7 +375,10 @@ def _place(label: object, labels: Sequence[str]) -> int:
     spelt = to_half_width(str(label)).strip().strip("\"'`*.。").strip().upper()
     found = _LABEL.match(spelt)
     if not isinstance(label, str) or found is None or found["letter"] not in labels:
-        raise UnreadableError("invalid", f"'{str(label)[:60]}' is not one of the responses {', '.join(labels)}")
+        raise UnreadableError(
+            "invalid",
+            f"'{str(label)[:60]}' is not one of the responses {', '.join(labels)}",
+        )
     return labels.index(found["letter"])
 
 
@@ -325,32 +389,52 @@ _CONFIDENCE = {"type": "number", "minimum": 0, "maximum": 1}
 
 def pairwise_format(criteria: Sequence[str], *, tie_allowed: bool) -> AnswerFormat:
     """Return the answer format for a comparison of two responses."""
-    winner = {"type": "string", "enum": ["A", "B", "TIE"] if tie_allowed else ["A", "B"]}
+    winner = {
+        "type": "string",
+        "enum": ["A", "B", "TIE"] if tie_allowed else ["A", "B"],
+    }
     sides = _object(strengths=_texts(), weaknesses=_texts())
     compared = _object(
-        criterion=_one_of(criteria), aAssessment=_TEXT, bAssessment=_TEXT, reasoning=_TEXT, winner=winner
+        criterion=_one_of(criteria),
+        aAssessment=_TEXT,
+        bAssessment=_TEXT,
+        reasoning=_TEXT,
+        winner=winner,
     )
     return AnswerFormat(
         "pairwise_comparison",
         _object(
             analysis=_object(responseA=sides, responseB=sides),
             comparison=_one_each(compared, criteria),
-            result=_object(reasoning=_TEXT, differentiators=_texts(), winner=winner, confidence=_CONFIDENCE),
+            result=_object(
+                reasoning=_TEXT,
+                differentiators=_texts(),
+                winner=winner,
+                confidence=_CONFIDENCE,
+            ),
         ),
     )
 
 
 def pointwise_format(criteria: Sequence[str], scale: Scale) -> AnswerFormat:
     """Return the answer format for scores of one response."""
-    scored = _object(criterion=_one_of(criteria), justification=_TEXT, examples=_texts(), score=scale.schema())
+    scored = _object(
+        criterion=_one_of(criteria),
+        justification=_TEXT,
+        examples=_texts(),
+        score=scale.schema(),
+    )
     summary = _object(strengths=_texts(), weaknesses=_texts(), suggestions=_texts())
-    return AnswerFormat("direct_score", _object(scores=_one_each(scored, criteria), summary=summary))
+    return AnswerFormat(
+        "direct_score", _object(scores=_one_each(scored, criteria), summary=summary)
+    )
 
 
 def class_format(answers: Sequence[str]) -> AnswerFormat:
     """Return the answer format for the class of one response; `answers` are the classes and the abstention."""
     return AnswerFormat(
-        "classification", _object(**{"reasoning": _TEXT, "quotes": _texts(), "class": _one_of(answers)})
+        "classification",
+        _object(**{"reasoning": _TEXT, "quotes": _texts(), "class": _one_of(answers)}),
     )
 
 
@@ -397,7 +481,12 @@ def _one_of(names: Sequence[str]) -> JsonObject:
 
 
 def _one_each(item: JsonObject, names: Sequence[str]) -> JsonObject:
-    return {"type": "array", "items": item, "minItems": len(names), "maxItems": len(names)}
+    return {
+        "type": "array",
+        "items": item,
+        "minItems": len(names),
+        "maxItems": len(names),
+    }
 
 
 def _texts() -> JsonObject:
@@ -408,22 +497,46 @@ def rationale(answer: Json | None, criterion: str | None = None) -> str | None:
     """Return the judge's reasoning on a criterion, or overall (else on each), from any of the answer formats."""
     if answer is None:
         return None
-    entries = [entry for part in ("comparison", "scores") for entry in answer_entries(answer.get(part))]
+    entries = [
+        entry
+        for part in ("comparison", "scores")
+        for entry in answer_entries(answer.get(part))
+    ]
     if criterion is None:
-        reasons = [f"{entry.get('criterion')}: {words}" for entry in entries if (words := _words(entry))]
-        return _words(answer.get("result")) or _words(answer) or "\n".join(reasons) or None
-    return next((_words(entry) for entry in entries if entry.get("criterion") == criterion), None)
+        reasons = [
+            f"{entry.get('criterion')}: {words}"
+            for entry in entries
+            if (words := _words(entry))
+        ]
+        return (
+            _words(answer.get("result")) or _words(answer) or "\n".join(reasons) or None
+        )
+    return next(
+        (_words(entry) for entry in entries if entry.get("criterion") == criterion),
+        None,
+    )
 
 
 def answer_entries(part: Any) -> list[Json]:
     """Return the entries of a part of an answer, which may be a list, or a mapping by criterion."""
     if isinstance(part, Mapping):
-        return [{"criterion": name, **entry} for name, entry in part.items() if isinstance(entry, Mapping)]
-    return [entry for entry in part if isinstance(entry, Mapping)] if isinstance(part, list | tuple) else []
+        return [
+            {"criterion": name, **entry}
+            for name, entry in part.items()
+            if isinstance(entry, Mapping)
+        ]
+    return (
+        [entry for entry in part if isinstance(entry, Mapping)]
+        if isinstance(part, list | tuple)
+        else []
+    )
 
 
 def _words(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return None
-    texts = (entry.get(key) for key in ("reasoning", "justification", "overallReasoning", "summary"))
+    texts = (
+        entry.get(key)
+        for key in ("reasoning", "justification", "overallReasoning", "summary")
+    )
     return next((text for text in texts if isinstance(text, str) and text), None)

@@ -8,7 +8,13 @@ from string import ascii_uppercase
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.errors import DatasetError
-from evalkit.evaluators.base import Reading, TemplateEvaluator, check_responses, read_object, shared_variables
+from evalkit.evaluators.base import (
+    Reading,
+    TemplateEvaluator,
+    check_responses,
+    read_object,
+    shared_variables,
+)
 from evalkit.evaluators.json_answers import (
     CriterionRanking,
     ListwiseAnswer,
@@ -19,15 +25,24 @@ from evalkit.evaluators.json_answers import (
 )
 from evalkit.parsing import AnswerTask
 from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Message, Ranking, Response, Unit
+from evalkit.types import (
+    Case,
+    Completion,
+    JudgeRequest,
+    Message,
+    Ranking,
+    Response,
+    Unit,
+)
 from evalkit.values import JsonObject
 
 
 class Listwise(TemplateEvaluator):
     """All responses of a case at once, in the orders of `swap.policy`, each `mode.samples` times.
 
-    Policy `none` uses the order of the case, `random` a shuffled order, and `both` a shuffled order and its reverse, so
-    that each pair is shown in both orders. Shuffles depend only on the case and the sample.
+    Policy `none` uses the order of the case, `random` a shuffled order, and `both` a shuffled order
+    and its reverse, so that each pair is shown in both orders. Shuffles depend only on the case and
+    the sample.
 
     Raises:
         ConfigError: If the output format does not support rankings.
@@ -35,7 +50,12 @@ class Listwise(TemplateEvaluator):
     """
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        super().__init__(config, prompts, "listwise", AnswerTask("ranking", tie_allowed=config.tie.allow))
+        super().__init__(
+            config,
+            prompts,
+            "listwise",
+            AnswerTask("ranking", tie_allowed=config.tie.allow),
+        )
         self._tie_allowed = config.tie.allow
         self._known: dict[str, JsonObject] = {}
         case = Case("rehearsal", "text", (Response("A"), Response("B")))
@@ -50,7 +70,8 @@ class Listwise(TemplateEvaluator):
         check_responses(case, 2)
         if len(case.responses) > len(ascii_uppercase):
             raise DatasetError(
-                f"it has {len(case.responses)} responses, and a list can have at most {len(ascii_uppercase)}",
+                f"it has {len(case.responses)} responses, and a list can have at most"
+                f" {len(ascii_uppercase)}",
                 where=f"case '{case.id}'",
                 remedy="set mode=pairwise or mode=pointwise",
             )
@@ -61,11 +82,15 @@ class Listwise(TemplateEvaluator):
         ]
 
     def _orders(self, case: Case, sample: int) -> Iterator[Unit]:
-        unit, policy = tuple(range(len(case.responses))), self._config.swap.policy
+        unit = tuple(range(len(case.responses)))
+        policy = self._config.swap.policy
         if policy == "none":
             yield unit
         elif policy == "both":
-            yield from (_shuffled(case, unit, sample), _shuffled(case, unit, sample)[::-1])
+            yield from (
+                _shuffled(case, unit, sample),
+                _shuffled(case, unit, sample)[::-1],
+            )
         else:
             # Samples alternate, so that each order of a pair is equally frequent.
             order = _shuffled(case, unit, sample // 2)
@@ -75,10 +100,18 @@ class Listwise(TemplateEvaluator):
         labels = ascii_uppercase[: len(shown)]
         fixed = self._fixed(labels)
         texts = [neutralize(case.responses[index].text) for index in shown]
-        responses = [{"label": label, "text": text} for label, text in zip(labels, texts, strict=True)]
-        messages = self._prompts.render(self._template, **{**shared_variables(case), **fixed, "responses": responses})
+        responses = [
+            {"label": label, "text": text}
+            for label, text in zip(labels, texts, strict=True)
+        ]
+        messages = self._prompts.render(
+            self._template,
+            **{**shared_variables(case), **fixed, "responses": responses},
+        )
         answer = listwise_format(self._shown_names, labels)
-        return JudgeRequest(case.id, tuple(sorted(shown)), shown, messages, answer, sample)
+        return JudgeRequest(
+            case.id, tuple(sorted(shown)), shown, messages, answer, sample
+        )
 
     def _fixed(self, labels: str) -> JsonObject:
         """Return the placeholders that depend only on the number of responses."""
@@ -93,7 +126,11 @@ class Listwise(TemplateEvaluator):
 
     def _probe(self, texts: Mapping[str, str]) -> Sequence[Message]:
         """Return the messages for a case with the texts of these placeholders."""
-        case = Case("rehearsal", texts["original_prompt"], (Response(texts["responses"]), Response("B")))
+        case = Case(
+            "rehearsal",
+            texts["original_prompt"],
+            (Response(texts["responses"]), Response("B")),
+        )
         return self._request(case, (0, 1), 0).messages
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
@@ -101,7 +138,10 @@ class Listwise(TemplateEvaluator):
         answer = ListwiseAnswer.read(found)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         ranking = self._ranking(answer.result.ranking, request, "result.ranking")
-        rankings = {name: self._ranking(one.ranking, request, name) for name, one in compared.items()}
+        rankings = {
+            name: self._ranking(one.ranking, request, name)
+            for name, one in compared.items()
+        }
         return Reading(
             read_by=rung,
             confidence=answer.result.confidence,
@@ -113,27 +153,46 @@ class Listwise(TemplateEvaluator):
     def _ranking(self, value: object, request: JudgeRequest, field: str) -> Ranking:
         labels = ascii_uppercase[: len(request.shown)]
         # If the judge insists on a tie when it is asked again, `tie.allow` decides it.
-        groups = read_ranking(value, labels, field, tie_allowed=self._tie_allowed or request.turn > 0)
-        return tuple(tuple(sorted(request.shown[place] for place in group)) for group in groups)
+        groups = read_ranking(
+            value, labels, field, tie_allowed=self._tie_allowed or request.turn > 0
+        )
+        return tuple(
+            tuple(sorted(request.shown[place] for place in group)) for group in groups
+        )
 
 
 def _shuffled(case: Case, unit: Unit, shuffle: int) -> Unit:
-    # The order is part of the content key, so it uses a hash: a random generator could differ between Python versions.
-    return tuple(sorted(unit, key=lambda index: text_digest(f"{case.id}\0{shuffle}\0{index}")))
+    # The order is part of the content key, so it uses a hash: a random generator could differ
+    # between Python versions.
+    return tuple(
+        sorted(unit, key=lambda index: text_digest(f"{case.id}\0{shuffle}\0{index}"))
+    )
 
 
-def _unshuffled(answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]) -> JsonObject:
+def _unshuffled(
+    answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]
+) -> JsonObject:
     """Return the answer with the responses' letters in the case instead of those shown."""
-    own = {letter: ascii_uppercase[index] for letter, index in zip(ascii_uppercase, shown, strict=False)}
+    own = {
+        letter: ascii_uppercase[index]
+        for letter, index in zip(ascii_uppercase, shown, strict=False)
+    }
     reasons = by_criterion(answer.comparison, list(rankings), "comparison")
-    reviews = [one.model_copy(update={"response": own.get(one.response, one.response)}) for one in answer.analysis]
+    reviews = [
+        one.model_copy(update={"response": own.get(one.response, one.response)})
+        for one in answer.analysis
+    ]
     return ListwiseAnswer(
         analysis=tuple(sorted(reviews, key=lambda one: one.response)),
         comparison=tuple(
             CriterionRanking(
-                criterion=name, reasoning=reasons[name].reasoning, ranking=write_ranking(one, ascii_uppercase)
+                criterion=name,
+                reasoning=reasons[name].reasoning,
+                ranking=write_ranking(one, ascii_uppercase),
             )
             for name, one in rankings.items()
         ),
-        result=answer.result.model_copy(update={"ranking": write_ranking(ranking, ascii_uppercase)}),
+        result=answer.result.model_copy(
+            update={"ranking": write_ranking(ranking, ascii_uppercase)}
+        ),
     ).dump()

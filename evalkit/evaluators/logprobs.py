@@ -19,7 +19,9 @@ from evalkit.types import Completion, JudgeRequest, TokenLogprob, WeightedJudgme
 from evalkit.values import Json
 
 _DIGITS = re.compile(r"\d\d")
-_NUMBER, _WORD, _QUOTED = re.compile(r"[-+.\d]*"), re.compile(r"[A-Za-z]*"), re.compile(r'[^"]*')
+_NUMBER = re.compile(r"[-+.\d]*")
+_WORD = re.compile(r"[A-Za-z]*")
+_QUOTED = re.compile(r'[^"]*')
 
 
 @dataclass(slots=True)
@@ -47,8 +49,8 @@ class Distribution:
     def expectation(self) -> float:
         """The mean of the values, each weighted by its share of the mass.
 
-        The score of G-Eval (Liu et al. 2023, arXiv 2303.16634, section 2, "Scoring Function"), with token probabilities
-        instead of the frequencies in 20 samples.
+        The score of G-Eval (Liu et al. 2023, arXiv 2303.16634, section 2, "Scoring Function"), with
+        token probabilities instead of the frequencies in 20 samples.
         """
         return sum(value * weight for value, weight in self.weights.items()) / self.mass
 
@@ -58,11 +60,18 @@ class Spellings:
 
     Args:
         values: Each spelling and its value.
-        by_digits: Whether numbers are generated digit by digit, so that a digit can be the prefix of a longer number.
+        by_digits: Whether numbers are generated digit by digit, so that a digit can be the prefix
+            of a longer number.
         quoted: Whether the values are any texts, which end at a quotation mark.
     """
 
-    def __init__(self, values: Mapping[str, float], *, by_digits: bool = True, quoted: bool = False) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, float],
+        *,
+        by_digits: bool = True,
+        quoted: bool = False,
+    ) -> None:
         self._values, self._by_digits = values, by_digits
         self.words = quoted or all(text.isalpha() for text in values)
         self._body = _QUOTED if quoted else _WORD if self.words else _NUMBER
@@ -87,14 +96,20 @@ class Spellings:
 
     def _begun(self, text: str) -> tuple[float, ...]:
         if text not in self._beginning:
-            found = {value for spelt, value in self._values.items() if self._continues(text, spelt)}
+            found = {
+                value
+                for spelt, value in self._values.items()
+                if self._continues(text, spelt)
+            }
             self._beginning[text] = tuple(sorted(found))
         return self._beginning[text]
 
     def _continues(self, text: str, spelt: str) -> bool:
         if not spelt.startswith(text):
             return False
-        return self._by_digits or not (text[-1:].isdigit() and spelt[len(text) :][:1].isdigit())
+        return self._by_digits or not (
+            text[-1:].isdigit() and spelt[len(text) :][:1].isdigit()
+        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,11 @@ class Tokens:
     @cached_property
     def by_digits(self) -> bool:
         """Whether no observed token has two consecutive digits."""
-        seen = (text for token in self.tokens for text in (token.token, *(other for other, _ in token.top)))
+        seen = (
+            text
+            for token in self.tokens
+            for text in (token.token, *(other for other, _ in token.top))
+        )
         return not any(map(_DIGITS.search, seen))
 
     def distribution(
@@ -128,9 +147,10 @@ class Tokens:
     ) -> Distribution | None:
         """Return the probability of each value at the position of the value in [start, end) of the text.
 
-        The tokens of the value are followed in order. Each alternative token ends a value, continues one, or leads to
-        none. The end of an alternative that was not generated is unknown, so its probability is shared evenly among the
-        values with that prefix. If tokens have several digits, no token of digits follows another.
+        The tokens of the value are followed in order. Each alternative token ends a value,
+        continues one, or leads to none. The end of an alternative that was not generated is
+        unknown, so its probability is shared evenly among the values with that prefix. If tokens
+        have several digits, no token of digits follows another.
 
         Args:
             start: The index of the value's first character.
@@ -139,18 +159,29 @@ class Tokens:
             quoted: Whether the values are any texts, which end at a quotation mark.
 
         Returns:
-            The probabilities; `None` if the tokens do not spell the text, have no alternatives, or the value is not one
-            of `values`.
+            The probabilities; `None` if the tokens do not spell the text, have no alternatives, or
+            the value is not one of `values`.
         """
-        if self.text[start:end] not in values or not any(token.top for token, _ in islice(self._from(start), 1)):
+        if self.text[start:end] not in values or not any(
+            token.top for token, _ in islice(self._from(start), 1)
+        ):
             return None
         spellings = Spellings(values, by_digits=quoted or self.by_digits, quoted=quoted)
-        found, before, likely = Distribution(), "", 1.0
+        found = Distribution()
+        before = ""
+        likely = 1.0
         for token, lead in self._from(start):
             for other, logprob in token.top:
                 if other != token.token:
-                    found.add(likely * exp(logprob), spellings.possible(before, _after(lead, other, spellings.words)))
-            part, closed = spellings.split(_bytes(token)[len(lead) :].decode("utf-8", "replace"))
+                    found.add(
+                        likely * exp(logprob),
+                        spellings.possible(
+                            before, _after(lead, other, spellings.words)
+                        ),
+                    )
+            part, closed = spellings.split(
+                _bytes(token)[len(lead) :].decode("utf-8", "replace")
+            )
             likely *= exp(token.logprob)
             before += part
             if closed:
@@ -199,7 +230,9 @@ def margins(*, tie_allowed: bool) -> dict[str, float]:
     return found | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0} if tie_allowed else found
 
 
-def paths(field: str, parts: Sequence[object], chosen: Mapping[str, object], decision: str) -> dict[str, Path]:
+def paths(
+    field: str, parts: Sequence[object], chosen: Mapping[str, object], decision: str
+) -> dict[str, Path]:
     """Return the path of the decision of each of the `chosen` parts in an answer with `parts` in a field."""
     indices = {id(part): index for index, part in enumerate(parts)}
     return {name: (field, indices[id(part)], decision) for name, part in chosen.items()}
@@ -208,12 +241,18 @@ def paths(field: str, parts: Sequence[object], chosen: Mapping[str, object], dec
 def swap_distribution(weighted: WeightedJudgment) -> WeightedJudgment:
     """Return the margins of a pair with its responses exchanged."""
     value = None if weighted.value is None else -weighted.value
-    return replace(weighted, value=value, criteria={name: -margin for name, margin in weighted.criteria.items()})
+    return replace(
+        weighted,
+        value=value,
+        criteria={name: -margin for name, margin in weighted.criteria.items()},
+    )
 
 
 def scores_of(scale: Scale) -> dict[str, float]:
     """Return the spellings of each value of a scale as a JSON number, and the value."""
-    return {spelt: value for value in scale.values() for spelt in _spelt(scale.text(value))}
+    return {
+        spelt: value for value in scale.values() for spelt in _spelt(scale.text(value))
+    }
 
 
 def _spelt(text: str) -> set[str]:
@@ -223,10 +262,22 @@ def _spelt(text: str) -> set[str]:
 class Weighing:
     """Weigh the decisions in completions by probability, according to each judge's `judge.logprobs`."""
 
-    def __init__(self, config: RunConfig, values: Mapping[str, float], *, answers: Sequence[str] = ()) -> None:
-        judges = [*config.judge.members, *([config.swap.arbiter] if config.swap.arbiter else [])]
-        self._wanted: dict[str, Wanted] = {judge.label: judge.logprobs for judge in judges}
-        self._values, self._answers = values, tuple(answers)
+    def __init__(
+        self,
+        config: RunConfig,
+        values: Mapping[str, float],
+        *,
+        answers: Sequence[str] = (),
+    ) -> None:
+        judges = [
+            *config.judge.members,
+            *([config.swap.arbiter] if config.swap.arbiter else []),
+        ]
+        self._wanted: dict[str, Wanted] = {
+            judge.label: judge.logprobs for judge in judges
+        }
+        self._values = values
+        self._answers = tuple(answers)
 
     @classmethod
     def of_classes(cls, config: RunConfig, classes: Classes) -> Weighing:
@@ -234,7 +285,13 @@ class Weighing:
         spelled = {
             form: float(index)
             for index, name in enumerate(classes.answers)
-            for form in (name.lower(), name.upper(), name.capitalize(), name.title(), name)
+            for form in (
+                name.lower(),
+                name.upper(),
+                name.capitalize(),
+                name.title(),
+                name,
+            )
         }
         return cls(config, spelled, answers=classes.answers)
 
@@ -259,7 +316,12 @@ class Weighing:
             JudgeSetupError: If log-probabilities are required and the completion has none.
             UnreadableError: If they are required and do not cover a decision.
         """
-        found = self._weighed(request, completion, answer, [*criteria.values(), *([overall] if overall else [])])
+        found = self._weighed(
+            request,
+            completion,
+            answer,
+            [*criteria.values(), *([overall] if overall else [])],
+        )
         if found is None:
             return None
         return WeightedJudgment(
@@ -277,11 +339,20 @@ class Weighing:
         if found is None:
             return None
         one = found[path]
-        classes = {name: one.weights.get(float(index), 0.0) / one.mass for index, name in enumerate(self._answers)}
-        return WeightedJudgment(mass=min(1.0, one.mass), open=one.open / one.mass, classes=classes)
+        classes = {
+            name: one.weights.get(float(index), 0.0) / one.mass
+            for index, name in enumerate(self._answers)
+        }
+        return WeightedJudgment(
+            mass=min(1.0, one.mass), open=one.open / one.mass, classes=classes
+        )
 
     def _weighed(
-        self, request: JudgeRequest, completion: Completion, answer: Json, paths: list[Path]
+        self,
+        request: JudgeRequest,
+        completion: Completion,
+        answer: Json,
+        paths: list[Path],
     ) -> dict[Path, Distribution] | None:
         wanted = self._wanted.get(request.judge, False)
         if not wanted or (wanted == "fallback" and completion.logprobs is None):
@@ -294,15 +365,25 @@ class Weighing:
             )
         found = self._found(completion, answer, paths)
         if found is None and wanted != "fallback":
-            raise UnreadableError("logprobs", "the tokens with log-probabilities do not spell the decisions")
+            raise UnreadableError(
+                "logprobs",
+                "the tokens with log-probabilities do not spell the decisions",
+            )
         return found
 
-    def _found(self, completion: Completion, answer: Json, paths: list[Path]) -> dict[Path, Distribution] | None:
-        spans, tokens = places(completion.text, answer), Tokens(completion.text, completion.logprobs or ())
+    def _found(
+        self, completion: Completion, answer: Json, paths: list[Path]
+    ) -> dict[Path, Distribution] | None:
+        spans = places(completion.text, answer)
+        tokens = Tokens(completion.text, completion.logprobs or ())
         found: dict[Path, Distribution] = {}
         for path in paths:
             quoted = bool(self._answers)
-            one = tokens.distribution(*spans[path], self._values, quoted=quoted) if path in spans else None
+            one = (
+                tokens.distribution(*spans[path], self._values, quoted=quoted)
+                if path in spans
+                else None
+            )
             if one is None:
                 return None
             found[path] = one

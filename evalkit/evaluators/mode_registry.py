@@ -6,6 +6,7 @@ MODES = {
     "pairwise": "evalkit.evaluators.pairwise:Pairwise",
     "pointwise": "evalkit.evaluators.pointwise:Pointwise",
 }
-"""The evaluator of each mode; other packages register theirs in the entry-point group `evalkit.evaluators`."""
+"""The evaluator of each mode; other packages register theirs in the entry-point group
+`evalkit.evaluators`."""
 MODES_OF_CLASSES = {**MODES, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
 MODES_OF_REWARDS = {**MODES, "pointwise": "evalkit.evaluators.pointwise:Rewards"}

@@ -19,21 +19,31 @@ from evalkit.parsing import (
     drop_thinking,
     read_marks,
 )
-from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offered, third_party_errors
+from evalkit.plugins import (
+    OUTPUTS,
+    construct,
+    entry_points_in,
+    find,
+    is_offered,
+    third_party_errors,
+)
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import ClassReader, InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner
 from evalkit.values import Json
 
 _WHERE = "output.format"
-_PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
+_PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType(
+    {"Response A": "A", "Response B": "B", "Tie": "TIE"}
+)
 """The default lines of `prompts/<language>/pairwise_regex.md.j2`."""
 
 
 class OutputFormat:
     """Base of all formats: `decisions` are those it can read.
 
-    The instruction is the template `<mode>_<format>` in the prompts' language, unless `output.instruction` is set.
+    The instruction is the template `<mode>_<format>` in the prompts' language, unless
+    `output.instruction` is set.
     """
 
     decisions: ClassVar[frozenset[Decision]]
@@ -76,11 +86,18 @@ class OutputFormat:
         task = self.task
         lines: dict[str, float | str]
         if task.scale is not None:
-            lines = {f"Score: {task.scale.text(value)}": value for value in (task.scale.min, task.scale.max)}
+            lines = {
+                f"Score: {task.scale.text(value)}": value
+                for value in (task.scale.min, task.scale.max)
+            }
         elif task.classes is not None:
             lines = {f"Class: {name}": name for name in task.classes.answers}
         else:
-            winners = {line: winner for line, winner in _PLAIN_WINNERS.items() if winner != "TIE" or task.tie_allowed}
+            winners = {
+                line: winner
+                for line, winner in _PLAIN_WINNERS.items()
+                if winner != "TIE" or task.tie_allowed
+            }
             lines = {line: MARGINS[winner] for line, winner in winners.items()}
         try:
             return all(self.read(Reply(line)) == value for line, value in lines.items())
@@ -117,7 +134,8 @@ class RegexFormat(OutputFormat):
     """Text read by the user's regular expression.
 
     Raises:
-        ConfigError: If `output.pattern` is not a regular expression, or has no group for the decision.
+        ConfigError: If `output.pattern` is not a regular expression, or has no group for the
+            decision.
     """
 
     decisions = frozenset({"winner", "score", "class"})
@@ -128,14 +146,29 @@ class RegexFormat(OutputFormat):
 
     def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
         """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
-        pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
-        meanings = self.task.classes.answers if self.task.classes else tuple(_PLAIN_WINNERS.values())
-        known = {text: meaning for text, meaning in self.config.map.items() if meaning in meanings}
+        pattern = (
+            "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
+        )
+        meanings = (
+            self.task.classes.answers
+            if self.task.classes
+            else tuple(_PLAIN_WINNERS.values())
+        )
+        known = {
+            text: meaning
+            for text, meaning in self.config.map.items()
+            if meaning in meanings
+        }
         table = known or {meaning: meaning for meaning in meanings}
         spellings = {
-            wanted: [neutralize(text) for text, meaning in table.items() if meaning == wanted] for wanted in meanings
+            wanted: [
+                neutralize(text) for text, meaning in table.items() if meaning == wanted
+            ]
+            for wanted in meanings
         }
-        return super().instruction(prompts, mode, {**variables, "pattern": pattern, "spellings": spellings})
+        return super().instruction(
+            prompts, mode, {**variables, "pattern": pattern, "spellings": spellings}
+        )
 
     def read(self, reply: Reply) -> float | str:
         """Return the decision that the pattern captures."""
@@ -143,7 +176,11 @@ class RegexFormat(OutputFormat):
 
 
 _READERS: Mapping[str, tuple[str, type]] = MappingProxyType(
-    {"winner": ("winner", WinnerReader), "score": ("score", ScoreReader), "class": ("class_name", ClassReader)}
+    {
+        "winner": ("winner", WinnerReader),
+        "score": ("score", ScoreReader),
+        "class": ("class_name", ClassReader),
+    }
 )
 """The method of a third-party format for each decision, and its protocol."""
 
@@ -159,11 +196,23 @@ class ThirdPartyFormat(OutputFormat):
 
     def __init__(self, config: OutputConfig, task: AnswerTask) -> None:
         super().__init__(config, task)
-        self.name, (method, reader) = config.format, _READERS[task.decision]
-        found = find(OUTPUTS, self.name, {}, where=_WHERE, methods=[method for method, _ in _READERS.values()])
-        self._made = construct(found, config, name=self.name, where=_WHERE) if isclass(found) else found
+        self.name = config.format
+        method, reader = _READERS[task.decision]
+        found = find(
+            OUTPUTS,
+            self.name,
+            {},
+            where=_WHERE,
+            methods=[method for method, _ in _READERS.values()],
+        )
+        self._made = (
+            construct(found, config, name=self.name, where=_WHERE)
+            if isclass(found)
+            else found
+        )
         if not isinstance(self._made, reader):
-            what, remedy = f"'{self.name}' cannot read a {task.decision}", f"use a class with the method {method}"
+            what = f"'{self.name}' cannot read a {task.decision}"
+            remedy = f"use a class with the method {method}"
             raise PluginError(what, where=_WHERE, remedy=remedy)
         self._method: Callable[..., object] = getattr(self._made, method)
 
@@ -177,22 +226,37 @@ class ThirdPartyFormat(OutputFormat):
         """Return the plug-in's instruction, or the default one if the plug-in has none and reads the default line.
 
         Raises:
-            PluginError: If it has no instruction and does not read the default line, or if its method fails.
+            PluginError: If it has no instruction and does not read the default line, or if its
+                method fails.
         """
         if not isinstance(self._made, InstructionWriter):
             if not self._reads_plain_line():
                 what = f"'{self.name}' has no instruction for the judge"
-                raise PluginError(what, where=_WHERE, remedy="set output.instruction, or add a method instruction")
+                raise PluginError(
+                    what,
+                    where=_WHERE,
+                    remedy="set output.instruction, or add a method instruction",
+                )
             plain = {"pattern": "", "spellings": {}}
             return prompts.instruction(f"{mode}_regex", **variables, **plain)
         names = None if self.task.classes is None else self.task.classes.answers
-        details = {"tie_allowed": self.task.tie_allowed, "scale": self.task.scale, "classes": names}
+        details = {
+            "tie_allowed": self.task.tie_allowed,
+            "scale": self.task.scale,
+            "classes": names,
+        }
         what = f"the instruction of '{self.name}' fails"
-        with third_party_errors(PluginError, what, where=_WHERE, remedy="fix the plug-in"):
-            text = _call(self._made.instruction, self.task.decision, prompts.language, **details)
+        with third_party_errors(
+            PluginError, what, where=_WHERE, remedy="fix the plug-in"
+        ):
+            text = _call(
+                self._made.instruction, self.task.decision, prompts.language, **details
+            )
         if not isinstance(text, str) or not text.strip():
             raise PluginError(
-                f"the instruction of '{self.name}' is empty or not a string", where=_WHERE, remedy="fix the plug-in"
+                f"the instruction of '{self.name}' is empty or not a string",
+                where=_WHERE,
+                remedy="fix the plug-in",
             )
         return neutralize(text.strip())
 
@@ -201,27 +265,45 @@ class ThirdPartyFormat(OutputFormat):
         return self.task.value(self._written(reply))
 
     def _written(self, reply: Reply) -> object:
-        what, remedy = "it fails on a judge's answer", "fix the plug-in; the answer is stored"
+        what, remedy = (
+            "it fails on a judge's answer",
+            "fix the plug-in; the answer is stored",
+        )
         with third_party_errors(PluginError, what, where=_WHERE, remedy=remedy):
             try:
-                text, sources = drop_thinking(reply.text), tuple(reply.sources)
+                text = drop_thinking(reply.text)
+                sources = tuple(reply.sources)
                 return _call(self._method, text, cut_off=reply.cut_off, sources=sources)
             except ValueError as error:
                 unreadable = error
         if isinstance(unreadable, UnreadableError):
             raise unreadable
-        raise UnreadableError("no_answer", str(unreadable) or "there is no answer") from None
+        raise UnreadableError(
+            "no_answer", str(unreadable) or "there is no answer"
+        ) from None
 
 
-def _call(function: Callable[..., object], *values: object, **details: object) -> object:
+def _call(
+    function: Callable[..., object], *values: object, **details: object
+) -> object:
     """Call a plug-in's method with the `details` that are among its parameters."""
     taken = signature(function).parameters
     takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
-    return function(*values, **{name: value for name, value in details.items() if takes_all or name in taken})
+    return function(
+        *values,
+        **{
+            name: value for name, value in details.items() if takes_all or name in taken
+        },
+    )
 
 
 BUILT_IN: Mapping[str, type[OutputFormat]] = MappingProxyType(
-    {"json": JsonFormat, "bracket": BracketFormat, "rating": RatingFormat, "regex": RegexFormat}
+    {
+        "json": JsonFormat,
+        "bracket": BracketFormat,
+        "rating": RatingFormat,
+        "regex": RegexFormat,
+    }
 )
 _REMEDIES: Mapping[Decision, str] = MappingProxyType(
     {
@@ -229,7 +311,10 @@ _REMEDIES: Mapping[Decision, str] = MappingProxyType(
         "score": "it reads a winner and this mode needs a score; set output=rating or output=json",
         "class": "a rating is a score, not a class; set output=bracket or output=json",
         "ranking": "rankings are read only from JSON; set output=json",
-        "items": "checklist answers are read from JSON or double brackets; set output=json or output=bracket",
+        "items": (
+            "checklist answers are read from JSON or double brackets; set output=json or"
+            " output=bracket"
+        ),
     }
 )
 
@@ -246,10 +331,16 @@ def make_format(config: RunConfig, task: AnswerTask) -> OutputFormat:
         is_open = task.decision in ThirdPartyFormat.decisions
         if is_open and is_offered(OUTPUTS, name):
             return ThirdPartyFormat(config.output, task)
-        known = [*BUILT_IN, *(point.name for point in entry_points_in(OUTPUTS) if is_open)]
-        raise PluginError(f"there is no '{name}'", where=_WHERE, remedy=did_you_mean(name, known))
+        known = [
+            *BUILT_IN,
+            *(point.name for point in entry_points_in(OUTPUTS) if is_open),
+        ]
+        raise PluginError(
+            f"there is no '{name}'", where=_WHERE, remedy=did_you_mean(name, known)
+        )
     found = BUILT_IN[name]
     if task.decision not in found.decisions:
-        what, remedy = f"mode {config.mode.name} cannot read '{name}'", _REMEDIES[task.decision]
+        what = f"mode {config.mode.name} cannot read '{name}'"
+        remedy = _REMEDIES[task.decision]
         raise ConfigError(what, where=_WHERE, remedy=remedy)
     return found(config.output, task)

@@ -20,7 +20,11 @@ from evalkit.evaluators.base import (
     shared_variables,
     shown_example,
 )
-from evalkit.evaluators.json_answers import PairwiseAnswer, by_criterion, pairwise_format
+from evalkit.evaluators.json_answers import (
+    PairwiseAnswer,
+    by_criterion,
+    pairwise_format,
+)
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
 from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
 from evalkit.prompting import Prompts, neutralize
@@ -36,10 +40,17 @@ _Safe: TypeAlias = tuple[Mapping[str, str], Sequence[str]]
 def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     """Return whether the two orders of a pair have different winners; false if an order has no judgment.
 
-    With `names`, also return true if they differ on any of these criteria, since some weights would make them disagree.
+    With `names`, also return true if they differ on any of these criteria, since some weights would
+    make them disagree.
     """
     if any(
-        _differ([(one.shown != one.unit, one.criteria[name]) for one in judgments if name in one.criteria])
+        _differ(
+            [
+                (one.shown != one.unit, one.criteria[name])
+                for one in judgments
+                if name in one.criteria
+            ]
+        )
         for name in names
     ):
         return True
@@ -57,7 +68,10 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
 
 
 def _differ(margins: Sequence[tuple[bool, float]]) -> bool:
-    orders = [[margin for swapped, margin in margins if swapped is order] for order in (False, True)]
+    orders = [
+        [margin for swapped, margin in margins if swapped is order]
+        for order in (False, True)
+    ]
     if not all(orders):
         return False
     first, second = (sum(order) / len(order) for order in orders)
@@ -71,41 +85,69 @@ def _random_order(case: Case, unit: Unit, sample: int) -> Unit:
 
 
 def _safe(case: Case) -> _Safe:
-    return shared_variables(case), [neutralize(response.text) for response in case.responses]
+    return shared_variables(case), [
+        neutralize(response.text) for response in case.responses
+    ]
 
 
 class Pairwise(TemplateEvaluator):
     """All pairs of a case's responses, each in the orders of `swap.policy`, each `mode.samples` times.
 
     Raises:
-        ConfigError: If the output format does not support pairs, or its pattern has no group `winner`.
+        ConfigError: If the output format does not support pairs, or its pattern has no group
+            `winner`.
         PromptError: If the template cannot be found, parsed or filled.
     """
 
     weighs = True
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        examples = [self._example(one) for one in config.rubric.examples if one.winner is not None]
+        examples = [
+            self._example(one)
+            for one in config.rubric.examples
+            if one.winner is not None
+        ]
         template = "pairwise_examples" if examples else None
-        super().__init__(config, prompts, "pairwise", AnswerTask("winner", tie_allowed=config.tie.allow), template)
+        super().__init__(
+            config,
+            prompts,
+            "pairwise",
+            AnswerTask("winner", tie_allowed=config.tie.allow),
+            template,
+        )
         if examples and not prompts.uses(self._template, "examples"):
-            where, remedy = prompts.place(self._template), "show {{ examples }} in it, or remove rubric.examples"
-            raise PromptError("has no placeholder 'examples'", where=where, remedy=remedy)
+            where = prompts.place(self._template)
+            remedy = "show {{ examples }} in it, or remove rubric.examples"
+            raise PromptError(
+                "has no placeholder 'examples'", where=where, remedy=remedy
+            )
         self._tie_allowed = config.tie.allow
         self._answer = self._format.answer
         if self._structured:
-            self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
+            self._answer = pairwise_format(
+                self._shown_names, tie_allowed=self._tie_allowed
+            )
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
         self._weighing_ties = Weighing(config, margins(tie_allowed=True))
-        constants = {"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed, "examples": examples}
-        self._prompt = prompts.partial(self._template, _TEXTS, **self._with_instruction(constants))
+        constants = {
+            "criteria": self._shown_criteria(),
+            "tie_allowed": self._tie_allowed,
+            "examples": examples,
+        }
+        self._prompt = prompts.partial(
+            self._template, _TEXTS, **self._with_instruction(constants)
+        )
         case = Case("rehearsal", "text", (Response("A"), Response("B")))
         needed = ("original_prompt", "response_a", "response_b")
         self._check_templates([case], [filling(self._prompt, _TEXTS)], needed)
 
     @staticmethod
     def _example(example: Example) -> JsonObject:
-        return {**shown_example(example), "other": neutralize(example.response_b or ""), "winner": example.winner}
+        return {
+            **shown_example(example),
+            "other": neutralize(example.response_b or ""),
+            "winner": example.winner,
+        }
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every pair, order and sample.
@@ -116,20 +158,30 @@ class Pairwise(TemplateEvaluator):
         check_responses(case, 2)
         safe = _safe(case)
         return [
-            self._request(case, unit, shown, sample, safe) for unit, shown, sample in self._orders_and_samples(case)
+            self._request(case, unit, shown, sample, safe)
+            for unit, shown, sample in self._orders_and_samples(case)
         ]
 
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return a third request for each sample if `swap.resolve=third_pass` and the orders of a pair disagree.
 
-        Its order is random by case and sample. For the same judge, sample numbers continue, so that answers are new.
+        Its order is random by case and sample. For the same judge, sample numbers continue, so that
+        answers are new.
         """
-        swap, samples = self._config.swap, self._config.mode.samples
+        swap = self._config.swap
+        samples = self._config.mode.samples
         names = self._names if self._config.weighs_criteria() else ()
-        if swap.policy != "both" or swap.resolve != "third_pass" or not disagree(judgments, names):
+        if (
+            swap.policy != "both"
+            or swap.resolve != "third_pass"
+            or not disagree(judgments, names)
+        ):
             return ()
         first = 0 if swap.arbiter is not None else samples
-        unit, safe = judgments[0].unit, _safe(case)
+        unit = judgments[0].unit
+        safe = _safe(case)
         requests = (
             self._request(case, unit, _random_order(case, unit, sample), sample, safe)
             for sample in range(first, first + samples)
@@ -148,7 +200,9 @@ class Pairwise(TemplateEvaluator):
             return unit, unit[::-1]
         return (_random_order(case, unit, sample) if policy == "random" else unit,)
 
-    def _request(self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe) -> JudgeRequest:
+    def _request(
+        self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe
+    ) -> JudgeRequest:
         shared, responses = safe
         first, second = (responses[index] for index in shown)
         messages = self._prompt.fill(**shared, response_a=first, response_b=second)
@@ -159,22 +213,34 @@ class Pairwise(TemplateEvaluator):
         answer = PairwiseAnswer.read(found)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")
-        winners = {"result": answer.result.winner, **{name: one.winner for name, one in compared.items()}}
+        winners = {
+            "result": answer.result.winner,
+            **{name: one.winner for name, one in compared.items()},
+        }
         tied = [field for field, winner in winners.items() if winner == "TIE"]
-        if tied and not self._tie_allowed and request.turn == 0:  # if the judge insists, `tie.allow` decides the tie
-            raise UnreadableError("invalid", f"{tied[0]}: TIE is not allowed: choose A or B")
+        if (
+            tied and not self._tie_allowed and request.turn == 0
+        ):  # if the judge insists, `tie.allow` decides the tie
+            raise UnreadableError(
+                "invalid", f"{tied[0]}: TIE is not allowed: choose A or B"
+            )
         weighing = self._weighing_ties if tied else self._weighing
-        named = tuple(one.model_copy(update={"criterion": name}) for name, one in compared.items())
+        named = tuple(
+            one.model_copy(update={"criterion": name}) for name, one in compared.items()
+        )
         answer = answer.model_copy(update={"comparison": named})
         weighted = weighing(request, completion, found, decisions, ("result", "winner"))
         unswapped = answer
         if request.shown != request.unit:
-            unswapped, weighted = answer.swapped(), weighted and swap_distribution(weighted)
+            unswapped = answer.swapped()
+            weighted = weighted and swap_distribution(weighted)
         return Reading(
             read_by=rung,
             value=MARGINS[unswapped.result.winner],
             confidence=unswapped.result.confidence,
-            criteria={one.criterion: MARGINS[one.winner] for one in unswapped.comparison},
+            criteria={
+                one.criterion: MARGINS[one.winner] for one in unswapped.comparison
+            },
             answer=unswapped.dump(),
             weighted=weighted,
         )
@@ -183,4 +249,6 @@ class Pairwise(TemplateEvaluator):
         margin = float(self._format.read(self._reply(request, completion)))
         value = margin if request.shown == request.unit else -margin
         winner = "A" if value > 0 else "B" if value < 0 else "TIE"
-        return Reading(read_by=self._config.output.format, value=value, answer={"winner": winner})
+        return Reading(
+            read_by=self._config.output.format, value=value, answer={"winner": winner}
+        )

@@ -23,12 +23,26 @@ from evalkit.evaluators.base import (
     shared_variables,
     shown_example,
 )
-from evalkit.evaluators.json_answers import ClassAnswer, PointwiseAnswer, by_criterion, class_format, pointwise_format
+from evalkit.evaluators.json_answers import (
+    ClassAnswer,
+    PointwiseAnswer,
+    by_criterion,
+    class_format,
+    pointwise_format,
+)
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
 from evalkit.prompting import Prompts, neutralize
 from evalkit.prompting.templates import PartialTemplate
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, Message, Response
+from evalkit.types import (
+    AnswerFormat,
+    Case,
+    Completion,
+    JudgeRequest,
+    Judgment,
+    Message,
+    Response,
+)
 from evalkit.values import Json, JsonObject
 
 _TEXTS = (*SHARED, "response")
@@ -39,7 +53,9 @@ class SingleResponse(TemplateEvaluator):
 
     weighs = True
 
-    def _prepare(self, answer: AnswerFormat, weighing: Weighing, variables: Json) -> None:
+    def _prepare(
+        self, answer: AnswerFormat, weighing: Weighing, variables: Json
+    ) -> None:
         """Take the format of a JSON answer, and fill the template with everything that does not depend on the case.
 
         Raises:
@@ -47,9 +63,13 @@ class SingleResponse(TemplateEvaluator):
         """
         self._answer = answer if self._structured else self._format.answer
         self._weighing = weighing
-        self._prompt = self._prompts.partial(self._template, _TEXTS, **self._with_instruction(variables))
+        self._prompt = self._prompts.partial(
+            self._template, _TEXTS, **self._with_instruction(variables)
+        )
         case = Case("rehearsal", "text", (Response("text"),))
-        self._check_templates([case], [filling(self._prompt, _TEXTS)], ("original_prompt", "response"))
+        self._check_templates(
+            [case], [filling(self._prompt, _TEXTS)], ("original_prompt", "response")
+        )
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every response and sample.
@@ -65,13 +85,17 @@ class SingleResponse(TemplateEvaluator):
         for index, response in enumerate(case.responses):
             messages = self._prompt.fill(**shared, response=neutralize(response.text))
             for sample in range(self._config.mode.samples):
-                yield JudgeRequest(case.id, (index,), (index,), messages, self._answer, sample)
+                yield JudgeRequest(
+                    case.id, (index,), (index,), messages, self._answer, sample
+                )
 
     def _examples(self) -> Sequence[Example]:
         rubric = self._config.rubric
         if rubric.examples_path is not None:
             what = f"'{rubric.examples_path}' has not been read"
-            raise ConfigError(what, where="rubric.examples_path", remedy="call with_examples first")
+            raise ConfigError(
+                what, where="rubric.examples_path", remedy="call with_examples first"
+            )
         return rubric.examples
 
 
@@ -79,21 +103,30 @@ class Pointwise(SingleResponse):
     """Scores of every response on each criterion.
 
     Raises:
-        ConfigError: If the output format does not support scores, or gives one score for several criteria.
+        ConfigError: If the output format does not support scores, or gives one score for several
+            criteria.
         PromptError: If the template cannot be found, parsed or filled.
     """
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         self._scale = Scale.of(config.rubric)
-        super().__init__(config, prompts, "pointwise", AnswerTask("score", scale=self._scale))
+        super().__init__(
+            config, prompts, "pointwise", AnswerTask("score", scale=self._scale)
+        )
         if len(self._names) > 1 and not self._structured:
             raise ConfigError(
                 f"it gives one score, and there are {len(self._names)} criteria",
                 where=f"output.format '{config.output.format}'",
                 remedy="use one criterion (criteria=overall), or set output=json",
             )
-        weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
-        self._prepare(pointwise_format(self._shown_names, self._scale), weighing, self._variables())
+        weighing = Weighing(
+            config, scores_of(self._scale) if config.judge.weighs else {}
+        )
+        self._prepare(
+            pointwise_format(self._shown_names, self._scale),
+            weighing,
+            self._variables(),
+        )
 
     def _variables(self) -> JsonObject:
         described = [one.levels for one in self._config.criteria.values()]
@@ -110,12 +143,19 @@ class Pointwise(SingleResponse):
         }
 
     def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
-        return self._scale.described({value: neutralize(text) for value, text in levels.items()})
+        return self._scale.described(
+            {value: neutralize(text) for value, text in levels.items()}
+        )
 
     def _example(self, example: Example) -> JsonObject:
         # An example with one score for the whole response has no criterion.
-        shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
-        scores = [{"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()]
+        shown: dict[str, float] = (
+            example.scores if example.score is None else {"": example.score}
+        )
+        scores = [
+            {"criterion": neutralize(name), "score": self._scale.text(score)}
+            for name, score in shown.items()
+        ]
         return {**shown_example(example), "scores": scores}
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
@@ -123,21 +163,32 @@ class Pointwise(SingleResponse):
         answer = PointwiseAnswer.read(found)
         scored = by_criterion(answer.scores, self._names, "scores")
         scores = {name: self._score(name, one.score) for name, one in scored.items()}
-        named = tuple(one.model_copy(update={"criterion": name, "score": scores[name]}) for name, one in scored.items())
-        weighted = self._weighing(request, completion, found, paths("scores", answer.scores, scored, "score"))
+        named = tuple(
+            one.model_copy(update={"criterion": name, "score": scores[name]})
+            for name, one in scored.items()
+        )
+        weighted = self._weighing(
+            request, completion, found, paths("scores", answer.scores, scored, "score")
+        )
         answer = answer.model_copy(update={"scores": named})
-        return Reading(read_by=rung, criteria=scores, answer=answer.dump(), weighted=weighted)
+        return Reading(
+            read_by=rung, criteria=scores, answer=answer.dump(), weighted=weighted
+        )
 
     def _score(self, name: str, value: object) -> float:
         try:
             return read_score(value, self._scale)
         except UnreadableError as fault:
-            raise UnreadableError(fault.kind, f"score of {name}: {fault.reason}") from None
+            raise UnreadableError(
+                fault.kind, f"score of {name}: {fault.reason}"
+            ) from None
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         score = float(self._format.read(self._reply(request, completion)))
         name = self._config.output.format
-        return Reading(read_by=name, criteria={self._names[0]: score}, answer={"score": score})
+        return Reading(
+            read_by=name, criteria={self._names[0]: score}, answer={"score": score}
+        )
 
 
 class PointwiseClass(SingleResponse):
@@ -150,7 +201,12 @@ class PointwiseClass(SingleResponse):
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         self._classes = Classes.of(config.rubric)
-        super().__init__(config, prompts, "pointwise_class", AnswerTask("class", classes=self._classes))
+        super().__init__(
+            config,
+            prompts,
+            "pointwise_class",
+            AnswerTask("class", classes=self._classes),
+        )
         weighing = Weighing.of_classes(config, self._classes)
         self._prepare(class_format(self._classes.answers), weighing, self._variables())
 
@@ -158,10 +214,16 @@ class PointwiseClass(SingleResponse):
         classes = self._classes
         return {
             "criteria": self._shown_criteria(),
-            "classes": [{"name": name, "meaning": neutralize(text)} for name, text in classes.meanings.items()],
+            "classes": [
+                {"name": name, "meaning": neutralize(text)}
+                for name, text in classes.meanings.items()
+            ],
             "abstain": classes.abstain or "",
             "ordered": classes.ordered,
-            "examples": [{**shown_example(one), "class": one.class_name} for one in self._examples()],
+            "examples": [
+                {**shown_example(one), "class": one.class_name}
+                for one in self._examples()
+            ],
         }
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
@@ -170,18 +232,23 @@ class PointwiseClass(SingleResponse):
         name = read_class(answer.class_name, self._classes)
         weighted = self._weighing.of_class(request, completion, found, ("class",))
         answer = answer.model_copy(update={"class_name": name})
-        return Reading(read_by=rung, class_name=name, answer=answer.dump(), weighted=weighted)
+        return Reading(
+            read_by=rung, class_name=name, answer=answer.dump(), weighted=weighted
+        )
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
         name = str(self._format.read(self._reply(request, completion)))
-        return Reading(read_by=self._config.output.format, class_name=name, answer={"class": name})
+        return Reading(
+            read_by=self._config.output.format, class_name=name, answer={"class": name}
+        )
 
 
 class Rewards(SingleResponse):
     """A score, any number, or with `rubric.classes` the class of every response.
 
-    A request holds the conversation: the context and the prompt of the case as a user's message, and the response as
-    the assistant's. With `judge.template` it holds one text, as the template renders them.
+    A request holds the conversation: the context and the prompt of the case as a user's message,
+    and the response as the assistant's. With `judge.template` it holds one text, as the template
+    renders them.
 
     Raises:
         PromptError: If the template cannot be found, parsed or filled.
@@ -194,7 +261,9 @@ class Rewards(SingleResponse):
         self._prompt = PartialTemplate(self._messages, in_pieces=False)
         self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the judgment in a completion."""
         return conclude(request, completion, partial(self._read, completion.text), None)
 
@@ -207,24 +276,43 @@ class Rewards(SingleResponse):
         if (path := self._config.judge.members[0].template) is None:
             return spoken
         # The server adds the special tokens around a text.
-        unused = {"bos_token": "", "eos_token": "", "add_generation_prompt": False, "tools": None}
+        unused = {
+            "bos_token": "",
+            "eos_token": "",
+            "add_generation_prompt": False,
+            "tools": None,
+        }
         path = path if "/" in path else f"./{path}"
-        [filled] = self._prompts.render(path, messages=spoken, raise_exception=_raise, **unused)
+        [filled] = self._prompts.render(
+            path, messages=spoken, raise_exception=_raise, **unused
+        )
         return ({"role": "text", "content": filled["content"]},)
 
     def _read(self, text: str) -> Reading:
         try:
             found = json.loads(text)
-            values, label = [float(one) for one in found["values"]], found["label"]
+            values = [float(one) for one in found["values"]]
+            label = found["label"]
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise UnreadableError("invalid", "the answer is not that of a reward model or classifier") from None
+            raise UnreadableError(
+                "invalid", "the answer is not that of a reward model or classifier"
+            ) from None
         if self._config.rubric.classes:
-            name = read_class(self._config.output.map.get(label, label), Classes.of(self._config.rubric))
+            name = read_class(
+                self._config.output.map.get(label, label),
+                Classes.of(self._config.rubric),
+            )
             return Reading(read_by="label", class_name=name, answer={"class": name})
         if len(values) != 1:
             what = f"the model answers with {len(values)} values where one reward is expected"
-            raise UnreadableError("invalid", f"{what}; for its labels, set rubric.classes")
-        return Reading(read_by="reward", criteria=dict.fromkeys(self._config.criteria, values[0]), answer=found)
+            raise UnreadableError(
+                "invalid", f"{what}; for its labels, set rubric.classes"
+            )
+        return Reading(
+            read_by="reward",
+            criteria=dict.fromkeys(self._config.criteria, values[0]),
+            answer=found,
+        )
 
 
 def _raise(message: str) -> NoReturn:

@@ -26,8 +26,9 @@ ANSWER, OWN_ANSWER = "answer", "own_answer"
 class CommitFirst:
     """Wraps an evaluator so that the judge answers the task itself before each request.
 
-    The additional request is the same for all responses, orders and samples of a case, so it is paid for once. Its
-    answer is shown in the requests after it, marked as the judge's own and neutralized like any other text.
+    The additional request is the same for all responses, orders and samples of a case, so it is
+    paid for once. Its answer is shown in the requests after it, marked as the judge's own and
+    neutralized like any other text.
 
     Args:
         inner: The evaluator.
@@ -57,19 +58,33 @@ class CommitFirst:
     def _check_placeholders(self) -> None:
         one, other = "evalkit one", "Another two, to see what changes"
         checks: list[tuple[str, str, bool]] = [
-            (ANSWER, "original_prompt", self._fill_answer(one, "") != self._fill_answer(other, "")),
-            (OWN_ANSWER, "own_answer", self._fill_own_answer(one) != self._fill_own_answer(other)),
+            (
+                ANSWER,
+                "original_prompt",
+                self._fill_answer(one, "") != self._fill_answer(other, ""),
+            ),
+            (
+                OWN_ANSWER,
+                "own_answer",
+                self._fill_own_answer(one) != self._fill_own_answer(other),
+            ),
         ]
         for template, name, depends in checks:
             if not depends:
                 remedy = f"add {{{{ {name} }}}} to it"
-                raise PromptError(f"has no placeholder '{name}'", where=self._prompts.place(template), remedy=remedy)
+                raise PromptError(
+                    f"has no placeholder '{name}'",
+                    where=self._prompts.place(template),
+                    remedy=remedy,
+                )
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return, for each request of the inner evaluator, the request for the judge's own answer that precedes it."""
         return self._preceded(case, self._inner.plan(case))
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the inner evaluator's request with the judge's own answer in it, or what the inner evaluator reads."""
         if request.then is None:
             return self._inner.read(request, completion)
@@ -79,32 +94,52 @@ class CommitFirst:
             return missing_judgment(request, completion, fault)
         *before, last = request.then.messages
         content = f"{self._fill_own_answer(own)}\n\n{last['content'].lstrip()}"
-        return replace(request.then, messages=(*before, {"role": last["role"], "content": content}))
-
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
-        """Return the inner evaluator's follow-up requests, wrapped in the same way."""
-        return self._preceded(
-            case, self._inner.follow(case, judgments) if isinstance(self._inner, FollowUpEvaluator) else ()
+        return replace(
+            request.then, messages=(*before, {"role": last["role"], "content": content})
         )
 
-    def _preceded(self, case: Case, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
+        """Return the inner evaluator's follow-up requests, wrapped in the same way."""
+        return self._preceded(
+            case,
+            (
+                self._inner.follow(case, judgments)
+                if isinstance(self._inner, FollowUpEvaluator)
+                else ()
+            ),
+        )
+
+    def _preceded(
+        self, case: Case, requests: Sequence[JudgeRequest]
+    ) -> list[JudgeRequest]:
         question = self._question(case)
-        return [replace(one, messages=question, answer=None, then=one, shared=True) for one in requests]
+        return [
+            replace(one, messages=question, answer=None, then=one, shared=True)
+            for one in requests
+        ]
 
     def _question(self, case: Case) -> tuple[Message, ...]:
-        return self._fill_answer(neutralize(case.prompt), neutralize(case.context or ""))
+        return self._fill_answer(
+            neutralize(case.prompt), neutralize(case.context or "")
+        )
 
     def _fill_answer(self, prompt: str, context: str) -> tuple[Message, ...]:
         return self._prompts.render(ANSWER, original_prompt=prompt, context=context)
 
     def _fill_own_answer(self, own: str) -> str:
-        return self._prompts.render(OWN_ANSWER, own_answer=neutralize(own))[-1]["content"].strip()
+        return self._prompts.render(OWN_ANSWER, own_answer=neutralize(own))[-1][
+            "content"
+        ].strip()
 
 
 def _own_answer(completion: Completion) -> str:
     if completion.refusal or completion.finish_reason == "content_filter":
         reason = completion.refusal or "the provider's content filter stopped it"
-        raise UnreadableError("refusal", f"the judge refused to answer the task itself: {reason[:200]}")
+        raise UnreadableError(
+            "refusal", f"the judge refused to answer the task itself: {reason[:200]}"
+        )
     own = drop_thinking(completion.text).strip()
     if not own:
         raise UnreadableError("empty", "the judge's own answer to the task is empty")
@@ -119,8 +154,16 @@ def explain_turns(inner: Evaluator, config: RunConfig, prompts: Prompts) -> Eval
     """
     dataset = config.dataset
     cut = dataset.fit is not None or dataset.max_chars is not None
-    note = prompts.instruction("turns", unit=dataset.unit, after=dataset.after, several=not config.mode.scores, cut=cut)
-    return (_FollowingExplained if isinstance(inner, FollowUpEvaluator) else _Explained)(inner, note)
+    note = prompts.instruction(
+        "turns",
+        unit=dataset.unit,
+        after=dataset.after,
+        several=not config.mode.scores,
+        cut=cut,
+    )
+    return (
+        _FollowingExplained if isinstance(inner, FollowUpEvaluator) else _Explained
+    )(inner, note)
 
 
 class _Explained:
@@ -136,22 +179,33 @@ class _Explained:
         """Return the requests of the inner evaluator with the note."""
         return self._with_note(self.inner.plan(case))
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return what the inner evaluator reads."""
         return self.inner.read(request, completion)
 
     def _with_note(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
-        return [replace(one, messages=(self._noted(one.messages[0]), *one.messages[1:])) for one in requests]
+        return [
+            replace(one, messages=(self._noted(one.messages[0]), *one.messages[1:]))
+            for one in requests
+        ]
 
     def _noted(self, message: Message) -> Message:
-        first, last = message["content"], self._note
+        first = message["content"]
+        last = self._note
         if message["role"] != "system":
             first, last = last, first
-        return {"role": message["role"], "content": f"{first.rstrip()}\n\n{last.lstrip()}"}
+        return {
+            "role": message["role"],
+            "content": f"{first.rstrip()}\n\n{last.lstrip()}",
+        }
 
 
 class _FollowingExplained(_Explained):
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return the inner evaluator's follow-up requests with the note."""
         assert isinstance(self.inner, FollowUpEvaluator)
         return self._with_note(self.inner.follow(case, judgments))
@@ -162,7 +216,11 @@ PAID = "fix the plug-in; answers are stored"
 
 def guard_evaluator(inner: Evaluator, name: str) -> Evaluator:
     """Return an evaluator whose errors, except evalkit's own, are PluginErrors with its name and the case."""
-    return _FollowingGuarded(inner, name) if isinstance(inner, FollowUpEvaluator) else _Guarded(inner, name)
+    return (
+        _FollowingGuarded(inner, name)
+        if isinstance(inner, FollowUpEvaluator)
+        else _Guarded(inner, name)
+    )
 
 
 def impossible(judgment: Judgment) -> str | None:
@@ -170,8 +228,14 @@ def impossible(judgment: Judgment) -> str | None:
 
     Margins must be from -1 to 1, confidences from 0 to 1, and scores of single responses finite.
     """
-    values = [*judgment.criteria.values(), *([] if judgment.value is None else [judgment.value])]
-    if not all(isfinite(value) and (len(judgment.unit) == 1 or -1 <= value <= 1) for value in values):
+    values = [
+        *judgment.criteria.values(),
+        *([] if judgment.value is None else [judgment.value]),
+    ]
+    if not all(
+        isfinite(value) and (len(judgment.unit) == 1 or -1 <= value <= 1)
+        for value in values
+    ):
         return f"values {values} are not finite, or margins not between -1 and 1"
     if judgment.confidence is not None and not 0 <= judgment.confidence <= 1:
         return f"confidence {judgment.confidence} is not between 0 and 1"
@@ -192,7 +256,9 @@ class _Guarded:
         with self._blamed("plan", case.id):
             return tuple(self.inner.plan(case))
 
-    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
         """Return the plug-in's judgment or retry request."""
         with self._blamed("read", request.case_id):
             read = self.inner.read(request, completion)
@@ -207,7 +273,13 @@ class _Guarded:
 
 
 class _FollowingGuarded(_Guarded):
-    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+    def follow(
+        self, case: Case, judgments: Sequence[Judgment]
+    ) -> Sequence[JudgeRequest]:
         """Return the plug-in's follow-up requests."""
         with self._blamed("follow", case.id):
-            return tuple(self.inner.follow(case, judgments)) if isinstance(self.inner, FollowUpEvaluator) else ()
+            return (
+                tuple(self.inner.follow(case, judgments))
+                if isinstance(self.inner, FollowUpEvaluator)
+                else ()
+            )

@@ -11,9 +11,19 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from evalkit.datasets.compression import compression_of, inner_suffix, open_bytes, reading
+from evalkit.datasets.compression import (
+    compression_of,
+    inner_suffix,
+    open_bytes,
+    reading,
+)
 from evalkit.datasets.formats import reader_for
-from evalkit.datasets.text import are_calls, as_messages, conversation_text, is_conversation
+from evalkit.datasets.text import (
+    are_calls,
+    as_messages,
+    conversation_text,
+    is_conversation,
+)
 from evalkit.errors import DatasetError
 from evalkit.runs.records import unescaped
 from evalkit.values import Json, JsonObject, frozen
@@ -55,8 +65,15 @@ def peek(path: Path) -> Peek:
 
 def _peek_folder(folder: Path) -> Peek:
     names = frozenset(child.name for child in folder.iterdir())
-    rows = sorted(child for child in folder.iterdir() if inner_suffix(child) in ("jsonl", "json", "csv"))
-    first = next((found for row in rows[:_TRIED] if (found := peek(row)).row or found.top), Peek(folder))
+    rows = sorted(
+        child
+        for child in folder.iterdir()
+        if inner_suffix(child) in ("jsonl", "json", "csv")
+    )
+    first = next(
+        (found for row in rows[:_TRIED] if (found := peek(row)).row or found.top),
+        Peek(folder),
+    )
     return Peek(folder, first.row, first.top, names)
 
 
@@ -71,7 +88,11 @@ def _peek_file(path: Path) -> Peek:
     row = _object(line)
     if row and (rest.strip() or inner_suffix(path) == "jsonl"):
         return Peek(path, row)
-    top = row or (_mapping(json.loads(_whole(path, _WHOLE))) if path.stat().st_size <= _WHOLE else {})
+    top = row or (
+        _mapping(json.loads(_whole(path, _WHOLE)))
+        if path.stat().st_size <= _WHOLE
+        else {}
+    )
     return Peek(path, {}, top)
 
 
@@ -80,12 +101,20 @@ def _whole(path: Path, limit: int) -> bytes:
     with reading(path), open_bytes(path) as file:
         found = file.read(limit + 1)
     if len(found) > limit:
-        raise DatasetError("is too large for one JSON value", where=str(path), remedy="split it, or use JSONL")
+        raise DatasetError(
+            "is too large for one JSON value",
+            where=str(path),
+            remedy="split it, or use JSONL",
+        )
     return found
 
 
 def _first(text: str) -> Any:
-    return json.JSONDecoder().raw_decode(text)[0] if text and not text.startswith("]") else {}
+    return (
+        json.JSONDecoder().raw_decode(text)[0]
+        if text and not text.startswith("]")
+        else {}
+    )
 
 
 def _object(line: str) -> JsonObject:
@@ -112,9 +141,13 @@ def load_json(path: Path) -> Any:
         raise _unreadable(path, bad) from None
     except json.JSONDecodeError as bad:
         what = f"not JSON ({bad.msg}, column {bad.colno})"
-        raise DatasetError(what, where=f"{path}:{bad.lineno}", remedy="fix the file") from None
+        raise DatasetError(
+            what, where=f"{path}:{bad.lineno}", remedy="fix the file"
+        ) from None
     except (ValueError, RecursionError) as bad:
-        raise DatasetError(f"not JSON ({bad})", where=str(path), remedy="fix the file") from None
+        raise DatasetError(
+            f"not JSON ({bad})", where=str(path), remedy="fix the file"
+        ) from None
 
 
 def load_object(path: Path) -> JsonObject:
@@ -125,7 +158,11 @@ def load_object(path: Path) -> JsonObject:
     """
     value = load_json(path)
     if not isinstance(value, dict):
-        raise DatasetError("is not one JSON object", where=str(path), remedy="use another file or format")
+        raise DatasetError(
+            "is not one JSON object",
+            where=str(path),
+            remedy="use another file or format",
+        )
     return value
 
 
@@ -139,11 +176,19 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
         raise DatasetError("no such file", where=str(path), remedy="check the path")
     files = sorted(path.glob("*.json*")) if path.is_dir() else [path]
     if not files:
-        raise DatasetError("the folder has no .jsonl or .json file", where=str(path), remedy="use another folder")
+        raise DatasetError(
+            "the folder has no .jsonl or .json file",
+            where=str(path),
+            remedy="use another folder",
+        )
     for file in files:
         try:
             rows = reader_for(None, file)(file)
-            yield from ((place, _as_exported(row)) for place, row in rows) if inner_suffix(file) in _TABLES else rows
+            yield from (
+                ((place, _as_exported(row)) for place, row in rows)
+                if inner_suffix(file) in _TABLES
+                else rows
+            )
         except OSError as bad:
             raise _unreadable(file, bad) from None
 
@@ -158,7 +203,9 @@ class LocatedRow(dict[str, Any]):
     A missing key raises a `DatasetError` that names it and the location; see `require`.
     """
 
-    def __init__(self, row: Json, place: str, number: int = 0, file: Path | None = None) -> None:
+    def __init__(
+        self, row: Json, place: str, number: int = 0, file: Path | None = None
+    ) -> None:
         super().__init__(row)
         self.place, self.number = place, number
         self.file = file or Path(place.rpartition(":")[0])
@@ -172,7 +219,11 @@ class LocatedRow(dict[str, Any]):
     def _located(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._located(one) for one in value]
-        return LocatedRow(value, self.place, self.number, self.file) if isinstance(value, dict) else value
+        return (
+            LocatedRow(value, self.place, self.number, self.file)
+            if isinstance(value, dict)
+            else value
+        )
 
     def need(self, key: str) -> Any:
         """Return the value of a key; see `require`."""
@@ -185,7 +236,9 @@ def located_rows(path: Path) -> Iterator[LocatedRow]:
         yield LocatedRow(row, place, index)
 
 
-def grouped(rows: Iterable[LocatedRow], key: Callable[[LocatedRow], Any]) -> list[list[LocatedRow]]:
+def grouped(
+    rows: Iterable[LocatedRow], key: Callable[[LocatedRow], Any]
+) -> list[list[LocatedRow]]:
     """Return the rows of each key together, in order of first occurrence; they are held in memory."""
     groups: dict[Any, list[LocatedRow]] = {}
     for row in rows:
@@ -201,7 +254,8 @@ def require(row: Json, key: str, place: str) -> Any:
     """
     if key not in row:
         names = ", ".join(map(str, list(row)[:8]))
-        what, where = f"there is no '{key}', only {names or 'nothing'}", place + _line_in(row, Path(place))
+        what = f"there is no '{key}', only {names or 'nothing'}"
+        where = place + _line_in(row, Path(place))
         raise DatasetError(what, where=where, remedy="use another format")
     return row[key]
 
@@ -223,7 +277,15 @@ def sibling_file(path: Path, *names: str) -> Path | None:
     """Return the first of `names` in the folder of `path`, or in one of the three folders above it."""
     here = path if path.is_dir() else path.parent
     folders = [here, *list(here.resolve().parents)[:3]]
-    return next((folder / name for folder in folders for name in names if (folder / name).exists()), None)
+    return next(
+        (
+            folder / name
+            for folder in folders
+            for name in names
+            if (folder / name).exists()
+        ),
+        None,
+    )
 
 
 def text(value: Any) -> str:
@@ -278,7 +340,9 @@ def number(value: Any) -> float | None:
     if value is None:
         return None
     try:
-        found = float(value) if isinstance(value, bool | int | float) else float(str(value))
+        found = (
+            float(value) if isinstance(value, bool | int | float) else float(str(value))
+        )
     except (ValueError, OverflowError):
         return None
     return found if found == found and abs(found) != float("inf") else None
@@ -293,7 +357,11 @@ def is_infinite(word: str) -> bool:
 
 
 def _unreadable(path: Path, bad: OSError) -> DatasetError:
-    return DatasetError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check the file")
+    return DatasetError(
+        f"cannot be read ({bad.strerror or bad})",
+        where=str(path),
+        remedy="check the file",
+    )
 
 
 _ANSWER = re.compile(
@@ -302,12 +370,16 @@ _ANSWER = re.compile(
     re.DOTALL,
 )
 _QUESTION = re.compile(
-    r"(?:\[(?:User )?Question\]|<\|User Prompt\|>)\s*(?P<text>.*?)\s*(?=\[The Start|<\|The )", re.DOTALL
+    r"(?:\[(?:User )?Question\]|<\|User Prompt\|>)\s*(?P<text>.*?)\s*(?=\[The Start|<\|The )",
+    re.DOTALL,
 )
 _REFERENCE = re.compile(
-    r"(?:\[|<\|)The Start of Reference Answer(?:\]|\|>)\s*(?P<text>.*?)\s*(?:\[|<\|)The End of ", re.DOTALL
+    r"(?:\[|<\|)The Start of Reference Answer(?:\]|\|>)\s*(?P<text>.*?)\s*(?:\[|<\|)The End of ",
+    re.DOTALL,
 )
-_TURN = re.compile(r"^### (?P<who>User|Assistant(?: [AB])?|Reference answer):[ \t]*\n", re.MULTILINE)
+_TURN = re.compile(
+    r"^### (?P<who>User|Assistant(?: [AB])?|Reference answer):[ \t]*\n", re.MULTILINE
+)
 
 
 def answers_in(prompt: str) -> dict[str, str]:
@@ -315,7 +387,10 @@ def answers_in(prompt: str) -> dict[str, str]:
 
     For a conversation, they are the assistant's turns.
     """
-    found = {match["side"] or "": _said(match["text"], "Assistant") for match in _ANSWER.finditer(prompt)}
+    found = {
+        match["side"] or "": _said(match["text"], "Assistant")
+        for match in _ANSWER.finditer(prompt)
+    }
     # FastChat names the only assistant of a conversation A.
     return {"": found["A"]} if set(found) == {"A"} else found
 
@@ -338,7 +413,12 @@ def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:
     """Return the cells of the question and the two answers in a judge's prompt, by the models in order."""
     texts = answers_in(prompt)
     answers = {f"response_{side}": texts.get(side.upper(), "") for side in "ab"}
-    return {"prompt": question_in(prompt), "model_a": models[0], "model_b": models[1], **answers}
+    return {
+        "prompt": question_in(prompt),
+        "model_a": models[0],
+        "model_b": models[1],
+        **answers,
+    }
 
 
 def _said(text: str, who: str) -> str:
@@ -347,7 +427,11 @@ def _said(text: str, who: str) -> str:
     if len(parts) == 1:
         return text
     return turns_text(
-        [part.strip() for name, part in zip(parts[1::2], parts[2::2], strict=True) if name.startswith(who)]
+        [
+            part.strip()
+            for name, part in zip(parts[1::2], parts[2::2], strict=True)
+            if name.startswith(who)
+        ]
     )
 
 
@@ -355,4 +439,6 @@ def turns_text(turns: Sequence[str]) -> str:
     """Return one side's turns as a text: a single one, or several with numbers."""
     if len(turns) == 1:
         return turns[0]
-    return "\n\n".join(f"[Turn {number}]\n{text}" for number, text in enumerate(turns, 1))
+    return "\n\n".join(
+        f"[Turn {number}]\n{text}" for number, text in enumerate(turns, 1)
+    )

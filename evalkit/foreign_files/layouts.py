@@ -1,7 +1,8 @@
 """Read judgments of any layout: fields by path become cells, and a row of cells becomes a record.
 
-A layout is a table of fields, each a path or a function of the row, or several of which the first with a value counts.
-The names of cells imply how their values are read: texts, numbers, winners, grades or classes.
+A layout is a table of fields, each a path or a function of the row, or several of which the first
+with a value counts. The names of cells imply how their values are read: texts, numbers, winners,
+grades or classes.
 """
 
 from __future__ import annotations
@@ -36,13 +37,35 @@ Unit = Literal["pair", "response", "class"]
 Cells = Json
 Getter = str | Callable[[Any], Any]
 Field = Getter | tuple[Getter, ...]
-MORE_THAN_TEXT: Final = "cases with more than text, whose messages are in the metadata: "
+MORE_THAN_TEXT: Final = (
+    "cases with more than text, whose messages are in the metadata: "
+)
 """Note on messages that cannot be shown as text."""
 PREFIXES: Final = ("score.", "label.", "metadata.")
 """Beginnings of cells for the scores of criteria, the labels of annotators, and metadata."""
-_ALL: Final = ("id", "prompt", "context", "reference", "text", "judge", "sample", "confidence", "label", "metadata")
+_ALL: Final = (
+    "id",
+    "prompt",
+    "context",
+    "reference",
+    "text",
+    "judge",
+    "sample",
+    "confidence",
+    "label",
+    "metadata",
+)
 CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
-    "pair": (*_ALL, "response_a", "response_b", "model_a", "model_b", "winner", "margin", "order"),
+    "pair": (
+        *_ALL,
+        "response_a",
+        "response_b",
+        "model_a",
+        "model_b",
+        "winner",
+        "margin",
+        "order",
+    ),
     "response": (*_ALL, "response", "model", "score", "grade"),
     "class": (*_ALL, "response", "model", "class"),
 }
@@ -50,15 +73,28 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
 _NAMED: Final = 5
 _LEVELS: Final = {0.0, 0.5, 1.0}
 _QUALITY: Final = "quality"
-_SWAPPED: Final = {"ab": False, "ba": True, "a": False, "b": True, "false": False, "true": True, "0": False, "1": True}
+_SWAPPED: Final = {
+    "ab": False,
+    "ba": True,
+    "a": False,
+    "b": True,
+    "false": False,
+    "true": True,
+    "0": False,
+    "1": True,
+}
 MARGINS: Final = {"A": 1.0, "B": -1.0, "TIE": 0.0}
 """The margin of each winner."""
 _LABELS: Final = {"pair": "labels", "response": "grades", "class": "classes"}
 
 
 def value_of(row: Row, field: Field) -> Any:
-    """Return the value of a field in a row; `None` if there is none. Of several, the first with a value counts."""
-    paths, value = field if isinstance(field, tuple) else (field,), None
+    """Return the value of a field in a row; `None` if there is none.
+
+    Of several, the first with a value counts.
+    """
+    paths = field if isinstance(field, tuple) else (field,)
+    value = None
     for path in paths:
         value = path(row) if callable(path) else column_value(row, path)
         if value is not ABSENT and value not in (None, "", []):
@@ -69,7 +105,9 @@ def value_of(row: Row, field: Field) -> Any:
 def cells_of(row: Row, fields: Mapping[str, Field]) -> JsonObject:
     """Return the cells of a row; a cell without a value is absent."""
     values = {name: value_of(row, field) for name, field in fields.items()}
-    return {name: value for name, value in values.items() if value not in (None, "", [])}
+    return {
+        name: value for name, value in values.items() if value not in (None, "", [])
+    }
 
 
 @frozen
@@ -107,8 +145,9 @@ def read_log(
 ) -> ParsedFile:
     """Return a record for each case of a log and each judge of it, with the judge's scores as criteria.
 
-    Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all answers.
-    `options.judge` selects a grader, or names the only judge; the scores of `options.dimension` are labels.
+    Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all
+    answers. `options.judge` selects a grader, or names the only judge; the scores of
+    `options.dimension` are labels.
 
     Args:
         path: The log.
@@ -120,16 +159,23 @@ def read_log(
 
     Raises:
         DatasetError: If no grader is a judge and `unnamed` is not set.
-        ConfigError: If there are several judges, and none has the name in `options.judge`, or no grader that in
-            `options.dimension`.
+        ConfigError: If there are several judges, and none has the name in `options.judge`, or no
+            grader that in `options.dimension`.
     """
     cases = [case for case in listed if isinstance(case, dict)]
     graded = [(case, list(parts(case))) for case in cases]
     every = [part for _, given in graded for part in given]
     notes = []
-    if unnamed and every and not any(part.is_judge or part.grader == options.judge for part in every):
+    if (
+        unnamed
+        and every
+        and not any(part.is_judge or part.grader == options.judge for part in every)
+    ):
         notes.append("no grader is a model: all scores are read as those of one judge")
-        graded = [(case, [replace(part, grader=unnamed, is_judge=True) for part in given]) for case, given in graded]
+        graded = [
+            (case, [replace(part, grader=unnamed, is_judge=True) for part in given])
+            for case, given in graded
+        ]
         every = [part for _, given in graded for part in given]
     judges = _judges(path, every, options)
     criteria: dict[str, str] = {}
@@ -143,39 +189,74 @@ def read_log(
             continue
         for judge in own or judges or {"": ""}:
             scores = _scored([part for part in given if part.grader == judge], criteria)
-            scores |= {f"label.{part.grader}": part.score for part in given if part.grader == options.dimension}
-            records.append(record_of({**cells, **scores, "judge": judges.get(judge)}, str(index), "response"))
+            scores |= {
+                f"label.{part.grader}": part.score
+                for part in given
+                if part.grader == options.dimension
+            }
+            records.append(
+                record_of(
+                    {**cells, **scores, "judge": judges.get(judge)},
+                    str(index),
+                    "response",
+                )
+            )
     judged = [part.score for part in every if part.grader in judges]
     known = [score for score in judged if score is not None]
-    if others := Counter(part.grader for part in every if part.grader not in (*judges, options.dimension)):
-        notes.append(f"scores of graders that are not judges, omitted: {others.total()} ({', '.join(others)})")
+    if others := Counter(
+        part.grader for part in every if part.grader not in (*judges, options.dimension)
+    ):
+        notes.append(
+            f"scores of graders that are not judges, omitted: {others.total()}"
+            f" ({', '.join(others)})"
+        )
     if len(cases) < len(listed):
-        notes.append(f"cases that are not objects, omitted: {len(listed) - len(cases)} of {len(listed)}")
+        notes.append(
+            f"cases that are not objects, omitted: {len(listed) - len(cases)} of {len(listed)}"
+        )
     if unjudged:
         notes.append(f"cases that no judge scored, omitted: {unjudged} of {len(cases)}")
     if len(known) < len(judged):
-        notes.append(f"scores of judges that are missing: {len(judged) - len(known)} of {len(judged)}")
+        notes.append(
+            f"scores of judges that are missing: {len(judged) - len(known)} of {len(judged)}"
+        )
     if by_judge := _differing(records):
         records = [one for record in records for one in _split(record, by_judge)]
-        named = ", ".join(f"{judge} ({', '.join(names)})" for judge, names in by_judge.items())
-        notes.append(f"judges with different criteria, each criterion read as a judge: {named}")
+        named = ", ".join(
+            f"{judge} ({', '.join(names)})" for judge, names in by_judge.items()
+        )
+        notes.append(
+            f"judges with different criteria, each criterion read as a judge: {named}"
+        )
         criteria = {}
-    scale = (0.0, 1.0, 0.5 if {*known} <= _LEVELS else 0.001) if all(0 <= score <= 1 for score in known) else None
+    scale = (
+        (0.0, 1.0, 0.5 if {*known} <= _LEVELS else 0.001)
+        if all(0 <= score <= 1 for score in known)
+        else None
+    )
     return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
 
 
 def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, str]:
     """Return the name of each judge by its grader: that in `options.judge`, or else all that are judges."""
     graders = dict.fromkeys(part.grader for part in parts)
-    judges = dict.fromkeys(part.grader for part in parts if part.is_judge and part.grader != options.dimension)
+    judges = dict.fromkeys(
+        part.grader
+        for part in parts
+        if part.is_judge and part.grader != options.dimension
+    )
     if options.dimension and options.dimension not in graders:
         remedy = did_you_mean(options.dimension, graders)
-        raise ConfigError("no such grader", where=f"--label {options.dimension}", remedy=remedy)
+        raise ConfigError(
+            "no such grader", where=f"--label {options.dimension}", remedy=remedy
+        )
     if options.judge in graders:
         return {options.judge: options.judge}
     if options.judge and len(judges) > 1:
         remedy = did_you_mean(options.judge, graders)
-        raise ConfigError("no such judge", where=f"--judge {options.judge}", remedy=remedy)
+        raise ConfigError(
+            "no such judge", where=f"--judge {options.judge}", remedy=remedy
+        )
     if graders and not judges and not options.answers:
         remedy = f"if a grader is a judge, name it: --judge NAME ({', '.join(graders)})"
         raise DatasetError("no grader is a model", where=str(path), remedy=remedy)
@@ -187,28 +268,45 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
 
     Args:
         case: The case.
-        fields: Those of `record_of`; also `labels` by annotator, and `messages` other than the prompt and the response.
+        fields: Those of `record_of`; also `labels` by annotator, and `messages` other than the
+            prompt and the response.
     """
     cells = cells_of(case, fields)
     labels = cells.pop("labels", {})
     cells["prompt"] = spoken(cells.get("prompt"))
-    turns = as_messages("user", cells["prompt"]), as_messages("assistant", cells.get("response"))
-    messages = cells.pop("messages", None) or [message for part in turns for message in part]
-    if any(len(part) > 1 for part in turns) or is_more_than_text(messages) or _replies(messages) > 1:
+    turns = (
+        as_messages("user", cells["prompt"]),
+        as_messages("assistant", cells.get("response")),
+    )
+    messages = cells.pop("messages", None) or [
+        message for part in turns for message in part
+    ]
+    if (
+        any(len(part) > 1 for part in turns)
+        or is_more_than_text(messages)
+        or _replies(messages) > 1
+    ):
         cells["messages"] = messages
     if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
-        cells["metadata"] = {f"log {key}" if key == MESSAGES else key: value for key, value in metadata.items()}
+        cells["metadata"] = {
+            f"log {key}" if key == MESSAGES else key: value
+            for key, value in metadata.items()
+        }
     return {**cells, **{f"label.{person}": label for person, label in labels.items()}}
 
 
 def _replies(messages: Sequence[Any]) -> int:
-    return sum(isinstance(one, Mapping) and one.get("role") == "assistant" for one in messages)
+    return sum(
+        isinstance(one, Mapping) and one.get("role") == "assistant" for one in messages
+    )
 
 
 def more_than_text(records: Sequence[Record]) -> list[str]:
     """Return a note on the cases with tool calls, images or other content that is not a text."""
     names = dict.fromkeys(
-        one.question for one in records if any(is_more_than_text(each.messages) for each in one.shown)
+        one.question
+        for one in records
+        if any(is_more_than_text(each.messages) for each in one.shown)
     )
     if not names:
         return []
@@ -220,35 +318,54 @@ def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
     """Return the criteria of each judge if they differ, and otherwise nothing: a score is a mean over all criteria."""
     by_judge: dict[str, dict[str, None]] = {}
     for record in records:
-        by_judge.setdefault(record.said.judge, {}).update(dict.fromkeys(record.said.scores))
-    return by_judge if len({frozenset(names) for names in by_judge.values() if names}) > 1 else {}
+        by_judge.setdefault(record.said.judge, {}).update(
+            dict.fromkeys(record.said.scores)
+        )
+    return (
+        by_judge
+        if len({frozenset(names) for names in by_judge.values() if names}) > 1
+        else {}
+    )
 
 
-def _split(record: Record, by_judge: Mapping[str, Mapping[str, None]]) -> Iterator[Record]:
+def _split(
+    record: Record, by_judge: Mapping[str, Mapping[str, None]]
+) -> Iterator[Record]:
     """Yield a record for each criterion of its judge, as that of a judge of its own."""
-    said, names = record.said, by_judge[record.said.judge]
+    said = record.said
+    names = by_judge[record.said.judge]
     for name in names:
         judge = said.judge if len(names) == 1 else f"{said.judge} {name}"
         scores = {_QUALITY: said.scores[name]} if name in said.scores else {}
         error = None if scores else said.error or f"no score of {name}"
-        yield replace(record, said=replace(said, judge=judge, scores=scores, error=error))
+        yield replace(
+            record, said=replace(said, judge=judge, scores=scores, error=error)
+        )
 
 
 def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
     """Return the cells of scores, reasons and errors; a duplicate name gets a number."""
     scores: dict[str, float] = {}
     for part in parts:
-        same = sum(name == part.name or name.startswith(f"{part.name} ") for name in scores)
+        same = sum(
+            name == part.name or name.startswith(f"{part.name} ") for name in scores
+        )
         name = f"{part.name} {same + 1}" if same else part.name
         criteria.setdefault(name, part.description)
         if part.score is not None:
             scores[name] = part.score
     cells: JsonObject = {f"score.{name}": score for name, score in scores.items()}
-    reasons = "\n\n".join(part.reason for part in parts if isinstance(part.reason, str) and part.reason)
+    reasons = "\n\n".join(
+        part.reason for part in parts if isinstance(part.reason, str) and part.reason
+    )
     error = "; ".join(part.error for part in parts if part.error) or "no score"
     if failure := "; ".join(part.failure for part in parts if part.failure):
         cells["failure"] = failure
-    return cells | ({"text": reasons} if reasons else {}) | ({} if scores else {"error": error})
+    return (
+        cells
+        | ({"text": reasons} if reasons else {})
+        | ({} if scores else {"error": error})
+    )
 
 
 def record_of(
@@ -262,9 +379,10 @@ def record_of(
     """Return the record of a row of cells.
 
     Args:
-        cells: The cells of `CELLS`, with `score.NAME`, `label.ANNOTATOR` and `metadata.KEY`. `failure` is why the judge
-            failed, and `error` why there is no verdict. `key`, or `key_a` and `key_b`, identify responses, by default
-            by model or text; `grade_a` and `grade_b` are the grades of a pair; `answer` is the judge's answer as JSON.
+        cells: The cells of `CELLS`, with `score.NAME`, `label.ANNOTATOR` and `metadata.KEY`.
+            `failure` is why the judge failed, and `error` why there is no verdict. `key`, or
+            `key_a` and `key_b`, identify responses, by default by model or text; `grade_a` and
+            `grade_b` are the grades of a pair; `answer` is the judge's answer as JSON.
         place: The location of the row.
         unit: What is judged.
         options: The spellings of winners and classes, and the judge of a row that names none.
@@ -275,17 +393,29 @@ def record_of(
         DatasetError: If a cell is not a winner, an order, a grade or a number in its range.
     """
     models = cells.get("model_a"), cells.get("model_b")
-    answers = _pair(cells) if unit == "pair" else (_single(cells, unit, place, options),)
+    answers = (
+        _pair(cells) if unit == "pair" else (_single(cells, unit, place, options),)
+    )
     swapped = unit == "pair" and _is_swapped(cells.get("order"), place)
 
     def label(cell: Any) -> Any:
         if unit == "pair":
             winner = parse_winner(cell, models, options.winners, place)
-            return TIE if winner == "TIE" else None if winner is None else answers[winner == "B"].key
+            return (
+                TIE
+                if winner == "TIE"
+                else None
+                if winner is None
+                else answers[winner == "B"].key
+            )
         return read_class(cell, options) if unit == "class" else _grade(cell, place)
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}
-    labels: JsonObject = {_LABELS[unit]: {name: given for name, given in people.items() if given is not None}}
+    labels: JsonObject = {
+        _LABELS[unit]: {
+            name: given for name, given in people.items() if given is not None
+        }
+    }
     metadata = cells.get("metadata")
     first, *others = said or [judgment_of(cells, unit, place, options)]
     return Record(
@@ -296,7 +426,9 @@ def record_of(
         better=label(cells.get("label")) if unit == "pair" else None,
         context=text(cells.get("context")) or None,
         reference=text(cells.get("reference")) or None,
-        metadata=metadata if isinstance(metadata, Mapping) else below("metadata", cells),
+        metadata=metadata
+        if isinstance(metadata, Mapping)
+        else below("metadata", cells),
         others=tuple(others),
         **labels,
     )
@@ -312,7 +444,8 @@ def records_of(
 
     Args:
         rows: The rows.
-        cells: The fields of a row that is one judgment, or a function that yields the cells of each judgment in a row.
+        cells: The fields of a row that is one judgment, or a function that yields the cells of each
+            judgment in a row.
         unit: What is judged.
         options: The user's options.
     """
@@ -320,29 +453,45 @@ def records_of(
     return [
         record_of({**each, **judge}, row.place, unit, options)
         for row in rows
-        for each in ([cells_of(row, cells)] if isinstance(cells, Mapping) else cells(row))
+        for each in (
+            [cells_of(row, cells)] if isinstance(cells, Mapping) else cells(row)
+        )
     ]
 
 
-def decided(what: str, value: Any, margins: Mapping[str, float] = MARGINS) -> JsonObject:
+def decided(
+    what: str, value: Any, margins: Mapping[str, float] = MARGINS
+) -> JsonObject:
     """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
     known = str(value)
-    return {"margin": margins[known]} if known in margins else {"error": f"{what} is {value}"}
+    return (
+        {"margin": margins[known]}
+        if known in margins
+        else {"error": f"{what} is {value}"}
+    )
 
 
 def below(prefix: str, cells: Cells) -> JsonObject:
     """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
     start = f"{prefix}."
-    return {name.removeprefix(start): cell for name, cell in cells.items() if name.startswith(start)}
+    return {
+        name.removeprefix(start): cell
+        for name, cell in cells.items()
+        if name.startswith(start)
+    }
 
 
 def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
-    model, response = cells.get("model"), text(cells.get("response"))
-    key, name = str(cells.get("key") or model or response or "1"), None if model is None else str(model)
+    model = cells.get("model")
+    response = text(cells.get("response"))
+    key = str(cells.get("key") or model or response or "1")
+    name = None if model is None else str(model)
     answer = Answer(key, response, name, messages=cells.get("messages"))
     if unit == "class":
         return replace(answer, class_name=read_class(cells.get("label"), options))
-    return replace(answer, grade=_grade(cells.get("grade" if "grade" in cells else "label"), place))
+    return replace(
+        answer, grade=_grade(cells.get("grade" if "grade" in cells else "label"), place)
+    )
 
 
 def _pair(cells: Cells) -> tuple[Answer, ...]:
@@ -355,7 +504,12 @@ def _pair(cells: Cells) -> tuple[Answer, ...]:
     if keys[0] == keys[1]:
         keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
     return tuple(
-        Answer(key, words, None if model is None else str(model), number(cells.get(f"grade_{side}")))
+        Answer(
+            key,
+            words,
+            None if model is None else str(model),
+            number(cells.get(f"grade_{side}")),
+        )
         for key, words, model, side in zip(keys, texts, models, "ab", strict=True)
     )
 
@@ -372,7 +526,9 @@ def read_class(cell: Any, options: Options) -> str | None:
 def _grade(cell: Any, place: str) -> float | None:
     grade = None if cell is None or cell == "" else number(cell)
     if grade is None and cell not in (None, ""):
-        raise DatasetError(f"'{str(cell)[:60]}' is not a grade", where=place, remedy="write a number")
+        raise DatasetError(
+            f"'{str(cell)[:60]}' is not a grade", where=place, remedy="write a number"
+        )
     return grade
 
 
@@ -381,11 +537,20 @@ def _is_swapped(value: Any, place: str) -> bool:
         return False
     spelt = str(value).strip().casefold()
     if spelt not in _SWAPPED:
-        raise DatasetError(f"'{value}' is not an order", where=place, remedy="write ab, or ba if B was shown first")
+        raise DatasetError(
+            f"'{value}' is not an order",
+            where=place,
+            remedy="write ab, or ba if B was shown first",
+        )
     return _SWAPPED[spelt]
 
 
-def judgment_of(cells: Cells, unit: Unit, place: str, options: Options = Options()) -> RecordedJudgment:  # noqa: B008 - it is frozen
+def judgment_of(
+    cells: Cells,
+    unit: Unit,
+    place: str,
+    options: Options = Options(),  # noqa: B008
+) -> RecordedJudgment:
     """Return the judgment of a row of cells; see `record_of`."""
     sample = number(cells.get("sample"))
     common: JsonObject = {
@@ -394,7 +559,8 @@ def judgment_of(cells: Cells, unit: Unit, place: str, options: Options = Options
         "confidence": _within("confidence", cells, 0.0, place),
         "answer": cells.get("answer"),
     }
-    judge, verdict = str(cells.get("judge") or options.judge or "judge"), cells.get("winner")
+    judge = str(cells.get("judge") or options.judge or "judge")
+    verdict = cells.get("winner")
     if unit == "class":
         verdict = cells.get("class")
         if (name := read_class(verdict, options)) is not None:
@@ -402,30 +568,49 @@ def judgment_of(cells: Cells, unit: Unit, place: str, options: Options = Options
     elif unit == "pair":
         if (margin := _margin(cells, place, options)) is not None:
             return RecordedJudgment(
-                judge, value=-margin + 0.0 if _is_swapped(cells.get("order"), place) else margin, **common
+                judge,
+                value=-margin + 0.0
+                if _is_swapped(cells.get("order"), place)
+                else margin,
+                **common,
             )
     else:
         scores = below("score", cells) or {"quality": cells.get("score")}
-        known = {name: score for name, cell in scores.items() if (score := number(cell)) is not None}
+        known = {
+            name: score
+            for name, cell in scores.items()
+            if (score := number(cell)) is not None
+        }
         if len(known) == len(scores):
-            return RecordedJudgment(judge, scores=known, weighted=cells.get("weighted"), **common)
-        verdict = ", ".join(str(value) for name, value in scores.items() if name not in known)
+            return RecordedJudgment(
+                judge, scores=known, weighted=cells.get("weighted"), **common
+            )
+        verdict = ", ".join(
+            str(value) for name, value in scores.items() if name not in known
+        )
     if failure := cells.get("failure"):
         return missing_record(judge, failure, status="failed", **common)
-    error = cells.get("error") or ("no verdict" if verdict in (None, "") else f"the file says '{verdict}'")
+    error = cells.get("error") or (
+        "no verdict" if verdict in (None, "") else f"the file says '{verdict}'"
+    )
     return missing_record(judge, error, **common)
 
 
 def _margin(cells: Cells, place: str, options: Options) -> float | None:
     """Return the margin of a pair in the order of its cells; the row's margin must not contradict its winner."""
-    margin, models = _within("margin", cells, -1.0, place), (cells.get("model_a"), cells.get("model_b"))
-    if (winner := parse_winner(cells.get("winner"), models, options.winners, place)) is None:
+    margin = _within("margin", cells, -1.0, place)
+    models = (cells.get("model_a"), cells.get("model_b"))
+    if (
+        winner := parse_winner(cells.get("winner"), models, options.winners, place)
+    ) is None:
         return margin
     if margin is None or MARGINS[winner] * margin == 0:
         return MARGINS[winner]
     if MARGINS[winner] * margin < 0:
         what = f"winner {winner} and margin {margin:g} disagree"
-        raise DatasetError(what, where=place, remedy="fix the row, or map only one of them")
+        raise DatasetError(
+            what, where=place, remedy="fix the row, or map only one of them"
+        )
     return margin
 
 
@@ -433,5 +618,9 @@ def _within(name: str, cells: Cells, low: float, place: str) -> float | None:
     """Return a number from `low` to 1, so that other scales are not misread."""
     value = number(cells.get(name))
     if value is not None and not low <= value <= 1:
-        raise DatasetError(f"{name} {value:g} is out of range", where=place, remedy=f"write it from {low:g} to 1")
+        raise DatasetError(
+            f"{name} {value:g} is out of range",
+            where=place,
+            remedy=f"write it from {low:g} to 1",
+        )
     return value

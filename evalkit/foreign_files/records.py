@@ -12,7 +12,15 @@ from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import Peek
 from evalkit.parsing import UnreadableError, read_winner
-from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, WeightedJudgment, Winner
+from evalkit.types import (
+    Case,
+    ChecklistItem,
+    ItemAnswer,
+    Judgment,
+    Status,
+    WeightedJudgment,
+    Winner,
+)
 from evalkit.values import Json, frozen
 
 TIE = "TIE"
@@ -22,8 +30,8 @@ TIE = "TIE"
 class Answer:
     """One response: `key` identifies it among the responses to its question.
 
-    `grade` or `class_name` is the annotators' label. `messages` are the conversation, if it is more than a prompt and
-    an answer as texts.
+    `grade` or `class_name` is the annotators' label. `messages` are the conversation, if it is more
+    than a prompt and an answer as texts.
     """
 
     key: str
@@ -38,10 +46,11 @@ class Answer:
 class RecordedJudgment:
     """One recorded judgment.
 
-    A pair has a `value` in [-1, 1], positive if the response shown first is better. A response has `scores` by
-    criterion, a `class_name`, or `items`: the answer to each checklist item. Without any, the judgment is missing, for
-    the reason in `status` and `error`. `text` is the judge's text. `sample` is numbered automatically if it is not set.
-    `weighted` has the expected scores of a judge that gives probabilities.
+    A pair has a `value` in [-1, 1], positive if the response shown first is better. A response has
+    `scores` by criterion, a `class_name`, or `items`: the answer to each checklist item. Without
+    any, the judgment is missing, for the reason in `status` and `error`. `text` is the judge's
+    text. `sample` is numbered automatically if it is not set. `weighted` has the expected scores of
+    a judge that gives probabilities.
     """
 
     judge: str
@@ -70,8 +79,9 @@ class Record:
     """The judgment of one response, or of two in the order `shown`, with their question.
 
     `others` are the judgments of other judges on the same responses, shown in the same order.
-    `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator, and `grades` and
-    `classes` are those of the single response by annotator. `checklist` are the question's items.
+    `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator,
+    and `grades` and `classes` are those of the single response by annotator. `checklist` are the
+    question's items.
     """
 
     question: str
@@ -93,11 +103,12 @@ class Record:
 class ParsedFile:
     """Records of an importer, with information about the config.
 
-    `output` describes how to read the judge's texts, if they are read; `scale` (min, max, step) is that of scores,
-    guessed if it is not set. `weights` of criteria default to 1. `by_name` sorts a question's responses by model;
-    otherwise they are in order of first occurrence. `benchmark` is the benchmark whose rule also scores them. `unread`
-    means that there are only judges' texts without verdicts. `below` means that subfolders were read too.
-    `rule` is the value of `scoring.checklist`.
+    `output` describes how to read the judge's texts, if they are read; `scale` (min, max, step) is
+    that of scores, guessed if it is not set. `weights` of criteria default to 1. `by_name` sorts a
+    question's responses by model; otherwise they are in order of first occurrence. `benchmark` is
+    the benchmark whose rule also scores them. `unread` means that there are only judges' texts
+    without verdicts. `below` means that subfolders were read too. `rule` is the value of
+    `scoring.checklist`.
     """
 
     records: Sequence[Record]
@@ -117,11 +128,11 @@ class ParsedFile:
 class Options:
     """The user's options for an import.
 
-    `fields` maps canonical names to columns (format generic). `dimension` selects the human grades if a file has
-    several, and in a log a grader whose scores are labels. `scores` selects scores if a file has both scores and
-    winners. `judge` is the judge's name if the file does not have it. `custom_id` is the pattern of a batch's ids, and
-    `cases` are its cases. `winners` are more spellings. `answers` reads all answers of a log, also those that no judge
-    judged.
+    `fields` maps canonical names to columns (format generic). `dimension` selects the human grades
+    if a file has several, and in a log a grader whose scores are labels. `scores` selects scores if
+    a file has both scores and winners. `judge` is the judge's name if the file does not have it.
+    `custom_id` is the pattern of a batch's ids, and `cases` are its cases. `winners` are more
+    spellings. `answers` reads all answers of a log, also those that no judge judged.
     """
 
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +149,8 @@ class Options:
 class ImportedJudgments:
     """Imported cases and judgments, and the config settings that describe them.
 
-    `unread` means that the file has only judges' texts without verdicts. `format` is the name of its format.
+    `unread` means that the file has only judges' texts without verdicts. `format` is the name of
+    its format.
     """
 
     cases: tuple[Case, ...]
@@ -157,11 +169,19 @@ class NumberedNames(dict[str, str]):
         return self[text]
 
 
-UNORDERED = "the file does not state which response was shown first: metrics on order and position are meaningless"
+UNORDERED = (
+    "the file does not state which response was shown first: metrics on order and position are"
+    " meaningless"
+)
 
 
 def missing_record(
-    judge: str, error: str, *, text: str | None = None, status: Status = "unparseable", **more: Any
+    judge: str,
+    error: str,
+    *,
+    text: str | None = None,
+    status: Status = "unparseable",
+    **more: Any,
 ) -> RecordedJudgment:
     """Return a recorded judgment without a value."""
     return RecordedJudgment(judge, text=text, status=status, error=error, **more)
@@ -174,12 +194,33 @@ NOTHING = (
 )
 """Cells that state that there is no verdict."""
 _TIES = ("tie (bothbad)", "tie (inconsistent)", "both", "neither", "same", "equal", "c")
-_FIRST = ("a", "model_a", "model_1", "response_a", "response_1", "output_1", "first", "left")
-_SECOND = ("b", "model_b", "model_2", "response_b", "response_2", "output_2", "second", "right")
+_FIRST = (
+    "a",
+    "model_a",
+    "model_1",
+    "response_a",
+    "response_1",
+    "output_1",
+    "first",
+    "left",
+)
+_SECOND = (
+    "b",
+    "model_b",
+    "model_2",
+    "response_b",
+    "response_2",
+    "output_2",
+    "second",
+    "right",
+)
 
 
 def parse_winner(
-    value: Any, names: tuple[str | None, str | None], known: Mapping[str, str] | None, place: str
+    value: Any,
+    names: tuple[str | None, str | None],
+    known: Mapping[str, str] | None,
+    place: str,
 ) -> Winner | None:
     """Return the winner in a cell; `None` if it states that there is none.
 
@@ -216,8 +257,14 @@ def _checked(text: str, place: str, mapped: bool) -> Winner:
     try:
         return read_winner(text)
     except UnreadableError:
-        remedy = f"map it: --map {quote(f'{text}=A')} (or B, TIE, NONE)" if mapped else "write A, B or TIE"
-        raise DatasetError(f"'{text[:60]}' is not a winner", where=place, remedy=remedy) from None
+        remedy = (
+            f"map it: --map {quote(f'{text}=A')} (or B, TIE, NONE)"
+            if mapped
+            else "write A, B or TIE"
+        )
+        raise DatasetError(
+            f"'{text[:60]}' is not a winner", where=place, remedy=remedy
+        ) from None
 
 
 @frozen

@@ -33,7 +33,12 @@ from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
+from evalkit.hydra_app.code_policy import (
+    CheckedLoader,
+    check_place,
+    check_search_path,
+    checked_environment,
+)
 from evalkit.hydra_app.criteria import (
     as_composed,
     as_written,
@@ -82,7 +87,18 @@ SETTINGS = "settings"
 SETTLED = [
     "schema",
     "runtime",
-    *({group: None} for group in ("judge", "mode", "criteria", "rubric", "prompt", "output", "dataset")),
+    *(
+        {group: None}
+        for group in (
+            "judge",
+            "mode",
+            "criteria",
+            "rubric",
+            "prompt",
+            "output",
+            "dataset",
+        )
+    ),
     {"swap": "both"},
     {"tie": "allow"},
     {"scoring": "default"},
@@ -150,7 +166,11 @@ def _localized(rubric: str, language: str | None) -> str:
     """Return the option of a rubric with level texts in a language: `NAME_LANGUAGE` where there is one."""
     places = (shipped("conf"), *folders(CONF), *user_folders())
     own = f"{rubric}_{language}"
-    return own if any((place / "rubric" / f"{own}.yaml").is_file() for place in places) else rubric
+    return (
+        own
+        if any((place / "rubric" / f"{own}.yaml").is_file() for place in places)
+        else rubric
+    )
 
 
 @cache
@@ -167,7 +187,9 @@ def register() -> None:
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
     OmegaConf.register_new_resolver("evalkit.alone", name_alone, replace=True)
     OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
-    if "schema.yaml" not in ConfigStore.instance().repo:  # storing it takes as long as reading ten files
+    if (
+        "schema.yaml" not in ConfigStore.instance().repo
+    ):  # storing it takes as long as reading ten files
         ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
     Plugins.instance().register(BenchmarkOptions)
     Plugins.instance().register(EvalkitSearchPath)
@@ -176,7 +198,12 @@ def register() -> None:
 def find_study(name: str) -> Path | None:
     """Return the study with this name: a file, or a study in ./experiments or among the shipped ones."""
     spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
-    places = [Path(), project() / "experiments", shipped("experiments"), shipped("experiments").parent]
+    places = [
+        Path(),
+        project() / "experiments",
+        shipped("experiments"),
+        shipped("experiments").parent,
+    ]
     for place in places:
         for spelling in spellings:
             if (found := place / spelling).is_file():
@@ -187,7 +214,8 @@ def find_study(name: str) -> Path | None:
 def enter_project_of(study: Path) -> None:
     """Make the project of a study the current one, so that its conf/ and prompts/ are found from any folder."""
     if study.parent.name == "experiments" and study.parent != shipped("experiments"):
-        # In the environment, because a launcher's processes, which compose jobs by themselves, inherit it.
+        # In the environment, because a launcher's processes, which compose jobs by themselves,
+        # inherit it.
         os.environ.setdefault(PROJECT_VARIABLE, str(study.parent.parent))
 
 
@@ -202,13 +230,21 @@ def add_study(path: Path) -> str:
     try:
         node = OmegaConf.load(path)
     except OSError as error:
-        raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise ConfigError(
+            f"cannot be read ({error.strerror})", where=str(path)
+        ) from None
     except Exception as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError(f"is not YAML ({getattr(error, 'problem', error)})", where=place) from None
+        raise ConfigError(
+            f"is not YAML ({getattr(error, 'problem', error)})", where=place
+        ) from None
     if not isinstance(node, DictConfig):
-        raise ConfigError("is not a mapping of config groups", where=str(path), remedy="see `evalkit run --cfg job`")
+        raise ConfigError(
+            "is not a mapping of config groups",
+            where=str(path),
+            remedy="see `evalkit run --cfg job`",
+        )
     _with_named_criteria(node)
     name = STUDY + _slug(path.stem)
     if "defaults" not in node:
@@ -229,7 +265,11 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
         if group in values:
             section = OmegaConf.create({group: values.pop(group)})
             ConfigStore.instance().store(
-                group=group, name=RECORDED, node=section, package="_global_", provider=provider
+                group=group,
+                name=RECORDED,
+                node=section,
+                package="_global_",
+                provider=provider,
             )
             chosen.append({group: RECORDED})
     if not any("probe" in one for one in chosen):  # of an earlier version
@@ -241,7 +281,8 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
 def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
     """Start a study without `defaults` from the default run, and register each of its sections as an option.
 
-    A judge, criteria and the scale or classes of a rubric replace the default ones; other sections change them.
+    A judge, criteria and the scale or classes of a rubric replace the default ones; other sections
+    change them.
 
     Raises:
         ConfigError: if a section is neither a mapping nor the name of an option.
@@ -249,24 +290,47 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
     values = OmegaConf.to_container(study)
     assert isinstance(values, dict)
     entries = OmegaConf.load(shipped("conf") / f"{DEFAULT}.yaml").defaults
-    plain = [OmegaConf.to_container(entry) for entry in entries if OmegaConf.is_dict(entry)]
-    default = {group: option for entry in plain if isinstance(entry, dict) for group, option in entry.items()}
+    plain = [
+        OmegaConf.to_container(entry) for entry in entries if OmegaConf.is_dict(entry)
+    ]
+    default = {
+        group: option
+        for entry in plain
+        if isinstance(entry, dict)
+        for group, option in entry.items()
+    }
     prompt = values.get("prompt")
-    language = prompt if isinstance(prompt, str) else str((prompt or {}).get("language") or default["prompt"])
+    language = (
+        prompt
+        if isinstance(prompt, str)
+        else str((prompt or {}).get("language") or default["prompt"])
+    )
     chosen: list[Any] = []
     for group in GROUPS:
         if group not in values:
             continue
         section = values.pop(group)
         if isinstance(section, dict):
-            replaces = group in ("judge", "criteria") or (group == "rubric" and not _SCALE.isdisjoint(section))
-            base = [] if replaces or default[group] is None else [_plain_name(default[group], language)]
+            replaces = group in ("judge", "criteria") or (
+                group == "rubric" and not _SCALE.isdisjoint(section)
+            )
+            base = (
+                []
+                if replaces or default[group] is None
+                else [_plain_name(default[group], language)]
+            )
             node = {"defaults": [*base, "_self_"], **section}
-            ConfigStore.instance().store(group=group, name=RECORDED, node=node, provider=provider)
+            ConfigStore.instance().store(
+                group=group, name=RECORDED, node=node, provider=provider
+            )
             section = RECORDED
         elif not isinstance(section, str | None):
             remedy = f"write {group}: {{KEY: VALUE}}, or {group}: NAME for an option"
-            raise ConfigError("is neither a mapping nor an option", where=f"{provider}: {group}", remedy=remedy)
+            raise ConfigError(
+                "is neither a mapping nor an option",
+                where=f"{provider}: {group}",
+                remedy=remedy,
+            )
         chosen.append({f"override /{group}": section})
     return OmegaConf.create({**values, "defaults": [DEFAULT, *chosen, "_self_"]})
 
@@ -290,8 +354,17 @@ def _with_named_criteria(study: DictConfig) -> None:
             raise ConfigError(str(error), where="criteria") from None
         if isinstance(given := study.get("defaults"), ListConfig) and "config" in given:
             at = given.index("_self_") if "_self_" in given else len(given)
-            before = [one for one in given[:at] if one != "config" and "override /criteria" not in one]
-            study.defaults = ["config", *before, {"override /criteria": []}, *given[at:]]
+            before = [
+                one
+                for one in given[:at]
+                if one != "config" and "override /criteria" not in one
+            ]
+            study.defaults = [
+                "config",
+                *before,
+                {"override /criteria": []},
+                *given[at:],
+            ]
     params = OmegaConf.select(study, "hydra.sweeper.params")
     for key in [key for key in params or () if isinstance(params[key], str)]:
         name, _, value = for_hydra([f"{key}={params[key]}"])[0].partition("=")
@@ -300,7 +373,9 @@ def _with_named_criteria(study: DictConfig) -> None:
             params[name] = value
 
 
-def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust | None = None) -> RunConfig:
+def to_run_config(
+    cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust | None = None
+) -> RunConfig:
     """Check a composed config and freeze it.
 
     Args:
@@ -309,11 +384,14 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
         adjust: a function from the composed values to the values to check.
 
     Raises:
-        ConfigError: if the config is invalid; it names file and line or the command line, the key and a remedy.
+        ConfigError: if the config is invalid; it names file and line or the command line, the key
+            and a remedy.
     """
     try:
         with checked_environment():
-            values = with_decoded_keys(OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
+            values = with_decoded_keys(
+                OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+            )
         if isinstance(values, dict):
             values["criteria"] = put_in_place(values.get("criteria"))
             values["judge"] = with_named_judges(values.get("judge"))
@@ -337,7 +415,8 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
 
     What an override sets applies to these cases.
     """
-    cases, dataset = file.parent / RUN_CASES, config.dataset
+    cases = file.parent / RUN_CASES
+    dataset = config.dataset
     if not cases.is_file() or not is_missing(dataset, project()):
         return config
     recorded = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -345,8 +424,16 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
     if recorded.get("defaults") != RUN_DEFAULTS or before.get("path") != dataset.path:
         return config
     values = dataset.model_dump(mode="json")
-    changed = {key: value for key, value in values.items() if key in KEPT or value != before.get(key, value)}
-    messages = {name: column for name, column in dataset.fields.items() if name.startswith(MESSAGES)}
+    changed = {
+        key: value
+        for key, value in values.items()
+        if key in KEPT or value != before.get(key, value)
+    }
+    messages = {
+        name: column
+        for name, column in dataset.fields.items()
+        if name.startswith(MESSAGES)
+    }
     own = {"fields": messages, **changed, "path": str(cases), "format": RECORDED_CASES}
     return config.model_copy(update={"dataset": DatasetConfig(**own)})
 
@@ -363,7 +450,9 @@ def own_hydra(words: Sequence[str] = ()) -> Iterator[Hydra]:
         GlobalHydra.instance().clear()
         register()
         try:
-            with initialize_config_dir(str(shipped("conf")), job_name="evalkit", version_base="1.3"):
+            with initialize_config_dir(
+                str(shipped("conf")), job_name="evalkit", version_base="1.3"
+            ):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
                 hydra.config_loader = CheckedLoader(hydra.config_loader, words)
@@ -381,14 +470,19 @@ def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
 
 
 def load_config(
-    name: str = DEFAULT, overrides: Sequence[str] = (), *, allow_code: bool = False, adjust: Adjust | None = None
+    name: str = DEFAULT,
+    overrides: Sequence[str] = (),
+    *,
+    allow_code: bool = False,
+    adjust: Adjust | None = None,
 ) -> RunConfig:
     """Compose a config without a shell.
 
     Args:
         name: `config`, the name of a study, or a file.
         overrides: Hydra overrides, as on the command line.
-        allow_code: whether Hydra's part of the config may name code; `run` has its own `allow_code` for the rest.
+        allow_code: whether Hydra's part of the config may name code; `run` has its own `allow_code`
+            for the rest.
         adjust: a function from the composed values to the values to check.
 
     Raises:
@@ -401,7 +495,8 @@ def load_config(
 def load_settings(settings: Json, overrides: Sequence[str] = ()) -> RunConfig:
     """Compose a config from plain values and overrides.
 
-    An override that chooses an option for a whole group (`output=bracket`) replaces the settings of that group.
+    An override that chooses an option for a whole group (`output=bracket`) replaces the settings of
+    that group.
 
     Raises:
         ConfigError: if the config is invalid.
@@ -438,17 +533,24 @@ def load_jobs(
         sources = ([study] if study else []) + user_files()
         if not sweep:
             return [((), to_run_config(_compose(config_name, words), sources, adjust))]
-        jobs, composed = [], dict[tuple[str, ...], DictConfig]()
+        jobs = []
+        composed = dict[tuple[str, ...], DictConfig]()
         for job in sweep_jobs(config_name, words):
             try:
                 kind = job_signature(job)
-                cfg = apply_values(composed[kind], job) if kind in composed else _compose(config_name, job)
+                cfg = (
+                    apply_values(composed[kind], job)
+                    if kind in composed
+                    else _compose(config_name, job)
+                )
                 composed = {kind: cfg}
                 jobs.append((tuple(map(as_written, job)), to_run_config(cfg, sources)))
             except ConfigError as error:
                 place = f"(job {as_written(' '.join(job))})"
                 remedy, what = (
-                    (f"{error.remedy} {place}", error.what) if error.remedy else ("", f"{error.what} {place}")
+                    (f"{error.remedy} {place}", error.what)
+                    if error.remedy
+                    else ("", f"{error.what} {place}")
                 )
                 raise ConfigError(what, where=error.where, remedy=remedy) from None
         return jobs
@@ -462,13 +564,17 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
     """
     with own_hydra(overrides):
         study = None if name == DEFAULT else find_study(name)
-        return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides, sweep=True))
+        return sweep_place(
+            add_study(study) if study else DEFAULT, for_hydra(overrides, sweep=True)
+        )
 
 
 def study_names() -> list[str]:
     """Return the names of the studies in ./experiments and of the shipped ones."""
     folders = [project() / "experiments", shipped("experiments")]
-    return sorted({f.stem for folder in folders if folder.is_dir() for f in folder.glob("*.yaml")})
+    return sorted(
+        {f.stem for folder in folders if folder.is_dir() for f in folder.glob("*.yaml")}
+    )
 
 
 def unknown_study_error(name: str) -> ConfigError:
@@ -482,7 +588,11 @@ def unknown_study_error(name: str) -> ConfigError:
     if Path(name).is_file() and is_readable(Path(name)):
         remedy = f"write dataset=file dataset.path={shlex.quote(name)}"
         return ConfigError("is a data file, not a study", where=name, remedy=remedy)
-    return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))
+    return ConfigError(
+        "no such study file",
+        where=name,
+        remedy=did_you_mean(Path(name).stem, study_names()),
+    )
 
 
 EVERYTHING = "BasicSweeper"
@@ -509,7 +619,9 @@ def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
         ConfigError: if Hydra's part of the config cannot be composed.
     """
     hydra = _hydra_part(config_name, overrides).hydra
-    return SweepPlace(Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1])
+    return SweepPlace(
+        Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1]
+    )
 
 
 def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
@@ -525,47 +637,74 @@ def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ..
             where="hydra/sweeper",
             remedy="plan one job without -m, or use Hydra's own sweeper",
         )
-    params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
-    given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
+    params = OmegaConf.to_container(
+        cfg.hydra.sweeper.get("params") or OmegaConf.create({})
+    )
+    given = (
+        [f"{key!s}={value}" for key, value in params.items()]
+        if isinstance(params, dict)
+        else []
+    )
     choices: dict[str, list[str]] = {}
-    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    parser = OverridesParser.create(
+        config_loader=GlobalHydra.instance().config_loader()
+    )
     try:
         parsed = parser.parse_overrides([*given, *overrides])
     except OverrideParseException as error:
         raise hydra_error(error) from None
     for override in parsed:
-        key, swept = override.get_key_element(), override.is_sweep_override()
-        values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        key = override.get_key_element()
+        swept = override.is_sweep_override()
+        values = (
+            override.sweep_string_iterator()
+            if swept
+            else [override.get_value_element_as_str()]
+        )
         choices[key] = [f"{key}={value}" for value in values]
     return list(product(*choices.values()))
 
 
 def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str]:
     """Return the keys that overrides or a study's sweeper set to the same value in all jobs of a sweep."""
-    params = OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params") if study else None
+    params = (
+        OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params")
+        if study
+        else None
+    )
     given = [f"{key}={value}" for key, value in (params or {}).items()]
     swept: dict[str, bool] = {}
     for word in [*given, *(word for word in overrides if not word.startswith("-"))]:
         with suppress(OverrideParseException):  # reported when the jobs are composed
             [override] = OverridesParser.create().parse_overrides([word])
-            swept[override.get_key_element().lstrip("+~")] = override.is_sweep_override()
+            swept[override.get_key_element().lstrip("+~")] = (
+                override.is_sweep_override()
+            )
     return frozenset(key for key, is_swept in swept.items() if not is_swept)
 
 
 def job_signature(job: Sequence[str]) -> tuple[str, ...]:
     """Return the signature of a job: equal for jobs that differ only in plain values of the same keys."""
-    return tuple(word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job)
+    return tuple(
+        word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job
+    )
 
 
 def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
     """Apply the values of a job to the config of another job with the same signature, as Hydra would."""
-    for word in OverridesParser.create().parse_overrides([word for word in job if _PLAIN.fullmatch(word)]):
-        OmegaConf.update(cfg, word.key_or_group, word.value(), force_add=word.is_force_add())
+    for word in OverridesParser.create().parse_overrides(
+        [word for word in job if _PLAIN.fullmatch(word)]
+    ):
+        OmegaConf.update(
+            cfg, word.key_or_group, word.value(), force_add=word.is_force_add()
+        )
     return cfg
 
 
 def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
-    own = [word for word in overrides if word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    own = [
+        word for word in overrides if word.lstrip("+~").startswith(("hydra.", "hydra/"))
+    ]
     try:
         return compose(config_name, overrides=own, return_hydra_config=True)
     except Exception as error:

@@ -1,8 +1,9 @@
 """Refuse configs that make Hydra import or run code, or set up logging or the environment, unless code is allowed.
 
-Hydra instantiates whatever `_target_` names in its own part of a config, and it sets up callbacks, logging and the
-environment before the first job. Settings of workers, launchers and sweepers can be commands: a config may only set
-harmless ones, the command line any. So each config is checked once it is composed, also in a launcher's processes.
+Hydra instantiates whatever `_target_` names in its own part of a config, and it sets up callbacks,
+logging and the environment before the first job. Settings of workers, launchers and sweepers can be
+commands: a config may only set harmless ones, the command line any. So each config is checked once
+it is composed, also in a launcher's processes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ from omegaconf.resolvers import oc
 
 from evalkit.core.redaction import names_secret
 from evalkit.errors import ConfigError
-from evalkit.plugins import HARMLESS, TRUST, code_allowed, leaves, risky_setting, risky_settings
+from evalkit.plugins import (
+    HARMLESS,
+    TRUST,
+    code_allowed,
+    leaves,
+    risky_setting,
+    risky_settings,
+)
 from evalkit.values import Json, JsonObject
 
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
@@ -53,7 +61,8 @@ class CheckedLoader(ConfigLoader):
     def __init__(self, loader: ConfigLoader, words: Iterable[str] = ()) -> None:
         self._loader = loader
         # A launcher's processes get them with the loader.
-        self._granted, self._allowed = _granted(words), code_allowed()
+        self._granted = _granted(words)
+        self._allowed = code_allowed()
 
     def load_configuration(self, *args: Any, **kwargs: Any) -> DictConfig:
         """Return a composed config.
@@ -63,13 +72,17 @@ class CheckedLoader(ConfigLoader):
         """
         return self._checked(self._loader.load_configuration(*args, **kwargs))
 
-    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+    def load_sweep_config(
+        self, master_config: DictConfig, sweep_overrides: list[str]
+    ) -> DictConfig:
         """Return the composed config of a job of a sweep.
 
         Raises:
             ConfigError: if it names code and code is not allowed.
         """
-        return self._checked(self._loader.load_sweep_config(master_config, sweep_overrides))
+        return self._checked(
+            self._loader.load_sweep_config(master_config, sweep_overrides)
+        )
 
     def get_search_path(self) -> ConfigSearchPath:
         """Return the search path."""
@@ -92,10 +105,14 @@ class CheckedLoader(ConfigLoader):
         return self._loader.compute_defaults_list(*args, **kwargs)
 
     def _checked(self, cfg: DictConfig) -> DictConfig:
-        folder = str(OmegaConf.to_container(cfg.hydra.sweep, resolve=False))  # resolved in a launcher's process
+        folder = str(
+            OmegaConf.to_container(cfg.hydra.sweep, resolve=False)
+        )  # resolved in a launcher's process
         for name in filter(names_secret, re.findall(r"oc\.env:\s*(\w+)", folder)):
             what = f"contains the value of ${name}"
-            raise ConfigError(what, where="hydra.sweep.dir", remedy="give another hydra.sweep.dir")
+            raise ConfigError(
+                what, where="hydra.sweep.dir", remedy="give another hydra.sweep.dir"
+            )
         if not (self._allowed or code_allowed()):
             check(cfg, self._granted)
         return cfg
@@ -125,7 +142,8 @@ def _granted(words: Iterable[str]) -> frozenset[Setting]:
         if word.lstrip("+").startswith(_PREFIXES):
             with suppress(HydraException):  # reported when the config is composed
                 [override] = OverridesParser.create().parse_overrides([word])
-                value, key = override.value(), tuple(override.key_or_group.split("."))
+                value = override.value()
+                key = tuple(override.key_or_group.split("."))
                 values = value.list if isinstance(value, ChoiceSweep) else [value]
                 granted |= {path for value in values for path, _ in leaves(value, key)}
     return frozenset(granted)
@@ -137,9 +155,15 @@ def check_search_path(study: DictConfig) -> None:
     Raises:
         ConfigError: if it names a package, which Hydra would import, and code is not allowed.
     """
-    for path in () if code_allowed() else OmegaConf.select(study, "hydra.searchpath") or ():
+    for path in (
+        () if code_allowed() else OmegaConf.select(study, "hydra.searchpath") or ()
+    ):
         if str(path).startswith("pkg://"):
-            raise ConfigError("names a package, which is imported", where="hydra.searchpath", remedy=TRUST)
+            raise ConfigError(
+                "names a package, which is imported",
+                where="hydra.searchpath",
+                remedy=TRUST,
+            )
 
 
 def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
@@ -157,7 +181,13 @@ def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
     for key, found in _code_named_by(part, cfg.hydra):
         raise ConfigError(found, where=f"hydra.{key}", remedy=TRUST)
     hidden = OmegaConf.is_interpolation(cfg, "runner")
-    runner = None if hidden else OmegaConf.to_container(cfg.get("runner") or OmegaConf.create(), resolve=False)
+    runner = (
+        None
+        if hidden
+        else OmegaConf.to_container(
+            cfg.get("runner") or OmegaConf.create(), resolve=False
+        )
+    )
     for path in _risky({"hydra": part, "runner": runner}):
         if path not in granted:
             raise risky_setting(path)
@@ -167,15 +197,23 @@ def _risky(values: Json) -> Iterator[Setting]:
     """Yield each setting of workers, launchers and sweepers that may run code."""
     for section in HARMLESS:
         above, name = section.split(".")
-        settings: Any = values[above].get(name) or {} if isinstance(values[above], dict) else ""
+        settings: Any = (
+            values[above].get(name) or {} if isinstance(values[above], dict) else ""
+        )
         shipped: Json = {}
         if above == "hydra" and isinstance(settings, dict):
             shipped = _installed(name).get(str(settings.get("_target_")), {})
             for space in _SPACES:  # each job that they lead to is checked, too
                 keys = settings.get(space)
-                risky = filter(_names_risky_setting, keys if isinstance(keys, dict) else ())
+                risky = filter(
+                    _names_risky_setting, keys if isinstance(keys, dict) else ()
+                )
                 yield from ((above, name, space, key) for key in risky)
-            settings = {key: value for key, value in settings.items() if key not in (*_SPACES, "sampler")}
+            settings = {
+                key: value
+                for key, value in settings.items()
+                if key not in (*_SPACES, "sampler")
+            }
         for path in risky_settings(section, settings):
             if not path or settings[path[0]] != shipped.get(path[0]):
                 yield (above, name, *path)
@@ -183,19 +221,30 @@ def _risky(values: Json) -> Iterator[Setting]:
 
 def _names_risky_setting(key: str) -> bool:
     """Return whether an override of this key sets what only the command line may set."""
-    section = next((section for section in HARMLESS if key.lstrip("+~").startswith(section)), None)
-    return section is not None and key.lstrip("+~").removeprefix(f"{section}.") not in HARMLESS[section]
+    section = next(
+        (section for section in HARMLESS if key.lstrip("+~").startswith(section)), None
+    )
+    return (
+        section is not None
+        and key.lstrip("+~").removeprefix(f"{section}.") not in HARMLESS[section]
+    )
 
 
 def _installed(kind: str) -> JsonObject:
     """Return the settings of each installed launcher or sweeper as installed, by its target."""
     Plugins.instance()
     options = ConfigStore.instance().repo["hydra"][kind].values()
-    nodes = (OmegaConf.to_container(one.node, resolve=False) for one in options if isinstance(one, ConfigNode))
+    nodes = (
+        OmegaConf.to_container(one.node, resolve=False)
+        for one in options
+        if isinstance(one, ConfigNode)
+    )
     return {node["_target_"]: node for node in nodes if isinstance(node, dict)}
 
 
-def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[str, str]]:
+def _code_named_by(
+    part: dict[Any, Any], hydra: DictConfig
+) -> Iterator[tuple[str, str]]:
     for key in ("callbacks", "env"):
         if part.get(key):
             yield key, "names code that Hydra would run"
@@ -203,8 +252,16 @@ def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[st
         logging = part.get(key) or {}
         if logging == _hydra_default(key):
             remedy = "write `- config` first, and `- override /GROUP: OPTION` for other options"
-            raise ConfigError("the defaults list does not start with evalkit's", where="defaults", remedy=remedy)
-        if not isinstance(logging, dict) or set(logging) - _NO_LOGGING or logging.get("root") is not None:
+            raise ConfigError(
+                "the defaults list does not start with evalkit's",
+                where="defaults",
+                remedy=remedy,
+            )
+        if (
+            not isinstance(logging, dict)
+            or set(logging) - _NO_LOGGING
+            or logging.get("root") is not None
+        ):
             yield key, "sets up logging, which can name code"
     if part["job"].get("env_set") or part["job"].get("env_copy"):
         yield "job.env_set", "sets environment variables, which can name code"
@@ -218,10 +275,14 @@ def _code_named_by(part: dict[Any, Any], hydra: DictConfig) -> Iterator[tuple[st
 @cache
 def _hydra_default(key: str) -> Any:
     """Return Hydra's own logging, which only a study without evalkit's defaults has."""
-    return OmegaConf.to_container(OmegaConf.load(str(files("hydra") / "conf" / "hydra" / key / "default.yaml")))
+    return OmegaConf.to_container(
+        OmegaConf.load(str(files("hydra") / "conf" / "hydra" / key / "default.yaml"))
+    )
 
 
-def _targets(hydra: DictConfig, where: str, value: Any, installed: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+def _targets(
+    hydra: DictConfig, where: str, value: Any, installed: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
     """Yield each key that Hydra would instantiate, with what it names; `installed` targets are harmless."""
     if isinstance(value, str) and "${" in value:
         value = _resolved(hydra, where)
@@ -233,7 +294,11 @@ def _targets(hydra: DictConfig, where: str, value: Any, installed: Collection[st
             yield from _targets(hydra, f"{where}[{place}]", one)
     if isinstance(value, dict):
         target = value.get("_target_")
-        if target is not None and target not in installed and not _SAMPLER.fullmatch(str(target)):
+        if (
+            target is not None
+            and target not in installed
+            and not _SAMPLER.fullmatch(str(target))
+        ):
             yield f"{where}._target_", str(target)
         for key, one in value.items():
             yield from _targets(hydra, f"{where}.{key}", one)
@@ -260,6 +325,14 @@ def check_place(folder: Path, start: Path, words: Any) -> None:
         ConfigError: if a config names a folder elsewhere and code is not allowed.
     """
     chosen = any(str(word).lstrip("+").startswith(PLACES) for word in words)
-    if not chosen and not code_allowed() and not folder.resolve().is_relative_to(start.resolve()):
+    if (
+        not chosen
+        and not code_allowed()
+        and not folder.resolve().is_relative_to(start.resolve())
+    ):
         remedy = f"give hydra.run.dir (with -m hydra.sweep.dir) on the command line, or {TRUST}"
-        raise ConfigError("the config would write outside the current folder", where=str(folder), remedy=remedy)
+        raise ConfigError(
+            "the config would write outside the current folder",
+            where=str(folder),
+            remedy=remedy,
+        )

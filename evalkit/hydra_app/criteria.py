@@ -1,7 +1,8 @@
 """Encode for Hydra what its grammar refuses: criteria on the command line, and words that are not ASCII.
 
-An override that changes or deletes a criterion passes through Hydra under a key that spells the name in ASCII, and is
-merged afterwards. So names can be in any script, keys that no file sets can be set, and unknown names are reported.
+An override that changes or deletes a criterion passes through Hydra under a key that spells the
+name in ASCII, and is merged afterwards. So names can be in any script, keys that no file sets can
+be set, and unknown names are reported.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _WORD: Final = re.compile(
     r"(?:=(?P<value>.*))?",
     re.DOTALL,
 )
-_INLINE: Final = re.compile(r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*|\{\s*\})", re.DOTALL)
+_INLINE: Final = re.compile(
+    r"(?P<sign>\+\+|\+)?criteria=(?P<value>[{\[].*[{:].*|\{\s*\})", re.DOTALL
+)
 _INLINE_RUBRIC: Final = re.compile(r"rubric=(?P<value>\{.*\})", re.DOTALL)
 _MERGED: Final = re.compile(
     r"(?P<group>method|mode|judge|swap|rubric|output|dataset)=\[(?P<options>[^\[\]]+,[^\[\]]+)\]"
@@ -34,29 +37,42 @@ _JUDGE: Final = re.compile(
     r"|(?:judge\.price|runner\.stop)\.\w+=.*",
     re.ASCII | re.DOTALL,
 )
-_JUDGES: Final = re.compile(r"judge\.judges=\[(?P<names>[\w/.-]+(?:\s*,\s*[\w/.-]+)*)\]", re.ASCII)
+_JUDGES: Final = re.compile(
+    r"judge\.judges=\[(?P<names>[\w/.-]+(?:\s*,\s*[\w/.-]+)*)\]", re.ASCII
+)
 NAMED: Final = "named"
 """Key of `judge` with the options that `judge.judges` names, until they are put in its place."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
-_SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
+_SPELLED: Final = re.compile(
+    r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII
+)
 _KEY: Final = re.compile(r"_(set|add|del)_(\w+)", re.ASCII)
 _SIGN: Final = {"set": "", "add": "+", "del": "~"}
-INLINE: Final = "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', or a file conf/criteria/NAME.yaml"
+INLINE: Final = (
+    "write 'criteria={NAME: {description: \"TEXT\", weight: 0.5}}', or a file"
+    " conf/criteria/NAME.yaml"
+)
 
 
 def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
     """Return the words of a command in a form that Hydra can parse: overrides of criteria, and texts in any script.
 
-    In a sweep, a list of options of a group is one job per option. `probe.rewriter` and `swap.arbiter`, which no
-    file sets, are an option of the group `judge`, or have its keys; nor does a file set `judge.price` or
-    `runner.stop`. Names in `judge.judges` are options of this group, too.
+    In a sweep, a list of options of a group is one job per option. `probe.rewriter` and
+    `swap.arbiter`, which no file sets, are an option of the group `judge`, or have its keys; nor
+    does a file set `judge.price` or `runner.stop`. Names in `judge.judges` are options of this
+    group, too.
 
     Raises:
-        ConfigError: if inline criteria cannot be parsed, or a single run has several options of a group.
+        ConfigError: if inline criteria cannot be parsed, or a single run has several options of a
+            group.
     """
     every = [one for word in words for one in _as_judges(word)]
-    return [in_ascii(new) for word in every for new in _spelled(_as_choices(_as_judge(word), sweep))]
+    return [
+        in_ascii(new)
+        for word in every
+        for new in _spelled(_as_choices(_as_judge(word), sweep))
+    ]
 
 
 def _as_judges(word: str) -> list[str]:
@@ -64,7 +80,10 @@ def _as_judges(word: str) -> list[str]:
     if (found := _JUDGES.fullmatch(word)) is None:
         return [word]
     names = [name.strip() for name in found["names"].split(",")]
-    return ["judge.judges=[]", *(f"+judge@judge.{NAMED}.n{at}={name}" for at, name in enumerate(names))]
+    return [
+        "judge.judges=[]",
+        *(f"+judge@judge.{NAMED}.n{at}={name}" for at, name in enumerate(names)),
+    ]
 
 
 def with_named_judges(judge: Any) -> Any:
@@ -92,7 +111,11 @@ def _as_choices(word: str, sweep: bool) -> str:
     choices = f"{merged['group']}={merged['options'].replace(' ', '')}"
     if not sweep:
         remedy = f"choose one, or write {choices} -m to run a job for each"
-        raise ConfigError("the last of these would silently replace the others", where=word, remedy=remedy)
+        raise ConfigError(
+            "the last of these would silently replace the others",
+            where=word,
+            remedy=remedy,
+        )
     return choices
 
 
@@ -100,7 +123,8 @@ def as_written(text: str) -> str:
     """Return a text with the names of criteria, and texts in any script, as the user wrote them."""
 
     def named(found: re.Match[str]) -> str:
-        how, name = found[1] or found[3], found[2] or found[4]
+        how = found[1] or found[3]
+        name = found[2] or found[4]
         return f"{_SIGN[how]}criteria.{decoded(name)}"
 
     return as_typed(_SPELLED.sub(named, text))
@@ -112,13 +136,18 @@ def put_in_place(values: Any) -> Any:
     Raises:
         ConfigError: if a criterion to change or delete does not exist.
     """
-    if not isinstance(values, Mapping) or not any(_KEY.fullmatch(str(key)) for key in values):
+    if not isinstance(values, Mapping) or not any(
+        _KEY.fullmatch(str(key)) for key in values
+    ):
         return values
-    found = criteria_by_name({key: value for key, value in values.items() if not _KEY.fullmatch(str(key))})
+    found = criteria_by_name(
+        {key: value for key, value in values.items() if not _KEY.fullmatch(str(key))}
+    )
     for key, value in values.items():
         if (spelled := _KEY.fullmatch(str(key))) is None:
             continue
-        how, name = spelled[1], decoded(spelled[2])
+        how = spelled[1]
+        name = decoded(spelled[2])
         if how != "add" and name not in found:
             raise no_such_criterion(name, list(found), addable=how == "set")
         if how == "del":
@@ -141,11 +170,15 @@ def as_composed(text: str) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(composed))
 
 
-def no_such_criterion(name: str, names: Sequence[str], *, addable: bool = True) -> ConfigError:
+def no_such_criterion(
+    name: str, names: Sequence[str], *, addable: bool = True
+) -> ConfigError:
     """Return the error for an unknown criterion."""
     remedy = did_you_mean(name, names)
     if addable:
-        remedy = f"{remedy.removesuffix('?')}, or add one: +criteria.{name}.description=TEXT"
+        remedy = (
+            f"{remedy.removesuffix('?')}, or add one: +criteria.{name}.description=TEXT"
+        )
     return ConfigError("no such criterion", where=f"criteria.{name}", remedy=remedy)
 
 
@@ -160,12 +193,20 @@ def _spelled(word: str) -> Iterator[str]:
     if found is None or not (found["value"] is not None or found["sign"] == "~"):
         yield word
         return
-    sign, name, field = found["sign"] or "", found["name"], found["field"] or ""
+    sign = found["sign"] or ""
+    name = found["name"]
+    field = found["field"] or ""
     value = "" if found["value"] is None else f"={_as_text(found['value'], field)}"
     plain = _PLAIN.fullmatch(name)
     if sign == "~" and not value:
-        yield word if _KEY.fullmatch(name) else f"++criteria.{encoded('del', name)}=true"
-    elif _KEY.fullmatch(name) or (plain and sign) or (not plain and not field and _PATH.fullmatch(name)):
+        yield (
+            word if _KEY.fullmatch(name) else f"++criteria.{encoded('del', name)}=true"
+        )
+    elif (
+        _KEY.fullmatch(name)
+        or (plain and sign)
+        or (not plain and not field and _PATH.fullmatch(name))
+    ):
         yield f"{sign}criteria.{name}{field}{value}"
     else:
         yield f"++criteria.{encoded('add' if sign else 'set', name)}{field}{value}"
@@ -186,20 +227,30 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
     try:
         given = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ConfigError("cannot be read as criteria", where=word, remedy=INLINE) from None
+        raise ConfigError(
+            "cannot be read as criteria", where=word, remedy=INLINE
+        ) from None
     parts = given if isinstance(given, list) else [given]
     files = [part for part in parts if isinstance(part, str)]
     yield from [] if added else [f"criteria=[{','.join(files)}]"]
     entries = []
     for part in parts:
         if isinstance(part, Mapping):
-            named = {part["name"]: {k: v for k, v in part.items() if k != "name"}} if "name" in part else part
+            named = (
+                {part["name"]: {k: v for k, v in part.items() if k != "name"}}
+                if "name" in part
+                else part
+            )
             entries += [(str(name), settings) for name, settings in named.items()]
         elif not isinstance(part, str):
             raise ConfigError("cannot be read as criteria", where=word, remedy=INLINE)
     names = [name for name, _ in entries]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"'{repeated[0]}' is named twice", where="criteria", remedy="give each its own name")
+        raise ConfigError(
+            f"'{repeated[0]}' is named twice",
+            where="criteria",
+            remedy="give each its own name",
+        )
     for name, settings in entries:
         key = name if _PLAIN.fullmatch(name) else encoded("add", name)
         yield f"++criteria.{key}={_hydra(settings)}"
@@ -208,23 +259,35 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
 def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
     """Yield the words of a rubric given inline: an empty rubric, then each of its settings."""
     try:
-        given, texts = yaml.safe_load(text), yaml.load(text, yaml.BaseLoader)
+        given = yaml.safe_load(text)
+        texts = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
-        remedy = "write 'rubric={classes: {NAME: MEANING, NAME: MEANING}}', or a file conf/rubric/NAME.yaml"
-        raise ConfigError("cannot be read as a rubric", where=word, remedy=remedy) from None
+        remedy = (
+            "write 'rubric={classes: {NAME: MEANING, NAME: MEANING}}', or a file"
+            " conf/rubric/NAME.yaml"
+        )
+        raise ConfigError(
+            "cannot be read as a rubric", where=word, remedy=remedy
+        ) from None
     yield "rubric=own"
     for key, value in given.items():
-        if key == "classes":  # names that YAML or Hydra would read as something else stay texts
+        if (
+            key == "classes"
+        ):  # names that YAML or Hydra would read as something else stay texts
             classes = texts[key]
             yield f"rubric.classes={_hydra(json.dumps(classes, ensure_ascii=False))}"
         else:
-            yield f"rubric.{key}={_hydra(value if value is None or not isinstance(texts[key], str) else texts[key])}"
+            yield (
+                f"rubric.{key}={_hydra(value if value is None or not isinstance(texts[key], str) else texts[key])}"
+            )
 
 
 def _hydra(value: Any) -> str:
     """Return a plain value in Hydra's grammar."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_hydra(one)}" for key, one in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{key}: {_hydra(one)}" for key, one in value.items()) + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(_hydra(one) for one in value) + "]"
     if value is None or isinstance(value, bool):
@@ -236,7 +299,8 @@ def _hydra(value: Any) -> str:
 
 _ENCODED: Final = re.compile(r"_key_(\w+)", re.ASCII)
 _PIECE: Final = re.compile(
-    r"""(?P<kept>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\]{}(),])|(?:\$\{[^}]*\}|\\.|[^\\\[\]{}(),'"])+|.""", re.DOTALL
+    r"""(?P<kept>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\]{}(),])|(?:\$\{[^}]*\}|\\.|[^\\\[\]{}(),'"])+|.""",
+    re.DOTALL,
 )
 _CHOICE: Final = re.compile(r"choice\(([^()]*)\)", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\([\\()\[\]{}:=, \t])")
@@ -248,7 +312,9 @@ def in_ascii(word: str) -> str:
     key, equals, value = word.partition("=")
     if word.isascii() or not equals or word.startswith("-"):
         return word
-    key = ".".join(part if part.isascii() else encoded("key", part) for part in key.split("."))
+    key = ".".join(
+        part if part.isascii() else encoded("key", part) for part in key.split(".")
+    )
     if _parses(value):
         return f"{key}={value}"
     choice = _CHOICE.fullmatch(value)  # Hydra's sweeper would remove the quotes in it
@@ -258,7 +324,9 @@ def in_ascii(word: str) -> str:
 
 def as_typed(text: str) -> str:
     """Return a text with the keys and plain values of overrides as the user typed them."""
-    plain = _QUOTED.sub(lambda found: found[0] if found[1].isascii() else found[1], text)
+    plain = _QUOTED.sub(
+        lambda found: found[0] if found[1].isascii() else found[1], text
+    )
     return _ENCODED.sub(lambda found: decoded(found[1]), plain)
 
 
@@ -266,7 +334,11 @@ def with_decoded_keys(values: Any) -> Any:
     """Return composed values with the keys that were spelled in ASCII."""
     if isinstance(values, Mapping):
         return {_key(key): with_decoded_keys(value) for key, value in values.items()}
-    return [with_decoded_keys(value) for value in values] if isinstance(values, list) else values
+    return (
+        [with_decoded_keys(value) for value in values]
+        if isinstance(values, list)
+        else values
+    )
 
 
 def _key(key: Any) -> Any:
@@ -276,13 +348,19 @@ def _key(key: Any) -> Any:
 
 def encoded(how: str, name: str) -> str:
     """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as `_` and two hex digits."""
-    spelled = "".join(chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode())
+    spelled = "".join(
+        chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode()
+    )
     return f"_{how}_{spelled}"
 
 
 def decoded(spelled: str) -> str:
     """Return the name that `encoded` spelled."""
-    return re.sub(rb"_([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), spelled.encode()).decode()
+    return re.sub(
+        rb"_([0-9a-f]{2})",
+        lambda found: bytes.fromhex(found[1].decode()),
+        spelled.encode(),
+    ).decode()
 
 
 def quoted(text: str) -> str:
@@ -302,7 +380,9 @@ def _parses(value: str) -> bool:
 
 def _with_quoted_parts(value: str) -> str:
     """Quote each text with other characters than ASCII, also in lists, mappings, functions and sweeps."""
-    parts, inside, last = [], [""], ""
+    parts = []
+    inside = [""]
+    last = ""
     for piece in _PIECE.finditer(value):
         text = piece[0]
         if piece["kept"] is None:
@@ -325,4 +405,8 @@ def _as_pair(text: str) -> str:
 
 def _ascii_text(text: str) -> str:
     content = text.strip()
-    return text if text.isascii() else text.replace(content, quoted(_ESCAPED.sub(r"\1", content)))
+    return (
+        text
+        if text.isascii()
+        else text.replace(content, quoted(_ESCAPED.sub(r"\1", content)))
+    )

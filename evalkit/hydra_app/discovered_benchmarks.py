@@ -13,7 +13,8 @@ from evalkit.plugins import BENCHMARKS, entry_points_in
 
 GROUP = "dataset"
 OURS, OTHERS = "benchmark://evalkit", "benchmark://plugins"
-"""Paths of Hydra's search path: the options of evalkit's benchmarks, and those of other packages."""
+"""Paths of Hydra's search path: the options of evalkit's benchmarks, and those of other
+packages."""
 
 
 class BenchmarkOptions(ConfigSource):
@@ -41,11 +42,17 @@ class BenchmarkOptions(ConfigSource):
         """Return the options in a group, or the groups."""
         if config_path == "":
             return [] if results_filter == ObjectType.CONFIG else [GROUP]
-        return sorted(self._names()) if self.is_group(config_path) and results_filter != ObjectType.GROUP else []
+        return (
+            sorted(self._names())
+            if self.is_group(config_path) and results_filter != ObjectType.GROUP
+            else []
+        )
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Return the config of an option."""
-        node = OmegaConf.create({"benchmark": config_path.removesuffix(".yaml").rpartition("/")[2]})
+        node = OmegaConf.create(
+            {"benchmark": config_path.removesuffix(".yaml").rpartition("/")[2]}
+        )
         return ConfigResult(self.provider, self.full_path(), node, {"package": None})
 
     def _names(self) -> Collection[str]:

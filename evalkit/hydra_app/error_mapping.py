@@ -9,7 +9,11 @@ from math import inf
 from pathlib import Path
 
 import yaml
-from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
+from hydra.errors import (
+    ConfigCompositionException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from evalkit.benchmark_discovery import own_benchmark_names
@@ -23,11 +27,15 @@ from evalkit.hydra_app.criteria import as_written, no_such_criterion
 from evalkit.hydra_app.user_files import user_files
 
 EACH = "add -m to run a job for each"
-_SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
+_SEVERAL = re.compile(
+    r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$",
+    re.M,
+)
 DEEPEST = 60
 """Levels of a config file: OmegaConf needs several of Python's frames for each."""
 LARGEST = 100_000
-"""Values of a config file with aliases: each alias is a copy, and copies of copies grow without bound."""
+"""Values of a config file with aliases: each alias is a copy, and copies of copies grow without
+bound."""
 _FLATTEN = "flatten it, or move a checklist to the dataset"
 RECORDED = "recorded"
 """The option of each group in the config of a finished run."""
@@ -37,24 +45,38 @@ def hydra_error(error: Exception) -> EvalkitError:
     """Return an error of composing a config as one line."""
     if isinstance(error, EvalkitError):
         return error
-    deep = any(isinstance(one, RecursionError) for one in (error, error.__cause__, error.__context__))
+    deep = any(
+        isinstance(one, RecursionError)
+        for one in (error, error.__cause__, error.__context__)
+    )
     if deep or isinstance(error, UnicodeDecodeError):
         what = ConfigError("a config file is not UTF-8", remedy="save it as UTF-8")
         if deep:
-            what = ConfigError(f"a config or an override is nested deeper than {DEEPEST} levels", remedy=_FLATTEN)
+            what = ConfigError(
+                f"a config or an override is nested deeper than {DEEPEST} levels",
+                remedy=_FLATTEN,
+            )
         return next((fault for file in user_files() if (fault := unusable(file))), what)
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     text = str(error)
-    if ("In 'criteria/" in text and "Cannot merge" in text) or re.search(r"Index '_(set|add|del)_", text):
+    if ("In 'criteria/" in text and "Cannot merge" in text) or re.search(
+        r"Index '_(set|add|del)_", text
+    ):
         remedy = "write NAME: {description: TEXT, weight: 0.5} for each criterion in its file"
         where = _criteria_file(text)
-        return ConfigError("a list of criteria cannot be changed or combined", where=where, remedy=remedy)
+        return ConfigError(
+            "a list of criteria cannot be changed or combined",
+            where=where,
+            remedy=remedy,
+        )
     if isinstance(error, OverrideParseException):
         error.override = as_written(error.override)
         if error.override.lstrip("+").startswith("gate."):
             remedy = "write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the ="
-            return ConfigError("cannot be read as an override", where=error.override, remedy=remedy)
+            return ConfigError(
+                "cannot be read as an override", where=error.override, remedy=remedy
+            )
         return ConfigError(
             f"cannot be read as an override ({error.message.partition(chr(10))[0]})",
             where=error.override,
@@ -62,28 +84,51 @@ def hydra_error(error: Exception) -> EvalkitError:
         )
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
-        return ConfigError(f"is not YAML ({error.problem})", where=f"{relative(Path(mark.name))}:{mark.line + 1}")
+        return ConfigError(
+            f"is not YAML ({error.problem})",
+            where=f"{relative(Path(mark.name))}:{mark.line + 1}",
+        )
     if several := _SEVERAL.search(str(error)):
         word = as_written(several[1])
         name, _, values = word.partition("=")
         remedy = f"{EACH}, or write {pasted(name, values)} if it is one value"
         return ConfigError("has several values", where=word, remedy=remedy)
-    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    cause = (
+        error.__cause__
+        if isinstance(error.__cause__, OmegaConfBaseException)
+        else error
+    )
     if isinstance(cause, MissingMandatoryValue):
-        return ConfigError("is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…")
+        return ConfigError(
+            "is not set", where=str(cause.full_key), remedy=f"give {cause.full_key}=…"
+        )
     if secret := re.search(r"contains the value of \$\w+", str(cause)):
         where = str(getattr(cause, "full_key", None) or "")
         return ConfigError(secret[0], where=where, remedy=remedy_for(where))
-    if isinstance(cause, OmegaConfBaseException) and cause.full_key and cause.full_key.split(".")[0] != "hydra":
+    if (
+        isinstance(cause, OmegaConfBaseException)
+        and cause.full_key
+        and cause.full_key.split(".")[0] != "hydra"
+    ):
         if "is not in struct" in str(cause) or "is not in struct" in str(error):
             return _unknown_key(str(cause.full_key), cause)
-        return ConfigError(str(cause).partition("\n")[0], where=as_written(str(cause.full_key)))
+        return ConfigError(
+            str(cause).partition("\n")[0], where=as_written(str(cause.full_key))
+        )
     if "missing `_self_`" in str(error):
         remedy = "write `- _self_` last, so that the file's own keys apply"
-        return ConfigError("the defaults list has no _self_", where="defaults", remedy=remedy)
+        return ConfigError(
+            "the defaults list has no _self_", where="defaults", remedy=remedy
+        )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, ConfigCompositionException) and (key := re.search(r"override '([^']+)'", str(error))):
-        return _unknown_key(key[1]) if "is not in struct" in str(error.__cause__ or error) else ConfigError(lines[0])
+    if isinstance(error, ConfigCompositionException) and (
+        key := re.search(r"override '([^']+)'", str(error))
+    ):
+        return (
+            _unknown_key(key[1])
+            if "is not in struct" in str(error.__cause__ or error)
+            else ConfigError(lines[0])
+        )
     return ConfigError(lines[0] if lines else type(error).__name__)
 
 
@@ -94,26 +139,39 @@ def unusable(file: Path) -> ConfigError | None:
         text = file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         return ConfigError(
-            f"the byte at offset {error.start} is not UTF-8", where=where, remedy="save the file as UTF-8"
+            f"the byte at offset {error.start} is not UTF-8",
+            where=where,
+            remedy="save the file as UTF-8",
         )
     except OSError:
         return None
-    sizes, anchors = [0.0], dict[str, float]()  # of the collections around an event, and of what aliases repeat
+    sizes, anchors = (
+        [0.0],
+        dict[str, float](),
+    )  # of the collections around an event, and of what aliases repeat
     names: list[str | None] = [None]
     with suppress(yaml.YAMLError):  # reported when the file is read
         for event in yaml.parse(text):
             line = f":{event.start_mark.line + 1}" if event.start_mark else ""
-            size, name = 0.0, getattr(event, "anchor", None)
+            size = 0.0
+            name = getattr(event, "anchor", None)
             if isinstance(event, yaml.CollectionStartEvent):
                 sizes.append(0)
                 names.append(name)
                 if len(sizes) - 1 > DEEPEST:
-                    return ConfigError(f"nested deeper than {DEEPEST} levels", where=where + line, remedy=_FLATTEN)
+                    return ConfigError(
+                        f"nested deeper than {DEEPEST} levels",
+                        where=where + line,
+                        remedy=_FLATTEN,
+                    )
                 continue
-            if isinstance(event, yaml.AliasEvent):  # an alias within its own anchor never ends
+            if isinstance(
+                event, yaml.AliasEvent
+            ):  # an alias within its own anchor never ends
                 size = anchors.get(str(event.anchor), inf)
             elif isinstance(event, yaml.CollectionEndEvent):
-                size, name = sizes.pop(), names.pop()
+                size = sizes.pop()
+                name = names.pop()
             elif isinstance(event, yaml.ScalarEvent):
                 size = 1
             if name is not None and not isinstance(event, yaml.AliasEvent):
@@ -121,14 +179,20 @@ def unusable(file: Path) -> ConfigError | None:
             sizes[-1] += size
             if sizes[-1] > LARGEST and anchors:
                 what = f"has more than {LARGEST:,} values when its aliases (*NAME) are written out"
-                return ConfigError(what, where=where + line, remedy="write less with aliases")
+                return ConfigError(
+                    what, where=where + line, remedy="write less with aliases"
+                )
     return None
 
 
 def _criteria_file(message: str) -> str:
     """Return the user's file with criteria that is a list, among those composed; `criteria` if there is none."""
     named = re.search(r"In '(criteria/[^']+)'", message)
-    files = [file for file in user_files() if named and file.as_posix().endswith(f"/{named[1]}.yaml")]
+    files = [
+        file
+        for file in user_files()
+        if named and file.as_posix().endswith(f"/{named[1]}.yaml")
+    ]
     return str(relative(files[0])) if files else "criteria"
 
 
@@ -145,18 +209,30 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
     override = re.search(r"Could not override '([^']+)'", text)
     if named and "/" in named[1]:
         group, _, option = named[1].rpartition("/")
-        if named[1].startswith("dataset/") and Path(file := named[1].removeprefix("dataset/")).exists():
+        if (
+            named[1].startswith("dataset/")
+            and Path(file := named[1].removeprefix("dataset/")).exists()
+        ):
             remedy = f"for a file or folder, write dataset=file dataset.path={shlex.quote(file)}"
-            return ConfigError("no such dataset", where=f"dataset={file}", remedy=remedy)
+            return ConfigError(
+                "no such dataset", where=f"dataset={file}", remedy=remedy
+            )
         options = [o for o in error.options or () if o and o != RECORDED]
         if not options:  # for a list of options, Hydra does not name them
             options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]
             options += own_benchmark_names() if group == "dataset" else ()
-        if (top := group.partition("/")[0]) in RunConfig.model_fields and top != group:  # such as judge/simulated
-            group, option = top, named[1].partition("/")[2]
+        if (
+            top := group.partition("/")[0]
+        ) in RunConfig.model_fields and top != group:  # such as judge/simulated
+            group = top
+            option = named[1].partition("/")[2]
             nested = sorted((shipped("conf") / top).glob("*/*.yaml"))
             options += [f"{file.parent.name}/{file.stem}" for file in nested]
-        return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
+        return ConfigError(
+            f"no such {group}",
+            where=f"{group}={option}",
+            remedy=did_you_mean(option, options),
+        )
     if override:
         group = override[1].partition("@")[0]
         return no_such("config group", override[1], group, list(RunConfig.model_fields))

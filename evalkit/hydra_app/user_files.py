@@ -19,12 +19,20 @@ def user_folders() -> list[Path]:
 
 def user_files() -> list[Path]:
     """Return every config file in the user's folders and in those of plug-ins."""
-    return [file for folder in (*user_folders(), *folders(CONF)) for file in sorted(folder.rglob("*.yaml"))]
+    return [
+        file
+        for folder in (*user_folders(), *folders(CONF))
+        for file in sorted(folder.rglob("*.yaml"))
+    ]
 
 
 def hidden_files() -> list[Path]:
     """Return the user's config files that are hidden by shipped options of the same name."""
     own = shipped("conf")
     options = {Path("dataset", f"{name}.yaml") for name in own_benchmark_names()}
-    files = [(f, f.relative_to(folder)) for folder in user_folders() for f in folder.rglob("*.yaml")]
+    files = [
+        (f, f.relative_to(folder))
+        for folder in user_folders()
+        for f in folder.rglob("*.yaml")
+    ]
     return [f for f, option in files if option in options or (own / option).is_file()]

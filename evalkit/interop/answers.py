@@ -16,7 +16,14 @@ from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import peek
 from evalkit.foreign_files.layouts import MORE_THAN_TEXT
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, read_format, to_cases
+from evalkit.interop.import_file import (
+    CLASSES,
+    DIFFERENT,
+    GRADES,
+    TEXTS,
+    read_format,
+    to_cases,
+)
 from evalkit.interop.importer_discovery import is_format, tools
 from evalkit.types import Case, Judgment
 from evalkit.values import Json, JsonObject, frozen
@@ -50,16 +57,20 @@ class _Sample:
 _Log = Mapping[str, _Sample]
 
 
-def log_source(paths: Sequence[Path], name: str, *, classes: bool, turns: bool = False) -> Source | None:
+def log_source(
+    paths: Sequence[Path], name: str, *, classes: bool, turns: bool = False
+) -> Source | None:
     """Return a source with the answers in a log, or in several logs with one case for each sample in all of them.
 
-    A row has the log's metadata and the verdicts of its judges, as `judge NAME`; people's labels are labels.
+    A row has the log's metadata and the verdicts of its judges, as `judge NAME`; people's labels
+    are labels.
 
     Args:
         paths: The logs.
         name: What the source is called.
         classes: Whether labels are classes of the rubric.
-        turns: Whether turns of conversations are judged, so that an answer with messages needs no text.
+        turns: Whether turns of conversations are judged, so that an answer with messages needs no
+            text.
 
     Returns:
         `None` for a file that is not a log.
@@ -71,17 +82,30 @@ def log_source(paths: Sequence[Path], name: str, *, classes: bool, turns: bool =
     logs = {}
     for path in paths:
         if (reader := _reader(path)) is not None:
-            logs[path] = _read(reader, path, notes, f"{path}: " if len(paths) > 1 else "", turns=turns)
+            logs[path] = _read(
+                reader, path, notes, f"{path}: " if len(paths) > 1 else "", turns=turns
+            )
         elif len(paths) == 1:
             return None
         else:
             remedy = "join other files with dataset.join"
-            raise DatasetError("is not a log with answers", where=str(path), remedy=remedy)
+            raise DatasetError(
+                "is not a log with answers", where=str(path), remedy=remedy
+            )
     samples = _joined(logs, notes) if len(logs) > 1 else next(iter(logs.values()))
     if not classes and any(_has_classes(sample) for sample in samples.values()):
         notes[_UNUSED] = None
-    rows = [_row(id_, sample, classes=classes) for id_, sample in samples.items() if sample.answers]
-    return Source(name, lambda: ((f"{name}:sample {row['id']}", row) for row in rows), tuple(paths), notes=[*notes])
+    rows = [
+        _row(id_, sample, classes=classes)
+        for id_, sample in samples.items()
+        if sample.answers
+    ]
+    return Source(
+        name,
+        lambda: ((f"{name}:sample {row['id']}", row) for row in rows),
+        tuple(paths),
+        notes=[*notes],
+    )
 
 
 def _reader(path: Path) -> Importer | None:
@@ -89,10 +113,14 @@ def _reader(path: Path) -> Importer | None:
     if path.is_dir() or inner_suffix(path) not in _SUFFIXES:
         return None
     start = peek(path)
-    return next((one for one in tools().values() if one.is_log and is_format(one, start)), None)
+    return next(
+        (one for one in tools().values() if one.is_log and is_format(one, start)), None
+    )
 
 
-def _read(reader: Importer, path: Path, notes: dict[str, None], where: str, *, turns: bool) -> _Log:
+def _read(
+    reader: Importer, path: Path, notes: dict[str, None], where: str, *, turns: bool
+) -> _Log:
     """Return the samples of a log by id; `where` is the beginning of its notes."""
     parsed = read_format(reader, path, Options(answers=True))
     assert isinstance(parsed, ParsedFile)
@@ -100,34 +128,60 @@ def _read(reader: Importer, path: Path, notes: dict[str, None], where: str, *, t
     by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases}
     for judgment in judgments:
         by_case[judgment.case_id].append(judgment)
-    samples = {case.id: _Sample(case, _answers(case, by_case[case.id], turns=turns)) for case in cases}
-    answers, written = sum(len(case.responses) for case in cases), sum(len(one.answers) for one in samples.values())
+    samples = {
+        case.id: _Sample(case, _answers(case, by_case[case.id], turns=turns))
+        for case in cases
+    }
+    answers = sum(len(case.responses) for case in cases)
+    written = sum(len(one.answers) for one in samples.values())
     if not written:
-        raise DatasetError("has no answers to judge", where=str(path), remedy="use a log with the models' answers")
-    noted = [note for note in parsed.notes if not (turns and note.startswith(MORE_THAN_TEXT))]  # turns show messages
+        raise DatasetError(
+            "has no answers to judge",
+            where=str(path),
+            remedy="use a log with the models' answers",
+        )
+    noted = [
+        note for note in parsed.notes if not (turns and note.startswith(MORE_THAN_TEXT))
+    ]  # turns show messages
     every = [*noted, *(note for note in counted if note.startswith(_ABOUT_ANSWERS))]
     if written < answers:
-        every.append(f"answers that are missing, omitted: {answers - written} of {answers}")
+        every.append(
+            f"answers that are missing, omitted: {answers - written} of {answers}"
+        )
     notes.update(dict.fromkeys(f"{where}{note}" for note in every))
     return samples
 
 
-def _answers(case: Case, judgments: Sequence[Judgment], *, turns: bool) -> list[_Answer]:
+def _answers(
+    case: Case, judgments: Sequence[Judgment], *, turns: bool
+) -> list[_Answer]:
     """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
     verdicts: list[JsonObject] = [{} for _ in case.responses]
     for one in judgments:
         if one.status == "ok" and one.judge:
-            value = fmean(one.criteria.values()) if one.class_name is None else one.class_name
+            value = (
+                fmean(one.criteria.values())
+                if one.class_name is None
+                else one.class_name
+            )
             verdicts[one.unit[0]][one.judge] = value
     labels: Json = case.labels
     messages = case.metadata.get(MESSAGES)
-    by_answer = messages if messages and len(case.responses) > 1 else [messages] * len(case.responses)
+    by_answer = (
+        messages
+        if messages and len(case.responses) > 1
+        else [messages] * len(case.responses)
+    )
     return [
         _Answer(
             response.text,
             response.model,
             response.grade,
-            {person: given[index] for person, given in labels.items() if given[index] is not None},
+            {
+                person: given[index]
+                for person, given in labels.items()
+                if given[index] is not None
+            },
             verdicts[index],
             by_answer[index],
         )
@@ -139,29 +193,44 @@ def _answers(case: Case, judgments: Sequence[Judgment], *, turns: bool) -> list[
 def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
     """Return a case for each sample that is in all logs, with an answer of each log in their order.
 
-    A sample with several answers in each log becomes several cases: the first of each log, the second, and so on.
-    Models of one name get that of their file.
+    A sample with several answers in each log becomes several cases: the first of each log, the
+    second, and so on. Models of one name get that of their file.
 
     Raises:
         DatasetError: If there is no such sample.
     """
-    answered = [{id_ for id_, sample in log.items() if sample.answers} for log in logs.values()]
-    shared = [id_ for id_ in next(iter(logs.values())) if all(id_ in ids for ids in answered)]
+    answered = [
+        {id_ for id_, sample in log.items() if sample.answers} for log in logs.values()
+    ]
+    shared = [
+        id_ for id_ in next(iter(logs.values())) if all(id_ in ids for ids in answered)
+    ]
     if not shared:
         listed = "; ".join(f"{path}: {_named(log)}" for path, log in logs.items())
         where = ", ".join(map(str, logs))
-        raise DatasetError("no sample is in all logs", where=where, remedy=f"use logs of one task ({listed})")
+        raise DatasetError(
+            "no sample is in all logs",
+            where=where,
+            remedy=f"use logs of one task ({listed})",
+        )
     notes[f"samples in all logs: {len(shared)}"] = None
     for path, log in logs.items():
         if rest := [id_ for id_ in log if id_ not in set(shared)]:
-            notes[f"samples of {path} that are not answered in all logs, omitted: {len(rest)} ({_named(rest)})"] = None
-    models = [sample.answers[0].model for log in logs.values() for sample in [log[shared[0]]]]
+            notes[
+                f"samples of {path} that are not answered in all logs, omitted: {len(rest)}"
+                f" ({_named(rest)})"
+            ] = None
+    models = [
+        sample.answers[0].model for log in logs.values() for sample in [log[shared[0]]]
+    ]
     joined: dict[str, _Sample] = {}
     different = 0
     for id_ in shared:
         samples = {path: log[id_] for path, log in logs.items()}
         case = next(iter(samples.values())).case
-        different += any(sample.case.prompt != case.prompt for sample in samples.values())
+        different += any(
+            sample.case.prompt != case.prompt for sample in samples.values()
+        )
         repeats = min(len(sample.answers) for sample in samples.values())
         for repeat in range(repeats):
             answers = [sample.answers[repeat] for sample in samples.values()]
@@ -170,9 +239,13 @@ def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
                     replace(one, model=f"{one.model}, {bare_name(path)}")
                     for path, one in zip(logs, answers, strict=True)
                 ]
-            joined[id_ if repeats == 1 else f"{id_} #{repeat + 1}"] = _Sample(case, answers)
+            joined[id_ if repeats == 1 else f"{id_} #{repeat + 1}"] = _Sample(
+                case, answers
+            )
     if different:
-        notes[f"samples with different prompts, of which the first is kept: {different}"] = None
+        notes[
+            f"samples with different prompts, of which the first is kept: {different}"
+        ] = None
     return joined
 
 
@@ -182,20 +255,29 @@ def _named(ids: Iterable[str]) -> str:
 
 
 def _has_classes(sample: _Sample) -> bool:
-    return any(isinstance(label, str) for answer in sample.answers for label in answer.labels.values())
+    return any(
+        isinstance(label, str)
+        for answer in sample.answers
+        for label in answer.labels.values()
+    )
 
 
 def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
     """Return the row of a sample; metadata with the name of a field get another, so that they are not read as it."""
-    case, answers = sample.case, sample.answers
+    case = sample.case
+    answers = sample.answers
     as_labels = classes or not _has_classes(sample)
     metadata = {
-        f"log {key}" if key in FIELDS else key: value for key, value in case.metadata.items() if key != MESSAGES
+        f"log {key}" if key in FIELDS else key: value
+        for key, value in case.metadata.items()
+        if key != MESSAGES
     }
     if any(messages := [answer.messages for answer in answers]):
         metadata[MESSAGES] = messages if len(messages) > 1 else messages[0]
     for kind in ("judge",) if as_labels else ("judge", "label"):
-        given = [answer.verdicts if kind == "judge" else answer.labels for answer in answers]
+        given = [
+            answer.verdicts if kind == "judge" else answer.labels for answer in answers
+        ]
         for who in dict.fromkeys(who for one in given for who in one):
             values = [one.get(who) for one in given]
             metadata[f"{kind} {who}"] = values[0] if len(values) == 1 else values
@@ -208,5 +290,10 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
         }
         for answer in answers
     ]
-    own = {"id": id_, "prompt": case.prompt, "context": case.context, "reference": case.reference}
+    own = {
+        "id": id_,
+        "prompt": case.prompt,
+        "context": case.context,
+        "reference": case.reference,
+    }
     return {**metadata, **own, "responses": responses}

@@ -11,7 +11,13 @@ from typing import Any
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.core.resources import optional
 from evalkit.errors import ConfigError
-from evalkit.interop.labeling import LabelSample, Task, argilla_records, label_studio_tasks, label_tasks
+from evalkit.interop.labeling import (
+    LabelSample,
+    Task,
+    argilla_records,
+    label_studio_tasks,
+    label_tasks,
+)
 from evalkit.interop.otel import otel_lines
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv
@@ -30,7 +36,11 @@ def rows_of_run(result: RunResult) -> list[Row]:
     cases = {case.id: case for case in result.cases}
     verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
     rows = [
-        _row(judgment, cases[judgment.case_id], verdicts.get((judgment.case_id, judgment.unit)))
+        _row(
+            judgment,
+            cases[judgment.case_id],
+            verdicts.get((judgment.case_id, judgment.unit)),
+        )
         for judgment in result.judgments
     ]
     columns = dict.fromkeys(column for row in rows for column in row)
@@ -51,7 +61,14 @@ def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
         "confidence": judgment.confidence,
         "error": judgment.error,
         "text": judgment.completion.text if judgment.completion else None,
-        "verdict": verdict and (verdict.winner or verdict.class_name if verdict.score is None else verdict.score),
+        "verdict": (
+            verdict
+            and (
+                verdict.winner or verdict.class_name
+                if verdict.score is None
+                else verdict.score
+            )
+        ),
         "verdict_reason": verdict and verdict.reason,
         **_labels(judgment, case, verdict),
     }
@@ -60,9 +77,16 @@ def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
 def _responses(judgment: Judgment, case: Case) -> Row:
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
-        return {"response": case.responses[index].text, "model": case.responses[index].model, "response_index": index}
+        return {
+            "response": case.responses[index].text,
+            "model": case.responses[index].model,
+            "response_index": index,
+        }
     if len(judgment.unit) > 2:
-        return {"unit": json.dumps(list(judgment.unit)), "shown": json.dumps(list(judgment.shown))}
+        return {
+            "unit": json.dumps(list(judgment.unit)),
+            "shown": json.dumps(list(judgment.shown)),
+        }
     first, second = (case.responses[index] for index in judgment.unit)
     return {
         "response_a": first.text,
@@ -77,7 +101,10 @@ def _responses(judgment: Judgment, case: Case) -> Row:
 def _said(judgment: Judgment) -> Row:
     if judgment.class_name is not None:
         chances = judgment.weighted.classes if judgment.weighted is not None else {}
-        return {"class": judgment.class_name, **{f"probability.{name}": chance for name, chance in chances.items()}}
+        return {
+            "class": judgment.class_name,
+            **{f"probability.{name}": chance for name, chance in chances.items()},
+        }
     if len(judgment.unit) == 1:
         return {f"score.{name}": value for name, value in judgment.criteria.items()}
     if len(judgment.unit) > 2:
@@ -93,18 +120,29 @@ def _said(judgment: Judgment) -> Row:
 def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
-        given = {name: annotation_grades(said) or annotation_classes(said) for name, said in case.labels.items()}
+        given = {
+            name: annotation_grades(said) or annotation_classes(said)
+            for name, said in case.labels.items()
+        }
         response = case.responses[index]
         label = response.grade if response.class_name is None else response.class_name
-        return {"label": label} | {f"label.{name}": values[index] for name, values in given.items() if values}
-    said = ((name, choice_for(label, judgment.unit)) for name, label in case.labels.items())
+        return {"label": label} | {
+            f"label.{name}": values[index] for name, values in given.items() if values
+        }
+    said = (
+        (name, choice_for(label, judgment.unit)) for name, label in case.labels.items()
+    )
     chosen = {name: choice for name, choice in said if choice is not None}
-    return {"label": verdict and verdict.label} | {f"label.{name}": choice for name, choice in chosen.items()}
+    return {"label": verdict and verdict.label} | {
+        f"label.{name}": choice for name, choice in chosen.items()
+    }
 
 
 def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
     """Return rows as CSV in UTF-8; unless `raw`, formulas are escaped."""
-    return as_csv(list(rows[0]) if rows else [], rows, raw=raw).encode("utf-8", "backslashreplace")
+    return as_csv(list(rows[0]) if rows else [], rows, raw=raw).encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def as_parquet(rows: list[Row]) -> bytes:
@@ -113,8 +151,12 @@ def as_parquet(rows: list[Row]) -> bytes:
     Raises:
         ConfigError: If pyarrow is not installed.
     """
-    arrow, parquet = (optional(name, "--to parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    columns = {name: column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+    arrow, parquet = (
+        optional(name, "--to parquet") for name in ("pyarrow", "pyarrow.parquet")
+    )
+    columns = {
+        name: column([row[name] for row in rows]) for name in (rows[0] if rows else {})
+    }
     buffer = io.BytesIO()
     parquet.write_table(arrow.table(columns), buffer)
     return buffer.getvalue()
@@ -123,12 +165,19 @@ def as_parquet(rows: list[Row]) -> bytes:
 def column(values: list[Any]) -> list[Any]:
     """Return the values of a column of one type; unless all are numbers or all are true or false, they become texts."""
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {bool} or kinds <= {float} or (kinds == {int} and max(abs(value or 0) for value in values) < _INT64):
+    if (
+        kinds <= {bool}
+        or kinds <= {float}
+        or (kinds == {int} and max(abs(value or 0) for value in values) < _INT64)
+    ):
         return values
     if kinds == {int, float}:
         return [None if value is None else float(value) for value in values]
     # An unpaired surrogate cannot be encoded.
-    return [None if value is None else str(value).encode("utf-8", "replace").decode() for value in values]
+    return [
+        None if value is None else str(value).encode("utf-8", "replace").decode()
+        for value in values
+    ]
 
 
 _PAIRS = "the run has no pairs"
@@ -137,8 +186,8 @@ _PAIRS = "the run has no pairs"
 def alpaca_eval(result: RunResult) -> list[Row]:
     """Return an annotation for each pair: the preference is 1 if output_1 is better, 2 if output_2 is better.
 
-    It is interpolated by the verdict's margin, and null if that is missing. The baseline, if the case names one, is
-    output_1, as in AlpacaEval, whose win rate is that of output_2.
+    It is interpolated by the verdict's margin, and null if that is missing. The baseline, if the
+    case names one, is output_1, as in AlpacaEval, whose win rate is that of output_2.
 
     Raises:
         ConfigError: If the run has no pairs.
@@ -167,7 +216,11 @@ def alpaca_eval(result: RunResult) -> list[Row]:
             }
         )
     if not rows:
-        raise ConfigError(_PAIRS, where="evalkit export --to alpaca_eval", remedy="use --to csv or mt_bench")
+        raise ConfigError(
+            _PAIRS,
+            where="evalkit export --to alpaca_eval",
+            remedy="use --to csv or mt_bench",
+        )
     return rows
 
 
@@ -178,13 +231,22 @@ def mt_bench(result: RunResult) -> list[Row]:
         ConfigError: If the run has only rankings.
     """
     if result.config.rubric.classes:
-        what, where = "the run has classes, and MT-bench's judgments have scores", "evalkit export --to mt_bench"
+        what, where = (
+            "the run has classes, and MT-bench's judgments have scores",
+            "evalkit export --to mt_bench",
+        )
         raise ConfigError(what, where=where, remedy="use --to csv")
     cases = {case.id: case for case in result.cases}
-    single = [_single(judgment, cases[judgment.case_id]) for judgment in result.judgments if len(judgment.unit) == 1]
+    single = [
+        _single(judgment, cases[judgment.case_id])
+        for judgment in result.judgments
+        if len(judgment.unit) == 1
+    ]
     rows = single or list(_pairs(result, cases))
     if not rows:
-        raise ConfigError(_PAIRS, where="evalkit export --to mt_bench", remedy="use --to csv")
+        raise ConfigError(
+            _PAIRS, where="evalkit export --to mt_bench", remedy="use --to csv"
+        )
     return rows
 
 
@@ -218,7 +280,9 @@ def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
     games: dict[tuple[str, Unit, int, str], dict[bool, Judgment]] = {}
     for one in result.judgments:
         if len(one.unit) == 2 and one.arbiter is None:
-            games.setdefault((one.case_id, one.unit, one.sample, one.judge), {})[one.shown == one.unit] = one
+            games.setdefault((one.case_id, one.unit, one.sample, one.judge), {})[
+                one.shown == one.unit
+            ] = one
     for (name, unit, _, judge), by_order in games.items():
         case = cases[name]
         row = {**_turn(case), "judge": [judge, "evalkit"]}
@@ -227,22 +291,36 @@ def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
             for place, index in enumerate(unit, 1)
         }
         for game, own in (("g1", True), ("g2", False)):
-            said, shown = by_order.get(own), unit if own else unit[::-1]
+            said = by_order.get(own)
+            shown = unit if own else unit[::-1]
             row[f"{game}_winner"] = "error" if said is None else _winner(said)
-            texts = "\n\n".join(_marked(case, index, side) for index, side in zip(shown, "AB", strict=True))
+            texts = "\n\n".join(
+                _marked(case, index, side)
+                for index, side in zip(shown, "AB", strict=True)
+            )
             row[f"{game}_user_prompt"] = f"[User Question]\n{case.prompt}\n\n{texts}"
-            row[f"{game}_judgment"] = said.completion.text if said and said.completion else ""
+            row[f"{game}_judgment"] = (
+                said.completion.text if said and said.completion else ""
+            )
         yield row
 
 
 def _winner(judgment: Judgment) -> str:
     if judgment.value is None:
         return "error"
-    return "tie" if abs(judgment.value) < 1e-9 else "model_1" if judgment.value > 0 else "model_2"
+    return (
+        "tie"
+        if abs(judgment.value) < 1e-9
+        else "model_1"
+        if judgment.value > 0
+        else "model_2"
+    )
 
 
 def _listed(rows: list[dict[str, object]]) -> bytes:
-    return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "backslashreplace")
+    return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def _lines(rows: list[dict[str, object]]) -> bytes:
@@ -253,11 +331,15 @@ def _lines(rows: list[dict[str, object]]) -> bytes:
 def _tasks(result: RunResult, seed: int, sample: LabelSample | None) -> list[Task]:
     if sample is None:
         return label_tasks(result, seed=seed)
-    return label_tasks(result, seed=seed, units=sample.units, probabilities=sample.probabilities)
+    return label_tasks(
+        result, seed=seed, units=sample.units, probabilities=sample.probabilities
+    )
 
 
 CSV = "csv"
-EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, LabelSample | None], bytes]]] = MappingProxyType(
+EXPORTS: Mapping[
+    str, tuple[str, Callable[[RunResult, int, LabelSample | None], bytes]]
+] = MappingProxyType(
     {
         CSV: ("csv", lambda result, *_: table_as_csv(rows_of_run(result))),
         "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
@@ -265,14 +347,22 @@ EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, LabelSample | None], 
         "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
         "otel": ("jsonl", lambda result, *_: otel_lines(result)),
         "argilla": ("json", lambda *asked: _listed(argilla_records(_tasks(*asked)))),
-        "label_studio": ("json", lambda *asked: _listed(label_studio_tasks(_tasks(*asked)))),
+        "label_studio": (
+            "json",
+            lambda *asked: _listed(label_studio_tasks(_tasks(*asked))),
+        ),
     }
 )
 """Each format, with its file's suffix and its exporter."""
 
 
 def export(
-    result: RunResult, name: str, seed: int = 0, sample: LabelSample | None = None, *, raw: bool = False
+    result: RunResult,
+    name: str,
+    seed: int = 0,
+    sample: LabelSample | None = None,
+    *,
+    raw: bool = False,
 ) -> bytes:
     """Return a run's judgments in a format of `EXPORTS`, as the content of one file.
 
@@ -283,7 +373,15 @@ def export(
         ConfigError: If the run has nothing that the format can represent.
     """
     raw_csv = raw and name == CSV
-    content = table_as_csv(rows_of_run(result), raw=True) if raw_csv else EXPORTS[name][1](result, seed, sample)
+    content = (
+        table_as_csv(rows_of_run(result), raw=True)
+        if raw_csv
+        else EXPORTS[name][1](result, seed, sample)
+    )
     if not result.judgments:
-        raise ConfigError("the run has no judgments", where=f"evalkit export --to {name}", remedy="use another run")
+        raise ConfigError(
+            "the run has no judgments",
+            where=f"evalkit export --to {name}",
+            remedy="use another run",
+        )
     return content

@@ -21,7 +21,11 @@ def frame(result: RunResult, table: str, library: str) -> Any:
         ConfigError: If there is no such table, or the library is not installed.
     """
     if table not in _ROWS:
-        raise ConfigError(f"a run has no table '{table}'", where=f"to_{library}", remedy=did_you_mean(table, _ROWS))
+        raise ConfigError(
+            f"a run has no table '{table}'",
+            where=f"to_{library}",
+            remedy=did_you_mean(table, _ROWS),
+        )
     rows = _ROWS[table](result)
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: column([_cell(row.get(name)) for row in rows]) for name in names}
@@ -29,7 +33,11 @@ def frame(result: RunResult, table: str, library: str) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    return encode_line(value).decode().strip() if isinstance(value, list | tuple | Mapping) else value
+    return (
+        encode_line(value).decode().strip()
+        if isinstance(value, list | tuple | Mapping)
+        else value
+    )
 
 
 def _case(case: Case) -> Row:
@@ -41,7 +49,10 @@ def _case(case: Case) -> Row:
         "reference": case.reference,
         **_responses(case),
     }
-    optional_fields = {"labels": case.labels, "checklist": [asdict(item) for item in case.checklist]}
+    optional_fields = {
+        "labels": case.labels,
+        "checklist": [asdict(item) for item in case.checklist],
+    }
     return row | {name: value for name, value in optional_fields.items() if value}
 
 
@@ -52,8 +63,16 @@ def _responses(case: Case) -> Row:
             return {"response": one.text, "model": one.model, "label": _label(one)}
         case (first, second) if not graded:
             texts = {"response_a": first.text, "response_b": second.text}
-            return {**texts, "model_a": first.model, "model_b": second.model, "label": case.label}
-    listed = [{"text": one.text, "model": one.model, "label": _label(one)} for one in case.responses]
+            return {
+                **texts,
+                "model_a": first.model,
+                "model_b": second.model,
+                "label": case.label,
+            }
+    listed = [
+        {"text": one.text, "model": one.model, "label": _label(one)}
+        for one in case.responses
+    ]
     return {"responses": listed, "label": case.label}
 
 
@@ -76,7 +95,9 @@ def _verdict(verdict: Verdict) -> Row:
         "consistent": verdict.orders and verdict.orders.consistent,
         **{f"criteria.{name}": value for name, value in verdict.criteria.items()},
         **{f"votes.{name}": value for name, value in verdict.votes.items()},
-        **({"items": [asdict(item) for item in verdict.items]} if verdict.items else {}),
+        **(
+            {"items": [asdict(item) for item in verdict.items]} if verdict.items else {}
+        ),
     }
 
 
@@ -84,5 +105,7 @@ _ROWS: Final[Mapping[str, Callable[[RunResult], list[Row]]]] = {
     "cases": lambda result: [_case(case) for case in result.cases],
     "judgments": rows_of_run,
     "verdicts": lambda result: [_verdict(verdict) for verdict in result.verdicts],
-    "metrics": lambda result: [{"metric": name, **metric_values(one)} for name, one in result.metrics.items()],
+    "metrics": lambda result: [
+        {"metric": name, **metric_values(one)} for name, one in result.metrics.items()
+    ],
 }

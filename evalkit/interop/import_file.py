@@ -53,7 +53,9 @@ LOST = "judgments without a usable verdict: {} of {}"
 UNREAD = "files in subfolders, not read: {}"
 
 
-def import_judgments(name: str, path: Path, options: Options, *others: Path) -> ImportedJudgments:
+def import_judgments(
+    name: str, path: Path, options: Options, *others: Path
+) -> ImportedJudgments:
     """Import files, or folders of files, in a format.
 
     Args:
@@ -70,22 +72,34 @@ def import_judgments(name: str, path: Path, options: Options, *others: Path) -> 
     parsed = {}
     for one in (path, *others):
         content = _content(made, one, options)
-        if isinstance(content, ImportedJudgments):  # in a batch, ids are those of one dataset's cases
+        if isinstance(
+            content, ImportedJudgments
+        ):  # in a batch, ids are those of one dataset's cases
             return replace(content, format=name)
         parsed[one] = content
     return imported(joined(parsed), name, path)
 
 
-def _content(made: Importer, path: Path, options: Options) -> ParsedFile | ImportedJudgments:
+def _content(
+    made: Importer, path: Path, options: Options
+) -> ParsedFile | ImportedJudgments:
     """Return the content of a file that is in the importer's format."""
     if not path.exists():
-        raise DatasetError("no such file", where=str(path), remedy="use the file with the judgments")
+        raise DatasetError(
+            "no such file", where=str(path), remedy="use the file with the judgments"
+        )
     start = peek(path)
     if not is_format(made, start):
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
-            next(iter(reader_for(None, path)(path)), None)  # raises a more specific error if the file cannot be read
-        what = "has no readable rows" if remedy == UNKNOWN else f"does not look like {made.name}"
+            next(
+                iter(reader_for(None, path)(path)), None
+            )  # raises a more specific error if the file cannot be read
+        what = (
+            "has no readable rows"
+            if remedy == UNKNOWN
+            else f"does not look like {made.name}"
+        )
         raise DatasetError(what, where=str(path), remedy=remedy)
     try:
         return read_format(made, path, options)
@@ -93,7 +107,9 @@ def _content(made: Importer, path: Path, options: Options) -> ParsedFile | Impor
         raise _with_remedy(bad, made.name, start, options) from None
 
 
-def read_format(made: Importer, path: Path, options: Options) -> ParsedFile | ImportedJudgments:
+def read_format(
+    made: Importer, path: Path, options: Options
+) -> ParsedFile | ImportedJudgments:
     """Return the content of a file in the importer's format.
 
     Raises:
@@ -102,13 +118,18 @@ def read_format(made: Importer, path: Path, options: Options) -> ParsedFile | Im
     try:
         content = made.read(path, options)
         if made.is_log and isinstance(content, ParsedFile):
-            return replace(content, notes=(*content.notes, *more_than_text(content.records)))
+            return replace(
+                content, notes=(*content.notes, *more_than_text(content.records))
+            )
         return content
     except DAMAGE as bad:
         what = (
-            f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}: {str(bad)[:100]})"
+            f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}:"
+            f" {str(bad)[:100]})"
         )
-        raise DatasetError(" ".join(what.split()), where=str(path), remedy="write it again") from None
+        raise DatasetError(
+            " ".join(what.split()), where=str(path), remedy="write it again"
+        ) from None
 
 
 def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
@@ -122,9 +143,15 @@ def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
         return first
     for name in ("scale", "output", "unread", "rule"):
         if any(getattr(other, name) != getattr(first, name) for _, other in others):
-            raise DatasetError(f"the files differ in their {name}", where=str(where), remedy="read them one at a time")
+            raise DatasetError(
+                f"the files differ in their {name}",
+                where=str(where),
+                remedy="read them one at a time",
+            )
     records = [
-        replace(record, question=f"{path.name}/{record.question}") if record.checklist else record
+        replace(record, question=f"{path.name}/{record.question}")
+        if record.checklist
+        else record
         for path, content in files.items()
         for record in content.records
     ]
@@ -132,9 +159,19 @@ def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
     return replace(
         first,
         records=records,
-        criteria={name: text for content in contents for name, text in content.criteria.items()},
-        weights={name: weight for content in contents for name, weight in content.weights.items()},
-        notes=tuple(dict.fromkeys(note for content in contents for note in content.notes)),
+        criteria={
+            name: text
+            for content in contents
+            for name, text in content.criteria.items()
+        },
+        weights={
+            name: weight
+            for content in contents
+            for name, weight in content.weights.items()
+        },
+        notes=tuple(
+            dict.fromkeys(note for content in contents for note in content.notes)
+        ),
     )
 
 
@@ -145,7 +182,9 @@ def imported(found: ParsedFile, name: str, path: Path) -> ImportedJudgments:
         DatasetError: If it has no judgments, or judgments of two kinds.
     """
     if not found.records:
-        raise DatasetError("has no judgments", where=str(path), remedy="use another file")
+        raise DatasetError(
+            "has no judgments", where=str(path), remedy="use another file"
+        )
     if len({len(record.shown) for record in found.records}) > 1:
         what = "has both scores of single responses and winners of pairs"
         raise DatasetError(what, where=str(path), remedy="import each kind separately")
@@ -155,20 +194,35 @@ def imported(found: ParsedFile, name: str, path: Path) -> ImportedJudgments:
         settings["dataset"] = {"benchmark": found.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
     extra = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
-    if path.is_dir() and not found.below and (below := sum(1 for _ in path.glob("*/**/*.json*"))):
+    if (
+        path.is_dir()
+        and not found.below
+        and (below := sum(1 for _ in path.glob("*/**/*.json*")))
+    ):
         extra.append(UNREAD.format(below))
     all_notes = (*found.notes, *notes, *guessed, *extra)
-    return ImportedJudgments(tuple(cases), tuple(judgments), settings, all_notes, unread=found.unread, format=name)
+    return ImportedJudgments(
+        tuple(cases),
+        tuple(judgments),
+        settings,
+        all_notes,
+        unread=found.unread,
+        format=name,
+    )
 
 
-def _with_remedy(bad: ConfigError, name: str, start: Peek, options: Options) -> ConfigError:
+def _with_remedy(
+    bad: ConfigError, name: str, start: Peek, options: Options
+) -> ConfigError:
     """Return the error, with a better remedy if a file of a known format was imported as generic."""
     if name != GENERIC or options.fields or (remedy := format_names(start)) is None:
         return bad
     return type(bad)(bad.what, where=bad.where, remedy=remedy)
 
 
-def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple[JsonObject, list[str]]:
+def describe_settings(
+    found: ParsedFile, judgments: Sequence[Judgment]
+) -> tuple[JsonObject, list[str]]:
     """Return the config settings of the judgments, and notes on assumptions."""
     pointwise = len(judgments[0].unit) == 1
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
@@ -176,7 +230,9 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
     criteria = {name: _criterion(found, name) for name in named or {CRITERION: None}}
     settings: JsonObject = {
-        "judge": _judge(judges, any(judgment.weighted is not None for judgment in judgments)),
+        "judge": _judge(
+            judges, any(judgment.weighted is not None for judgment in judgments)
+        ),
         "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
         "criteria": criteria,
         "swap": {"policy": "none" if pointwise else _policy(judgments)},
@@ -184,21 +240,33 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
     if any(judgment.items for judgment in judgments):
         settings["mode"]["name"] = "checklist"
         settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
-        return settings | ({"scoring": {"checklist": found.rule}} if found.rule else {}), []
+        return settings | (
+            {"scoring": {"checklist": found.rule}} if found.rule else {}
+        ), []
     if found.output is not None:
         settings["output"] = dict(found.output)
     if not pointwise:
         return settings, []
     if names := [one.class_name for one in judgments if one.class_name is not None]:
-        labels = [one for record in found.records for one in (*record.classes.values(), record.shown[0].class_name)]
+        labels = [
+            one
+            for record in found.records
+            for one in (*record.classes.values(), record.shown[0].class_name)
+        ]
         spelled: dict[str, str] = {}
         for one in (*names, *labels):
             if one is not None:
                 spelled.setdefault(fold_class(one), one)
         if len(spelled) == 1 and (other := OPPOSITES.get(names[0].casefold())):
             spelled[other] = other
-        settings["rubric"] = {"classes": dict.fromkeys(spelled.values(), ""), "levels": {}}
-        return settings, [f"{NAMED}: {', '.join(spelled.values())}; set rubric for their meanings or the abstention"]
+        settings["rubric"] = {
+            "classes": dict.fromkeys(spelled.values(), ""),
+            "levels": {},
+        }
+        return settings, [
+            f"{NAMED}: {', '.join(spelled.values())}; set rubric for their meanings or the"
+            " abstention"
+        ]
     values = [value for judgment in judgments for value in judgment.criteria.values()]
     low, high, step = found.scale or guessed_scale(values)
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
@@ -213,8 +281,13 @@ def _criterion(found: ParsedFile, name: str) -> JsonObject:
 def _judge(names: Sequence[str], weighted: bool) -> Json:
     # The temperature is unknown.
     more = {"logprobs": "fallback"} if weighted else {}
-    each = [{"name": _plain(name), "model": name, "temperature": None, **more} for name in names]
-    return each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
+    each = [
+        {"name": _plain(name), "model": name, "temperature": None, **more}
+        for name in names
+    ]
+    return (
+        each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
+    )
 
 
 def _plain(name: str) -> str:
@@ -225,7 +298,9 @@ def _policy(judgments: Sequence[Judgment]) -> str:
     """Return `both` if a pair was judged in both orders, `none` if all are in the case's order, otherwise `random`."""
     orders: dict[tuple[Any, ...], set[bool]] = {}
     for one in judgments:
-        orders.setdefault((one.judge, one.case_id, one.unit), set()).add(one.shown == one.unit)
+        orders.setdefault((one.judge, one.case_id, one.unit), set()).add(
+            one.shown == one.unit
+        )
     if any(len(seen) > 1 for seen in orders.values()):
         return "both"
     return "random" if any(False in seen for seen in orders.values()) else "none"
@@ -237,8 +312,12 @@ _LONGEST = 60
 LABEL = "label"
 """The annotator for a file's labels of pairs other than the first, whose label is the case's."""
 
-APART = "not all pairs of a question's responses were judged: each pair is a separate case"
-LABELED_APART = "pairs have both their own and annotators' labels: each pair is a separate case"
+APART = (
+    "not all pairs of a question's responses were judged: each pair is a separate case"
+)
+LABELED_APART = (
+    "pairs have both their own and annotators' labels: each pair is a separate case"
+)
 REPEATED = "judged more than once in one order: read as samples"
 RENUMBERED = "judgments with a duplicate sample number: assigned the next free number"
 TEXTS = "responses of one model to one question with different texts: each text is a separate response"
@@ -279,7 +358,9 @@ class _Question:
         return {frozenset(one.key for one in record.shown) for record in self.records}
 
 
-def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment], list[str]]:
+def to_cases(
+    found: ParsedFile, source: str
+) -> tuple[list[Case], list[Judgment], list[str]]:
     """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
     tally: Counter[str] = Counter()
     records = list(_with_unique_keys(found.records, tally))
@@ -289,12 +370,19 @@ def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment]
         questions = _grouped(records, _pair_name)
         if len(questions) > len({record.question for record in records}):
             notes.append(why)
-    cases, judgments = [], []
+    cases = []
+    judgments = []
     for name in [*questions]:
         question = questions.pop(name)
-        order = sorted(question.answers.values(), key=_by_name) if found.by_name else list(question.answers.values())
+        order = (
+            sorted(question.answers.values(), key=_by_name)
+            if found.by_name
+            else list(question.answers.values())
+        )
         cases.append(_case(question, order, tally))
-        judgments += _judgments(question, [answer.key for answer in order], source, tally)
+        judgments += _judgments(
+            question, [answer.key for answer in order], source, tally
+        )
     notes += [f"{what}: {number}" for what, number in tally.items()]
     responses = [response for case in cases for response in case.responses]
     if absent := sum(not response.text for response in responses):
@@ -302,7 +390,9 @@ def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment]
     return cases, judgments, notes
 
 
-def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterator[Record]:
+def _with_unique_keys(
+    records: Iterable[Record], tally: Counter[str]
+) -> Iterator[Record]:
     """Yield records with a unique key per response: a key with several texts becomes several keys.
 
     A response without a text is the first response with its key.
@@ -317,7 +407,9 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
             if text := answer.text.strip():
                 if known and text not in known:
                     tally[TEXTS] += 1
-                key = known.setdefault(text, f"{answer.key} #{len(known) + 1}" if known else answer.key)
+                key = known.setdefault(
+                    text, f"{answer.key} #{len(known) + 1}" if known else answer.key
+                )
             if any(one.key == key for one in answers):  # a system compared with itself
                 key = f"{key} again"
             keys.setdefault(answer.key, key)
@@ -325,8 +417,12 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
         if all(map(is_, answers, record.shown)):
             yield record
             continue
-        better = None if record.better is None else keys.get(record.better, record.better)
-        labels = {person: keys.get(choice, choice) for person, choice in record.labels.items()}
+        better = (
+            None if record.better is None else keys.get(record.better, record.better)
+        )
+        labels = {
+            person: keys.get(choice, choice) for person, choice in record.labels.items()
+        }
         yield replace(record, shown=tuple(answers), better=better, labels=labels)
 
 
@@ -345,20 +441,30 @@ def _pairs_apart(questions: Iterable[_Question]) -> str | None:
         n = len(question.answers)
         if n < 3 or all(len(record.shown) == 1 for record in question.records):
             continue
-        judged, possible = judged + len(question.pairs()), possible + n * (n - 1) // 2
-        if any(record.better for record in question.records) and any(record.labels for record in question.records):
+        judged = judged + len(question.pairs())
+        possible = possible + n * (n - 1) // 2
+        if any(record.better for record in question.records) and any(
+            record.labels for record in question.records
+        ):
             return LABELED_APART
     return APART if judged < _WHOLE * possible else None
 
 
 def _pair_name(record: Record) -> str:
-    names = sorted(one.key if one.key.startswith(one.model or "") else str(one.model) for one in record.shown)
+    names = sorted(
+        one.key if one.key.startswith(one.model or "") else str(one.model)
+        for one in record.shown
+    )
     return f"{record.question}: {' / '.join(map(_short, names))}"
 
 
 def _short(name: str) -> str:
     """Return a name for use in an id; a long one is shortened to its beginning and a hash."""
-    return name if len(name) <= _LONGEST else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
+    return (
+        name
+        if len(name) <= _LONGEST
+        else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
+    )
 
 
 def _by_name(answer: Answer) -> tuple[str, str]:
@@ -366,19 +472,32 @@ def _by_name(answer: Answer) -> tuple[str, str]:
 
 
 def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
-    records, keys = question.records, [answer.key for answer in order]
-    gold = ((LABEL, record.better, record.shown) for record in records if record.better is not None)
-    said = ((person, choice, record.shown) for record in records for person, choice in record.labels.items())
+    records = question.records
+    keys = [answer.key for answer in order]
+    gold = (
+        (LABEL, record.better, record.shown)
+        for record in records
+        if record.better is not None
+    )
+    said = (
+        (person, choice, record.shown)
+        for record in records
+        for person, choice in record.labels.items()
+    )
     own = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
     people: dict[str, Annotation] = {
-        name: chosen(choices) for name, choices in _choices(said, keys, DIVIDED, tally).items()
+        name: chosen(choices)
+        for name, choices in _choices(said, keys, DIVIDED, tally).items()
     }
     if set(own) - {FIRST}:
         people[LABEL] = chosen(own)
     return Case(
         id=question.name,
         prompt=_first("prompt", records, tally) or "",
-        responses=tuple(Response(answer.text, answer.model, answer.grade, answer.class_name) for answer in order),
+        responses=tuple(
+            Response(answer.text, answer.model, answer.grade, answer.class_name)
+            for answer in order
+        ),
         context=_first("context", records, tally),
         reference=_first("reference", records, tally),
         label=own.get(FIRST),
@@ -391,11 +510,18 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
 def _messages(answers: Sequence[Answer]) -> JsonObject:
     """Return the metadata of messages: those of the only response, or a list by response."""
     messages = [answer.messages for answer in answers]
-    return {MESSAGES: messages if len(messages) > 1 else messages[0]} if any(messages) else {}
+    return (
+        {MESSAGES: messages if len(messages) > 1 else messages[0]}
+        if any(messages)
+        else {}
+    )
 
 
 def _choices(
-    given: Iterable[tuple[str, str, Sequence[Answer]]], keys: Sequence[str], disputed: str, tally: Counter[str]
+    given: Iterable[tuple[str, str, Sequence[Answer]]],
+    keys: Sequence[str],
+    disputed: str,
+    tally: Counter[str],
 ) -> dict[str, dict[Unit, Winner]]:
     """Return each annotator's choice for each pair; none for a pair with conflicting choices."""
     found: dict[str, dict[Unit, set[Winner]]] = {}
@@ -404,7 +530,9 @@ def _choices(
         if len(places) != 2 or choice not in (TIE, keys[places[0]], keys[places[1]]):
             tally[PLACELESS] += 1
             continue
-        winner: Winner = "TIE" if choice == TIE else "A" if choice == keys[places[0]] else "B"
+        winner: Winner = (
+            "TIE" if choice == TIE else "A" if choice == keys[places[0]] else "B"
+        )
         found.setdefault(person, {}).setdefault(tuple(places), set()).add(winner)
     agreed: dict[str, dict[Unit, Winner]] = {}
     for person, pairs in found.items():
@@ -416,26 +544,39 @@ def _choices(
     return agreed
 
 
-def _annotations(records: Sequence[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
+def _annotations(
+    records: Sequence[Record], keys: Sequence[str], tally: Counter[str]
+) -> dict[str, Annotation]:
     """Return annotators' grades or classes of the responses, and count conflicting ones."""
     annotations: dict[str, Annotation] = {}
-    for name, own, conflict in (("grades", "grade", GRADES), ("classes", "class_name", CLASSES)):
+    for name, own, conflict in (
+        ("grades", "grade", GRADES),
+        ("classes", "class_name", CLASSES),
+    ):
         labels: dict[str, set[Any]] = {}
         people: dict[str, JsonObject] = {}
         for record in records:
             for answer in record.shown if len(records) > 1 else ():
                 labels.setdefault(answer.key, set()).add(getattr(answer, own))
             for person, label in getattr(record, name).items():
-                if people.setdefault(person, {}).setdefault(record.shown[0].key, label) != label:
+                if (
+                    people.setdefault(person, {}).setdefault(record.shown[0].key, label)
+                    != label
+                ):
                     tally[conflict] += 1
         if conflicting := sum(len(given - {None}) > 1 for given in labels.values()):
             tally[conflict] += conflicting
-        annotations |= {person: tuple(given.get(key) for key in keys) for person, given in people.items()}
+        annotations |= {
+            person: tuple(given.get(key) for key in keys)
+            for person, given in people.items()
+        }
     return annotations
 
 
 def _first(what: str, records: Sequence[Record], tally: Counter[str]) -> str | None:
-    known = dict.fromkeys(value for record in records if (value := getattr(record, what)))
+    known = dict.fromkeys(
+        value for record in records if (value := getattr(record, what))
+    )
     if len(known) > 1:
         tally[DIFFERENT.format(what)] += 1
     return next(iter(known), None)
@@ -452,7 +593,9 @@ def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
     return known
 
 
-def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Counter[str]) -> list[Judgment]:
+def _judgments(
+    question: _Question, keys: Sequence[str], source: str, tally: Counter[str]
+) -> list[Judgment]:
     taken: dict[tuple[Any, ...], set[int]] = {}
     found = []
     for record in question.records:
@@ -463,7 +606,9 @@ def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Cou
             samples = taken.setdefault((shown, said.judge), set())
             sample = said.sample
             if sample is None or sample in samples:
-                sample = next(number for number in count(len(samples)) if number not in samples)
+                sample = next(
+                    number for number in count(len(samples)) if number not in samples
+                )
             if samples and said.sample != sample:
                 tally[REPEATED if said.sample is None else RENUMBERED] += 1
             samples.add(sample)
@@ -471,8 +616,11 @@ def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Cou
     return found
 
 
-def _judgment(case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample: int, source: str) -> Judgment:
-    value, read = said.value, said.read
+def _judgment(
+    case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample: int, source: str
+) -> Judgment:
+    value = said.value
+    read = said.read
     if value is not None and shown != unit:
         value = -value + 0.0
     return Judgment(
@@ -489,14 +637,20 @@ def _judgment(case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample
         f"import {source}" if read else None,
         None if read else said.error or "the file has no verdict",
         None if read else "content_filter" if said.status == "refused" else "no_answer",
-        completion=None if said.text is None else Completion(said.text, model=said.model or said.judge),
+        completion=(
+            None
+            if said.text is None
+            else Completion(said.text, model=said.model or said.judge)
+        ),
         items=said.items,
         class_name=said.class_name,
         weighted=said.weighted if read else None,
     )
 
 
-def complete_only(cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[list[Case], list[Judgment]]:
+def complete_only(
+    cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> tuple[list[Case], list[Judgment]]:
     """Return the cases with only readable judgments, and their judgments."""
     broken = {one.case_id for one in judgments if not one.readable}
     kept = [case for case in cases if case.id not in broken]

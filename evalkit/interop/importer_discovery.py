@@ -1,7 +1,7 @@
 """Which formats `evalkit import` knows, and which one a file has: each module of `importers` is one.
 
-The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format; those of benchmarks
-are in their modules (`evalkit.benchmarks`).
+The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format;
+those of benchmarks are in their modules (`evalkit.benchmarks`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from evalkit.foreign_files.records import Importer
 from evalkit.interop import importers as package
 
 GENERIC = "generic"
-DAMAGE = (TypeError, AttributeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
+DAMAGE = (
+    TypeError,
+    AttributeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 """What readers raise if any value of a nested log has another type than its tool writes."""
 UNKNOWN = "use another file"
 """The remedy for an unknown file."""
@@ -28,13 +36,20 @@ UNKNOWN = "use another file"
 def importers() -> dict[str, Importer]:
     """Return the importer of each format by name: the generic one, then benchmarks, then tools."""
     own = tools()
-    published = (benchmark.importer for benchmark in iter_benchmarks() if benchmark.importer is not None)
+    published = (
+        benchmark.importer
+        for benchmark in iter_benchmarks()
+        if benchmark.importer is not None
+    )
     return {GENERIC: own[GENERIC], **{one.name: one for one in published}, **own}
 
 
 def tools() -> dict[str, Importer]:
     """Return the importers that are modules of `importers`, by name."""
-    modules = (import_module(module.name) for module in iter_modules(package.__path__, f"{package.__name__}."))
+    modules = (
+        import_module(module.name)
+        for module in iter_modules(package.__path__, f"{package.__name__}.")
+    )
     return {module.IMPORTER.name: module.IMPORTER for module in modules}
 
 
@@ -51,7 +66,11 @@ def importer(name: str) -> Importer:
     """
     known = importers()
     if name not in known:
-        raise ConfigError("no such format", where=f"evalkit import {name}", remedy=did_you_mean(name, known))
+        raise ConfigError(
+            "no such format",
+            where=f"evalkit import {name}",
+            remedy=did_you_mean(name, known),
+        )
     return known[name]
 
 
@@ -61,7 +80,14 @@ def recognize_format(path: Path) -> str | None:
 
 
 def _detected(start: Peek) -> str | None:
-    return next((name for name, one in importers().items() if name != GENERIC and is_format(one, start)), None)
+    return next(
+        (
+            name
+            for name, one in importers().items()
+            if name != GENERIC and is_format(one, start)
+        ),
+        None,
+    )
 
 
 def is_format(made: Importer, start: Peek) -> bool:
@@ -94,7 +120,11 @@ def describe_formats(start: Peek) -> str:
 def describe_file(path: Path) -> str | None:
     """Return the remedy for a file used as cases that has judgments; `None` if it has no known ones."""
     name = recognize_format(path)
-    return None if name is None else f"it has judgments and looks like {_command(name, path)}"
+    return (
+        None
+        if name is None
+        else f"it has judgments and looks like {_command(name, path)}"
+    )
 
 
 def _command(name: str, path: Path) -> str:

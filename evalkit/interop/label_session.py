@@ -1,7 +1,8 @@
 """One annotator's labels of a run: a queue of tasks, and a file in the run folder that has each label at once.
 
-All annotators see the cases in the same random order, so that those who stop early have labeled the same cases. The
-order of the responses differs between annotators. `evalkit label RUN FILE` reads the file too.
+All annotators see the cases in the same random order, so that those who stop early have labeled the
+same cases. The order of the responses differs between annotators. `evalkit label RUN FILE` reads
+the file too.
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ LONGEST_NOTE: Final = 10_000
 _NAME: Final = re.compile(r"\w([\w .@+-]{0,38}\w)?")
 _LAST_KEY: Final = 10
 """The highest score that has a key, which is 0 unless a score of 0 has it."""
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS: Final = (
+    os.O_RDWR
+    | os.O_APPEND
+    | os.O_CREAT
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 _REMEDY: Final = "check the folder's permissions and the free disk space"
 
 
@@ -66,8 +73,9 @@ class LabelSession:
         annotator: The annotator's name.
         count: About how many tasks to label.
         seed: The seed of the order of cases and responses.
-        informative: Whether to sample informative cases more often, with known probabilities. Otherwise the cases
-            without a label of the data set are in random order, or all cases if there are none.
+        informative: Whether to sample informative cases more often, with known probabilities.
+            Otherwise the cases without a label of the data set are in random order, or all cases if
+            there are none.
         sampler: How informative cases are sampled.
 
     Attributes:
@@ -77,7 +85,8 @@ class LabelSession:
         file: The file of labels.
 
     Raises:
-        ConfigError: If the name is invalid, the folder cannot be written, or the annotator has another session.
+        ConfigError: If the name is invalid, the folder cannot be written, or the annotator has
+            another session.
         DatasetError: If the annotator's file has an invalid label, or labels of another run.
     """
 
@@ -92,21 +101,32 @@ class LabelSession:
         sampler: Callable[[RunResult, int, int], LabelSample] = sample_for_labeling,
     ) -> None:
         if not _NAME.fullmatch(annotator):
-            remedy = "use up to 40 letters, digits, spaces and . _ @ + -, with a letter or digit at both ends"
-            raise ConfigError("cannot name a file", where=f"--annotator {annotator:.60}", remedy=remedy)
-        self.annotator, self.folder = annotator, Path(result.folder or "")
+            remedy = (
+                "use up to 40 letters, digits, spaces and . _ @ + -, with a letter or digit at both"
+                " ends"
+            )
+            raise ConfigError(
+                "cannot name a file",
+                where=f"--annotator {annotator:.60}",
+                remedy=remedy,
+            )
+        self.annotator = annotator
+        self.folder = Path(result.folder or "")
         self.file = self.folder / f"labels-{annotator}.jsonl"
         self.skipped: set[int] = set()
         self.question = _question(result)
         self._result, self._seed, self._sampler = result, seed, sampler
         self._chances: Mapping[str, float] = {}
-        self._reader, self._classes = class_reader(result.config), result.config.rubric.named_classes
+        self._reader = class_reader(result.config)
+        self._classes = result.config.rubric.named_classes
         self._cases = {case.id: case for case in result.cases}
         self._labels: dict[Key, dict[str, Label]] = {}
         self._notes: dict[Key, str] = {}
         self._stream = _opened(self.file)
         try:
-            for where, row in rows_of(self.file) if os.fstat(self._stream).st_size else ():
+            for where, row in (
+                rows_of(self.file) if os.fstat(self._stream).st_size else ()
+            ):
                 self._add(where, row)
             self.tasks = self._queue(count, informative)
         except BaseException:
@@ -120,9 +140,18 @@ class LabelSession:
     def new_labels(self, cases: Sequence[Case]) -> list[Label]:
         """Return the labels in the file that these cases of the run do not have yet."""
         known = {case.id: case for case in cases}
-        labels = [label for by_item in self._labels.values() for label in by_item.values()]
-        in_run = (self._known(known[label.case_id], label.unit).get(label.item) for label in labels)
-        return [label for label, value in zip(labels, in_run, strict=True) if value != label.value]
+        labels = [
+            label for by_item in self._labels.values() for label in by_item.values()
+        ]
+        in_run = (
+            self._known(known[label.case_id], label.unit).get(label.item)
+            for label in labels
+        )
+        return [
+            label
+            for label, value in zip(labels, in_run, strict=True)
+            if value != label.value
+        ]
 
     @property
     def complete(self) -> bool:
@@ -132,20 +161,38 @@ class LabelSession:
     def next_open(self, after: int = -1) -> int:
         """Return the position of the next task without a label that was not skipped, also before `after`."""
         tasks = range(len(self.tasks))
-        is_open = (at for at in (*tasks[after + 1 :], *tasks[: after + 1]) if not self._answers(self.tasks[at]))
+        is_open = (
+            at
+            for at in (*tasks[after + 1 :], *tasks[: after + 1])
+            if not self._answers(self.tasks[at])
+        )
         return next((at for at in is_open if at not in self.skipped), len(self.tasks))
 
     def view(self, at: int) -> JsonObject:
         """Return what the page shows: counts, and the texts, answer and note of the task at a position, if any."""
         labeled = sum(map(bool, map(self._answers, self.tasks)))
-        state = {"at": at, "total": len(self.tasks), "labeled": labeled, "skipped": len(self.skipped)}
+        state = {
+            "at": at,
+            "total": len(self.tasks),
+            "labeled": labeled,
+            "skipped": len(self.skipped),
+        }
         if at == len(self.tasks):
             return state
-        task, answer = self._task(self.tasks[at]), self._answers(self.tasks[at])
+        task = self._task(self.tasks[at])
+        answer = self._answers(self.tasks[at])
         if self.question["kind"] == "pair":
-            answer = {item: unswapped(winner, task.shown) for item, winner in answer.items()}
-        items, note = list(self._items(self.tasks[at]).items()), self._notes.get(self.tasks[at], "")
-        return state | {"texts": task.texts, "items": items, "answer": answer, "note": note}
+            answer = {
+                item: unswapped(winner, task.shown) for item, winner in answer.items()
+            }
+        items = list(self._items(self.tasks[at]).items())
+        note = self._notes.get(self.tasks[at], "")
+        return state | {
+            "texts": task.texts,
+            "items": items,
+            "answer": answer,
+            "note": note,
+        }
 
     def store(self, at: int, answer: Json | None, note: str) -> None:
         """Write the answer to a task to the file, by item, with a note; without an answer only a new note.
@@ -157,7 +204,9 @@ class LabelSession:
         if answer is None and note == self._notes.get(self.tasks[at], ""):
             return
         if answer is not None and not self._fits(self.tasks[at], answer):
-            raise DatasetError("the answer does not fit the question", remedy="reload the page")
+            raise DatasetError(
+                "the answer does not fit the question", remedy="reload the page"
+            )
         task = self._task(self.tasks[at])
         row: JsonObject = {
             "case_id": task.case_id,
@@ -169,7 +218,10 @@ class LabelSession:
             "labeled_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         labels: Json = {"": None} if answer is None else answer
-        rows = [row | ({"item": item} if item else {}) | {"label": label} for item, label in labels.items()]
+        rows = [
+            row | ({"item": item} if item else {}) | {"label": label}
+            for item, label in labels.items()
+        ]
         self._write(b"".join(map(encode_line, rows)))
         for written in rows:
             self._add(str(self.file), written)
@@ -190,7 +242,11 @@ class LabelSession:
         except OSError as bad:
             with suppress(OSError):
                 os.ftruncate(self._stream, size)
-            raise ConfigError(f"cannot be written ({bad.strerror})", where=str(self.file), remedy=_REMEDY) from None
+            raise ConfigError(
+                f"cannot be written ({bad.strerror})",
+                where=str(self.file),
+                remedy=_REMEDY,
+            ) from None
 
     def _add(self, where: str, row: Json) -> None:
         """Add the labels and the note in a row of the file."""
@@ -199,15 +255,29 @@ class LabelSession:
             with_labels([case] if case else [], [label], classes=self._classes)
             if case and row.get("texts") not in (None, _fingerprint(case, label.unit)):
                 remedy = "its label is of another run: move the file elsewhere"
-                raise DatasetError(f"case '{case.id:.60}' has changed", where=where, remedy=remedy)
+                raise DatasetError(
+                    f"case '{case.id:.60}' has changed", where=where, remedy=remedy
+                )
             if label.annotator == self.annotator:
-                self._labels.setdefault((label.case_id, label.unit), {})[label.item] = label
-        if isinstance(note := row.get("note"), str) and row.get("annotator") == self.annotator:
-            self._notes[str(row.get("case_id")), tuple(sorted(shown_of(row.get("shown"), where)))] = note
+                self._labels.setdefault((label.case_id, label.unit), {})[label.item] = (
+                    label
+                )
+        if (
+            isinstance(note := row.get("note"), str)
+            and row.get("annotator") == self.annotator
+        ):
+            self._notes[
+                str(row.get("case_id")),
+                tuple(sorted(shown_of(row.get("shown"), where))),
+            ] = note
 
     def _known(self, case: Case, unit: Unit) -> JsonObject:
         """Return the annotator's label in the run, by item if it is of a checklist."""
-        answers = {item.id: item.labels[self.annotator] for item in case.checklist if self.annotator in item.labels}
+        answers = {
+            item.id: item.labels[self.annotator]
+            for item in case.checklist
+            if self.annotator in item.labels
+        }
         known: JsonObject = {item: values[unit[0]] for item, values in answers.items()}
         if (annotation := case.labels.get(self.annotator)) is not None:
             known[""] = label_of(annotation, unit)
@@ -215,13 +285,24 @@ class LabelSession:
 
     def _answers(self, key: Key) -> JsonObject:
         known = self._known(self._cases[key[0]], key[1])
-        known |= {item: label.value for item, label in self._labels.get(key, {}).items()}
-        return {item: known[item] for item in self._items(key) if known.get(item) is not None}
+        known |= {
+            item: label.value for item, label in self._labels.get(key, {}).items()
+        }
+        return {
+            item: known[item]
+            for item in self._items(key)
+            if known.get(item) is not None
+        }
 
     def _items(self, key: Key) -> dict[str, list[str]]:
         """Return the criteria of each item by id, those of its groups first; one empty id without a checklist."""
-        checklist = self._cases[key[0]].checklist if self.question["kind"] == "items" else ()
-        return {item.id: [*groups, item.criterion] for item, groups, *_ in inherited(checklist)} or {"": []}
+        checklist = (
+            self._cases[key[0]].checklist if self.question["kind"] == "items" else ()
+        )
+        return {
+            item.id: [*groups, item.criterion]
+            for item, groups, *_ in inherited(checklist)
+        } or {"": []}
 
     def _fits(self, key: Key, answer: Any) -> bool:
         question = self.question
@@ -229,34 +310,64 @@ class LabelSession:
             return False
         if question["kind"] == "grade":
             grade = answer[""]
-            return type(grade) in (int, float) and question["low"] <= grade <= question["high"]
-        return all(isinstance(label, str) and label in question["options"] for label in answer.values())
+            return (
+                type(grade) in (int, float)
+                and question["low"] <= grade <= question["high"]
+            )
+        return all(
+            isinstance(label, str) and label in question["options"]
+            for label in answer.values()
+        )
 
     def _queue(self, count: int, informative: bool) -> list[Key]:
-        keys = [(case, unit) for case, units in units_to_label(self._result).items() for unit in dict.fromkeys(units)]
+        keys = [
+            (case, unit)
+            for case, units in units_to_label(self._result).items()
+            for unit in dict.fromkeys(units)
+        ]
         keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
         if informative:
             self._chances = recorded(self.folder) or {}
-            if all(self._answers(key) or has_own_label(self._cases[key[0]]) for key in keys if key[0] in self._chances):
+            if all(
+                self._answers(key) or has_own_label(self._cases[key[0]])
+                for key in keys
+                if key[0] in self._chances
+            ):
                 sample = self._sampler(self._result, count, self._seed)
                 write_files(self.folder, {LABEL_SAMPLE: sample.content()})
                 self._chances = sample.probabilities
             sampled = [key for key in keys if key[0] in self._chances]
-            tasks = [key for key in sampled if not has_own_label(self._cases[key[0]])] or sampled
+            tasks = [
+                key for key in sampled if not has_own_label(self._cases[key[0]])
+            ] or sampled
         else:
             labeled = {*(self._result.manifest.get("own_labels") or ())}
-            tasks = [key for key in keys if not (key[0] in labeled or has_own_label(self._cases[key[0]]))] or keys
+            tasks = [
+                key
+                for key in keys
+                if not (key[0] in labeled or has_own_label(self._cases[key[0]]))
+            ] or keys
             done = sum(map(bool, map(self._answers, tasks)))
             tasks = tasks[: count * (done // count + 1)]
         if not tasks:
-            raise ConfigError("the run has no verdicts to label", where=str(self.folder), remedy="name another run")
+            raise ConfigError(
+                "the run has no verdicts to label",
+                where=str(self.folder),
+                remedy="name another run",
+            )
         return tasks
 
     def _task(self, key: Key) -> Task:
         case_id, unit = key
         swapped = int(text_digest(f"{self._seed}\0{self.annotator}\0{key}"), 16) % 2
         shown = unit[::-1] if swapped else unit
-        return Task(case_id, unit, shown, task_texts(self._cases[case_id], shown), self._chances.get(case_id, 1.0))
+        return Task(
+            case_id,
+            unit,
+            shown,
+            task_texts(self._cases[case_id], shown),
+            self._chances.get(case_id, 1.0),
+        )
 
 
 def _question(result: RunResult) -> JsonObject:
@@ -273,15 +384,24 @@ def _question(result: RunResult) -> JsonObject:
         return {"kind": "grade", "options": []}
     digits = scale.integral and scale.min >= 0 and scale.max <= _LAST_KEY
     scores = list(map(int, scale.values())) if digits else []
-    options = scores if len({score % _LAST_KEY for score in scores}) == len(scores) else []
+    options = (
+        scores if len({score % _LAST_KEY for score in scores}) == len(scores) else []
+    )
     return {"kind": "grade", "options": options, "low": scale.min, "high": scale.max}
 
 
 def _fingerprint(case: Case, unit: Unit) -> str:
     """Return a hash of a task's texts, by which its label is of another run if they change."""
-    return digest([case.prompt, *(response.text for index, response in enumerate(case.responses) if index in unit)])[
-        :16
-    ]
+    return digest(
+        [
+            case.prompt,
+            *(
+                response.text
+                for index, response in enumerate(case.responses)
+                if index in unit
+            ),
+        ]
+    )[:16]
 
 
 def _opened(file: Path) -> int:
@@ -295,19 +415,26 @@ def _opened(file: Path) -> int:
         if not _locked(stream):
             os.close(stream)
             remedy = "use that page, or --annotator NAME for another annotator"
-            raise ConfigError("another page has it open", where=str(file), remedy=remedy)
+            raise ConfigError(
+                "another page has it open", where=str(file), remedy=remedy
+            )
         head, newline, tail = file.read_bytes().rpartition(b"\n")
         try:
             os.write(stream, b"\n" if tail and json.loads(tail) else b"")
         except (ValueError, RecursionError):
             os.ftruncate(stream, len(head + newline))
     except OSError as bad:
-        raise ConfigError(f"cannot be written ({bad.strerror})", where=str(file), remedy=_REMEDY) from None
+        raise ConfigError(
+            f"cannot be written ({bad.strerror})", where=str(file), remedy=_REMEDY
+        ) from None
     return stream
 
 
 def _locked(stream: int) -> bool:
-    """Lock an open file; return whether no other process has it. Without locks, the answer is yes."""
+    """Lock an open file; return whether no other process has it.
+
+    Without locks, the answer is yes.
+    """
     try:
         import fcntl
 

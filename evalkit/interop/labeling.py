@@ -1,12 +1,14 @@
 """Export blind labeling tasks in random order, without judges, verdicts or models; read and add their labels.
 
-The order of a pair's responses is random too, so that annotators' position bias does not affect the labels.
+The order of a pair's responses is random too, so that annotators' position bias does not affect the
+labels.
 
-`sample_for_labeling` chooses the cases to label: the most informative ones more often, all with a known probability
-above 0. Cases are stratified by what there is to learn from them and by their verdicts. Half of the labels go to all
-strata equally, half in proportion to their size, and within a stratum to a simple random sample. A case's probability
-is the share of its stratum that is sampled. Metrics weight its label by the inverse, so that they are about all cases
-(Cochran 1977, Sampling Techniques, ch. 5). The order within a stratum is fixed, so more labels extend a sample.
+`sample_for_labeling` chooses the cases to label: the most informative ones more often, all with a
+known probability above 0. Cases are stratified by what there is to learn from them and by their
+verdicts. Half of the labels go to all strata equally, half in proportion to their size, and within
+a stratum to a simple random sample. A case's probability is the share of its stratum that is
+sampled. Metrics weight its label by the inverse, so that they are about all cases (Cochran 1977,
+Sampling Techniques, ch. 5). The order within a stratum is fixed, so more labels extend a sample.
 """
 
 from __future__ import annotations
@@ -75,9 +77,10 @@ class Task:
 class Label:
     """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
 
-    `unit` is empty if a grade or an answer does not name its response. `place` is the label's location. `item` is the
-    id of the checklist item, if the label is the answer to one. `probability` is that with which the case was chosen
-    for labeling, if the label is of a task: any value from its file, or UNKNOWN.
+    `unit` is empty if a grade or an answer does not name its response. `place` is the label's
+    location. `item` is the id of the checklist item, if the label is the answer to one.
+    `probability` is that with which the case was chosen for labeling, if the label is of a task:
+    any value from its file, or UNKNOWN.
     """
 
     case_id: str
@@ -92,7 +95,11 @@ class Label:
 def class_reader(config: RunConfig) -> Labels | None:
     """Return what reads the names of a run's classes, with its label map; `None` if its rubric is a scale."""
     classes = config.rubric.named_classes
-    return None if classes is None else Labels(config.dataset.label_map, classes, can_map=False)
+    return (
+        None
+        if classes is None
+        else Labels(config.dataset.label_map, classes, can_map=False)
+    )
 
 
 def label_tasks(
@@ -111,7 +118,9 @@ def label_tasks(
         probabilities: The probability with which each case was chosen, if not all are labeled.
     """
     rng = random.Random(seed)
-    every = ((case, unit) for case, own in units_to_label(result).items() for unit in own)
+    every = (
+        (case, unit) for case, own in units_to_label(result).items() for unit in own
+    )
     wanted = list(dict.fromkeys(every if units is None else units))
     cases = {case.id: case for case in result.cases}
     rng.shuffle(wanted)
@@ -144,9 +153,14 @@ def labeled_size(result: RunResult) -> int:
 def task_texts(case: Case, shown: Unit) -> dict[str, str]:
     """Return the texts of a task by name: the prompt, context and reference if there are any, and the responses."""
     found = {"prompt": case.prompt}
-    found |= {name: text for name in ("context", "reference") if (text := getattr(case, name))}
+    found |= {
+        name: text for name in ("context", "reference") if (text := getattr(case, name))
+    }
     names = ("response",) if len(shown) == 1 else ("response_a", "response_b")
-    return found | {name: case.responses[index].text for name, index in zip(names, shown, strict=True)}
+    return found | {
+        name: case.responses[index].text
+        for name, index in zip(names, shown, strict=True)
+    }
 
 
 def unswapped(choice: Winner, task_shown: Unit) -> Winner:
@@ -158,7 +172,11 @@ def unswapped(choice: Winner, task_shown: Unit) -> Winner:
 
 def identity(task: Task) -> JsonObject:
     """Return the fields that identify a task when its label is imported."""
-    return {"case_id": task.case_id, "shown": ",".join(map(str, task.shown)), INCLUSION: task.probability}
+    return {
+        "case_id": task.case_id,
+        "shown": ",".join(map(str, task.shown)),
+        INCLUSION: task.probability,
+    }
 
 
 def shown_of(value: Any, place: str) -> Unit:
@@ -170,7 +188,11 @@ def shown_of(value: Any, place: str) -> Unit:
     try:
         shown = tuple(int(part) for part in str(value).split(","))
     except ValueError:
-        raise DatasetError(f"'{value}' is not an order of responses", where=place, remedy="write 0,1 or 1,0") from None
+        raise DatasetError(
+            f"'{value}' is not an order of responses",
+            where=place,
+            remedy="write 0,1 or 1,0",
+        ) from None
     return shown
 
 
@@ -198,13 +220,16 @@ def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
 
 
 def with_labels(
-    cases: Sequence[Case], labels: Sequence[Label], own: Collection[str] = (), classes: Classes | None = None
+    cases: Sequence[Case],
+    labels: Sequence[Label],
+    own: Collection[str] = (),
+    classes: Classes | None = None,
 ) -> tuple[Case, ...]:
     """Return cases with annotators' labels added; an annotator's new label replaces an older one.
 
-    A case's own label or grades, which belong to no annotator, remain the reference for verdicts. Other cases use the
-    majority or the mean grade. `own` are the cases that have their own label in addition to annotators' labels.
-    `classes` are those of the rubric, if labels are classes.
+    A case's own label or grades, which belong to no annotator, remain the reference for verdicts.
+    Other cases use the majority or the mean grade. `own` are the cases that have their own label in
+    addition to annotators' labels. `classes` are those of the rubric, if labels are classes.
 
     Raises:
         DatasetError: If a label is for an unknown case or does not apply to it.
@@ -217,16 +242,29 @@ def with_labels(
         if case is None:
             what = f"the run has no case '{label.case_id}'"
             raise DatasetError(
-                what, where=label.place or f"label by {label.annotator}", remedy="use ids of cases in this run"
+                what,
+                where=label.place or f"label by {label.annotator}",
+                remedy="use ids of cases in this run",
             )
         if label.item:
-            answers.setdefault(label.case_id, []).append((label, _response_of(label, case)))
+            answers.setdefault(label.case_id, []).append(
+                (label, _response_of(label, case))
+            )
             continue
         unit = _unit_of(label, case, classes)
-        by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = label.value
-    answered = (_with_answers(case, answers[case.id]) if case.id in answers else case for case in cases)
+        by_case.setdefault(label.case_id, {}).setdefault(label.annotator, {})[unit] = (
+            label.value
+        )
+    answered = (
+        _with_answers(case, answers[case.id]) if case.id in answers else case
+        for case in cases
+    )
     return tuple(
-        _with_label(case, by_case[case.id], case.id in own or has_own_label(case)) if case.id in by_case else case
+        (
+            _with_label(case, by_case[case.id], case.id in own or has_own_label(case))
+            if case.id in by_case
+            else case
+        )
         for case in answered
     )
 
@@ -242,23 +280,40 @@ def _response_of(label: Label, case: Case) -> int:
     known = [item.id for item in leaves(case.checklist)]
     if label.item not in known:
         what = f"'{label.item:.60}' is not an item that a judge answers"
-        remedy = did_you_mean(label.item, known) if known else "judge with mode=checklist, or remove the column item"
+        remedy = (
+            did_you_mean(label.item, known)
+            if known
+            else "judge with mode=checklist, or remove the column item"
+        )
         raise DatasetError(what, where=where, remedy=remedy)
     unit = label.unit or ((0,) if len(case.responses) == 1 else ())
     if len(unit) != 1 or unit[0] not in range(len(case.responses)):
-        what = f"the label of item '{label.item:.60}' does not name one of {len(case.responses)} responses"
-        raise DatasetError(what, where=where, remedy="set it in a column response_index, from 0")
+        what = (
+            f"the label of item '{label.item:.60}' does not name one of {len(case.responses)}"
+            " responses"
+        )
+        raise DatasetError(
+            what, where=where, remedy="set it in a column response_index, from 0"
+        )
     return unit[0]
 
 
 def _with_answers(case: Case, given: Sequence[tuple[Label, int]]) -> Case:
     """Return a case with annotators' answers to its checklist items added."""
-    labels = {item.id: {name: list(answers) for name, answers in item.labels.items()} for item in case.checklist}
+    labels = {
+        item.id: {name: list(answers) for name, answers in item.labels.items()}
+        for item in case.checklist
+    }
     for label, response in given:
-        answers = labels[label.item].setdefault(label.annotator, [None] * len(case.responses))
+        answers = labels[label.item].setdefault(
+            label.annotator, [None] * len(case.responses)
+        )
         answers[response] = cast(ItemAnswer, label.value)
     items = (
-        replace(item, labels={name: tuple(answers) for name, answers in labels[item.id].items()})
+        replace(
+            item,
+            labels={name: tuple(answers) for name, answers in labels[item.id].items()},
+        )
         for item in case.checklist
     )
     return replace(case, checklist=tuple(items))
@@ -271,30 +326,69 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
         if len(case.responses) == 1:
             return (0,)
         kind = "grade" if classes is None else "class"
-        shown = f"{label.value:g}" if isinstance(label.value, float | int) else f"'{label.value}'"
-        what = f"the {kind} {shown} does not name one of {len(case.responses)} responses"
+        shown = (
+            f"{label.value:g}"
+            if isinstance(label.value, float | int)
+            else f"'{label.value}'"
+        )
+        what = (
+            f"the {kind} {shown} does not name one of {len(case.responses)} responses"
+        )
         more = "; or write A, B or TIE" if classes is None else ""
-        raise DatasetError(what, where=where, remedy=f"set it in a column response_index, from 0{more}")
-    if len(set(label.unit)) < len(label.unit) or len(label.unit) > 2 or max(label.unit) >= len(case.responses):
+        raise DatasetError(
+            what, where=where, remedy=f"set it in a column response_index, from 0{more}"
+        )
+    if (
+        len(set(label.unit)) < len(label.unit)
+        or len(label.unit) > 2
+        or max(label.unit) >= len(case.responses)
+    ):
         last = len(case.responses) - 1
         if last == 0 and len(label.unit) == 2 and isinstance(label.value, str):
-            what, remedy = f"'{label.value}' is a label of a pair, and the case has one response", "write its grade"
-            remedy += "; to label a checklist item, name it in a column item" if case.checklist else ""
+            what = (
+                f"'{label.value}' is a label of a pair, and the case has one response"
+            )
+            remedy = "write its grade"
+            remedy += (
+                "; to label a checklist item, name it in a column item"
+                if case.checklist
+                else ""
+            )
             raise DatasetError(what, where=where, remedy=remedy)
-        remedy = f"use one or two of 0 to {last}, such as 0,{last}" if last else "use 0, the only response"
-        raise DatasetError(f"a label of responses {list(label.unit)} does not apply", where=where, remedy=remedy)
+        remedy = (
+            f"use one or two of 0 to {last}, such as 0,{last}"
+            if last
+            else "use 0, the only response"
+        )
+        raise DatasetError(
+            f"a label of responses {list(label.unit)} does not apply",
+            where=where,
+            remedy=remedy,
+        )
     if classes is not None:
         if len(label.unit) != 1 or label.value not in classes.names:
-            what, known = f"'{label.value}' is not a class of one response", ", ".join(classes.names)
-            raise DatasetError(what, where=where, remedy=f"write one of {known} for one response")
+            what = f"'{label.value}' is not a class of one response"
+            known = ", ".join(classes.names)
+            raise DatasetError(
+                what, where=where, remedy=f"write one of {known} for one response"
+            )
         return label.unit
     if isinstance(label.value, str) != (len(label.unit) == 2):
-        what = f"'{label.value}' is not a label of {len(label.unit)} response{'s' * (len(label.unit) > 1)}"
-        raise DatasetError(what, where=where, remedy="write A, B or TIE for a pair, a number for one response")
+        what = (
+            f"'{label.value}' is not a label of {len(label.unit)}"
+            f" response{'s' * (len(label.unit) > 1)}"
+        )
+        raise DatasetError(
+            what,
+            where=where,
+            remedy="write A, B or TIE for a pair, a number for one response",
+        )
     return label.unit
 
 
-def _with_label(case: Case, given: Mapping[str, Mapping[Unit, Winner | float | str]], own: bool) -> Case:
+def _with_label(
+    case: Case, given: Mapping[str, Mapping[Unit, Winner | float | str]], own: bool
+) -> Case:
     people: dict[str, Annotation] = dict(case.labels)
     for annotator, values in given.items():
         people[annotator] = _annotation(case, people.get(annotator), values)
@@ -304,16 +398,30 @@ def _with_label(case: Case, given: Mapping[str, Mapping[Unit, Winner | float | s
     return replace(case, labels=people, label=label, responses=tuple(responses))
 
 
-def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float | str]) -> Annotation:
-    classes = {unit[0]: value for unit, value in values.items() if isinstance(value, str) and len(unit) == 1}
+def _annotation(
+    case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float | str]
+) -> Annotation:
+    classes = {
+        unit[0]: value
+        for unit, value in values.items()
+        if isinstance(value, str) and len(unit) == 1
+    }
     if classes:
         known = list(annotation_classes(before)) if before is not None else []
         known = known or [None] * len(case.responses)
         return tuple(classes.get(index, name) for index, name in enumerate(known))
-    choices = {unit: winner for unit, value in values.items() if (winner := _CHOSEN.get(value)) is not None}
+    choices = {
+        unit: winner
+        for unit, value in values.items()
+        if (winner := _CHOSEN.get(value)) is not None
+    }
     if choices:
-        return chosen({**dict(choices_in(before) if before is not None else ()), **choices})
-    grades: list[float | None] = list(annotation_grades(before)) if before is not None else []
+        return chosen(
+            {**dict(choices_in(before) if before is not None else ()), **choices}
+        )
+    grades: list[float | None] = (
+        list(annotation_grades(before)) if before is not None else []
+    )
     grades = grades or [None] * len(case.responses)
     for unit, value in values.items():
         grades[unit[0]] = float(value)
@@ -330,7 +438,9 @@ _IDS = ("case_id", "id")
 _ANNOTATORS = ("annotator", "annotator_id", "labeller", "user", "user_id")
 
 
-def read_labels(path: Path, left_out: Counter[str] | None = None, classes: Labels | None = None) -> list[Label]:
+def read_labels(
+    path: Path, left_out: Counter[str] | None = None, classes: Labels | None = None
+) -> list[Label]:
     """Read the labels of a file in any of the formats.
 
     Args:
@@ -342,23 +452,39 @@ def read_labels(path: Path, left_out: Counter[str] | None = None, classes: Label
         DatasetError: If a row has no label, or does not identify what it labels.
     """
     left_out = Counter() if left_out is None else left_out
-    labels = [label for place, row in rows_of(path) for label in row_labels(place, row, left_out, classes)]
+    labels = [
+        label
+        for place, row in rows_of(path)
+        for label in row_labels(place, row, left_out, classes)
+    ]
     if not labels:
-        raise DatasetError("has no labels", where=str(path), remedy="use a file with labels")
+        raise DatasetError(
+            "has no labels", where=str(path), remedy="use a file with labels"
+        )
     return labels
 
 
-def row_labels(place: str, row: Row, left_out: Counter[str], classes: Labels | None) -> Iterator[Label]:
+def row_labels(
+    place: str, row: Row, left_out: Counter[str], classes: Labels | None
+) -> Iterator[Label]:
     """Yield the labels in one row of a file; arguments and errors as in `read_labels`."""
-    if isinstance(row.get("annotations"), list) and isinstance(row.get("data"), Mapping):
-        task, answers, unnamed = row["data"], _label_studio(row["annotations"]), "task has no data.case_id"
+    if isinstance(row.get("annotations"), list) and isinstance(
+        row.get("data"), Mapping
+    ):
+        task = row["data"]
+        answers = _label_studio(row["annotations"])
+        unnamed = "task has no data.case_id"
     elif isinstance(row.get("fields"), Mapping) and "responses" in row:
-        task, answers = row.get("metadata") or {}, _argilla(row["responses"] or {})
+        task = row.get("metadata") or {}
+        answers = _argilla(row["responses"] or {})
         unnamed = "record has no metadata.case_id"
     else:
-        (task, answers), unnamed = _plain(row, place), ""
+        task, answers = _plain(row, place)
+        unnamed = ""
     if task.get("case_id") is None:
-        raise DatasetError(f"the {unnamed}", where=place, remedy="export it with evalkit export")
+        raise DatasetError(
+            f"the {unnamed}", where=place, remedy="export it with evalkit export"
+        )
     for annotator, value, question, is_finished in answers:
         if not is_finished:
             left_out[UNFINISHED] += 1
@@ -375,46 +501,65 @@ def row_labels(place: str, row: Row, left_out: Counter[str], classes: Labels | N
 def _plain(row: Row, place: str) -> tuple[Row, Answers]:
     """Return the task and the label in a row: columns id, annotator, label (or better, grade), and shown if not 0,1.
 
-    For a case with more responses, `shown` lists the two labeled responses in the order shown. A column `item` names a
-    checklist item, and the label is the answer to it.
+    For a case with more responses, `shown` lists the two labeled responses in the order shown. A
+    column `item` names a checklist item, and the label is the answer to it.
     """
 
     def first(*names: str) -> Any:
-        return next((row[name] for name in names if row.get(name) not in (None, "")), None)
+        return next(
+            (row[name] for name in names if row.get(name) not in (None, "")), None
+        )
 
-    case, annotator = first(*_IDS), first(*_ANNOTATORS)
+    case = first(*_IDS)
+    annotator = first(*_ANNOTATORS)
     if case is None or annotator is None:
         missing = "case" if case is None else "annotator"
         remedy = f"add columns id, annotator and label; the columns are {', '.join(map(str, row))}"
         raise DatasetError(f"the label has no {missing}", where=place, remedy=remedy)
     shown = row.get("shown") or row.get("response_index") or row.get("response")
-    task = {"case_id": case, "shown": shown, "item": first("item"), INCLUSION: row.get(INCLUSION)}
+    task = {
+        "case_id": case,
+        "shown": shown,
+        "item": first("item"),
+        INCLUSION: row.get(INCLUSION),
+    }
     return task, [(str(annotator), first("label", CLASS, BETTER, GRADE), GRADE, True)]
 
 
-def _label(task: Row, annotator: str, value: Any, place: str, classes: Labels | None) -> Label | None:
+def _label(
+    task: Row, annotator: str, value: Any, place: str, classes: Labels | None
+) -> Label | None:
     """Return a label: of a pair if it is a winner, of one response if it is a number or a class; `None` if it is none.
 
     Raises:
         DatasetError: If it is none of them, or the task's order is invalid.
     """
-    case, shown = str(task["case_id"]), task.get("shown")
+    case = str(task["case_id"])
+    shown = task.get("shown")
     order = None if shown in (None, "") else shown_of(shown, place)
     if item := str(task.get("item") or "").strip():
         try:
             answer = read_answer(value, f"item '{item:.60}'")
         except ChecklistError as error:
             raise DatasetError(error.what, where=place, remedy=error.remedy) from None
-        return None if answer is None else Label(case, order or (), annotator, answer, place, item)
+        return (
+            None
+            if answer is None
+            else Label(case, order or (), annotator, answer, place, item)
+        )
     if classes is not None:
         name = classes.class_of(value, place)
-        return None if name is None else Label(case, order or (), annotator, name, place)
+        return (
+            None if name is None else Label(case, order or (), annotator, name, place)
+        )
     grade = number(value)
     if grade is not None and (order is None or len(order) == 1):
         return Label(case, order or (), annotator, grade, place)
     if isinstance(value, str) and is_item_answer(value):
         remedy = "name the item in a column item"
-        raise DatasetError(f"'{value}' is a label of a checklist item", where=place, remedy=remedy)
+        raise DatasetError(
+            f"'{value}' is a label of a checklist item", where=place, remedy=remedy
+        )
     winner = read_choice(value, place)
     order = order if order is not None and len(order) == 2 else FIRST
     return Label(case, tuple(sorted(order)), annotator, unswapped(winner, order), place)
@@ -425,7 +570,12 @@ def _argilla(responses: Row) -> Answers:
     for question, answers in responses.items():
         for answer in answers or ():
             is_finished = answer.get("status", "submitted") == "submitted"
-            yield str(answer.get("user_id") or "argilla"), answer.get("value"), question, is_finished
+            yield (
+                str(answer.get("user_id") or "argilla"),
+                answer.get("value"),
+                question,
+                is_finished,
+            )
 
 
 def _label_studio(annotations: Iterable[Row]) -> Answers:
@@ -435,11 +585,20 @@ def _label_studio(annotations: Iterable[Row]) -> Answers:
             yield "", None, "", False
             continue
         by = annotation.get("completed_by")
-        annotator = str((by.get("email") or by.get("id")) if isinstance(by, Mapping) else by or "label studio")
+        annotator = str(
+            (by.get("email") or by.get("id"))
+            if isinstance(by, Mapping)
+            else by or "label studio"
+        )
         for result in annotation.get("result") or ():
             value = result.get("value") or {}
             values = value.get("choices") or [value.get("rating", value.get("number"))]
-            yield annotator, values[0], "" if len(values) > 1 else result.get("from_name"), True
+            yield (
+                annotator,
+                values[0],
+                "" if len(values) > 1 else result.get("from_name"),
+                True,
+            )
 
 
 Kind = Literal["disagreement", "flip", "near", "plain"]
@@ -456,7 +615,8 @@ class LabelSample:
     """Cases sampled for labeling.
 
     Attributes:
-        units: the units of the cases to label now, as (case id, responses); those that have labels are omitted.
+        units: the units of the cases to label now, as (case id, responses); those that have labels
+            are omitted.
         probabilities: by case id, the probability of each sampled case, also of earlier ones.
         strata: by name, the number of cases in each stratum, and how many of them are sampled.
         seed: the seed of the order within strata.
@@ -469,16 +629,24 @@ class LabelSample:
 
     def content(self) -> str:
         """Return the sample as the content of its file in the run folder."""
-        strata = {name: {"cases": cases, "sampled": sampled} for name, (cases, sampled) in self.strata.items()}
-        values = {"seed": self.seed, "strata": strata, "probabilities": dict(self.probabilities)}
+        strata = {
+            name: {"cases": cases, "sampled": sampled}
+            for name, (cases, sampled) in self.strata.items()
+        }
+        values = {
+            "seed": self.seed,
+            "strata": strata,
+            "probabilities": dict(self.probabilities),
+        }
         return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
 
 
 def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSample:
     """Sample cases with about `count` units to label.
 
-    The cases of earlier samples that have labels belong to the sample, if this one extends theirs; otherwise they count
-    once, as all other labeled cases. If every case has a label, all can be sampled again.
+    The cases of earlier samples that have labels belong to the sample, if this one extends theirs;
+    otherwise they count once, as all other labeled cases. If every case has a label, all can be
+    sampled again.
 
     Args:
         result: the run.
@@ -486,9 +654,12 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         seed: the seed of the order within strata.
     """
     by_case = units_to_label(result)
-    labeled, earlier = set[str](), set[str]()
+    labeled = set[str]()
+    earlier = set[str]()
     for case in result.cases:
-        if case.id in by_case and any(_has_label(case.labels, unit) for unit in by_case[case.id]):
+        if case.id in by_case and any(
+            _has_label(case.labels, unit) for unit in by_case[case.id]
+        ):
             (earlier if isinstance(inclusion(case), float) else labeled).add(case.id)
     open_cases = [name for name in by_case if name not in labeled] or list(by_case)
     wanted = max(1, count * len(by_case) // max(1, sum(map(len, by_case.values()))))
@@ -497,7 +668,9 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         open_cases = [name for name in open_cases if name not in earlier] or open_cases
         chosen, strata = _stratified(result, open_cases, wanted, seed)
     new = [name for name in chosen if name not in earlier] or chosen
-    return LabelSample([(name, unit) for name in new for unit in by_case[name]], chosen, strata, seed)
+    return LabelSample(
+        [(name, unit) for name in new for unit in by_case[name]], chosen, strata, seed
+    )
 
 
 def _stratified(
@@ -505,15 +678,26 @@ def _stratified(
 ) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
     """Return the probability of each sampled case by id, and the size of each stratum and of its sample."""
     most = max(1, wanted // EACH)
-    members = next(level for level in strata_of(result, names, seed) if len(level) <= most)
-    shares = allocate({name: len(cases) for name, cases in sorted(members.items())}, wanted)
-    chosen = {case: shares[name] / len(members[name]) for name in shares for case in members[name][: shares[name]]}
+    members = next(
+        level for level in strata_of(result, names, seed) if len(level) <= most
+    )
+    shares = allocate(
+        {name: len(cases) for name, cases in sorted(members.items())}, wanted
+    )
+    chosen = {
+        case: shares[name] / len(members[name])
+        for name in shares
+        for case in members[name][: shares[name]]
+    }
     return chosen, {name: (len(members[name]), share) for name, share in shares.items()}
 
 
-def strata_of(result: RunResult, names: Sequence[str], seed: int) -> Iterator[dict[str, list[str]]]:
+def strata_of(
+    result: RunResult, names: Sequence[str], seed: int
+) -> Iterator[dict[str, list[str]]]:
     """Yield the cases of each stratum in random order, in ever larger strata; the last has all cases."""
-    known, size = set(names), labeled_size(result)
+    known = set(names)
+    size = labeled_size(result)
     reasons: dict[str, tuple[int, str]] = {}
     for verdict in result.verdicts:
         if len(verdict.unit) == size and verdict.case_id in known:
@@ -521,7 +705,10 @@ def strata_of(result: RunResult, names: Sequence[str], seed: int) -> Iterator[di
             reason = (kind, _verdict_key(verdict))
             reasons[verdict.case_id] = min(reason, reasons.get(verdict.case_id, reason))
     levels = (
-        {name: f"{KINDS[kind]}, verdict {key}" for name, (kind, key) in reasons.items()},
+        {
+            name: f"{KINDS[kind]}, verdict {key}"
+            for name, (kind, key) in reasons.items()
+        },
         {name: KINDS[kind] for name, (kind, _) in reasons.items()},
         dict.fromkeys(reasons, "all"),
     )
@@ -536,13 +723,17 @@ def strata_of(result: RunResult, names: Sequence[str], seed: int) -> Iterator[di
 def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
     """Return how many cases of each stratum to sample: at least one, and never fewer if more are wanted.
 
-    Each next case is that of the stratum that is the furthest behind its share (Sainte-Laguë's method).
+    Each next case is that of the stratum that is the furthest behind its share (Sainte-Laguë's
+    method).
 
     Args:
         sizes: the number of cases of each stratum.
         wanted: the number of cases to sample.
     """
-    shares = {name: 1 / len(sizes) + size / sum(sizes.values()) for name, size in sizes.items()}
+    shares = {
+        name: 1 / len(sizes) + size / sum(sizes.values())
+        for name, size in sizes.items()
+    }
     counts = dict.fromkeys(sizes, 1)
     queue = [(-shares[name] / 1.5, name) for name in sizes if sizes[name] > 1]
     heapify(queue)
@@ -550,7 +741,9 @@ def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
         name = queue[0][1]
         counts[name] += 1
         full = counts[name] == sizes[name]
-        heapreplace(queue, (1.0 if full else -shares[name] / (counts[name] + 0.5), name))
+        heapreplace(
+            queue, (1.0 if full else -shares[name] / (counts[name] + 0.5), name)
+        )
     return counts
 
 
@@ -567,7 +760,11 @@ def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
 
 
 def _verdict_key(verdict: Verdict) -> str:
-    return str(verdict.winner or verdict.class_name if verdict.score is None else round(verdict.score))
+    return str(
+        verdict.winner or verdict.class_name
+        if verdict.score is None
+        else round(verdict.score)
+    )
 
 
 def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
@@ -583,13 +780,16 @@ def label_of(annotation: Annotation, unit: Unit) -> Winner | float | str | None:
 
 
 def with_probabilities(
-    before: Sequence[Case], after: Sequence[Case], labels: Sequence[Label], sampled: Mapping[str, float] | None
+    before: Sequence[Case],
+    after: Sequence[Case],
+    labels: Sequence[Label],
+    sampled: Mapping[str, float] | None,
 ) -> tuple[Case, ...]:
     """Return cases with new labels, and with the probability that they were chosen for them.
 
-    A case that had a label without such a probability keeps none, unless the sample recorded in the run folder includes
-    it, as a random one. Otherwise that sample decides: a case that it does not have was labeled anyway. Without a
-    record, the label's own probability counts.
+    A case that had a label without such a probability keeps none, unless the sample recorded in the
+    run folder includes it, as a random one. Otherwise that sample decides: a case that it does not
+    have was labeled anyway. Without a record, the label's own probability counts.
 
     Args:
         before: the cases before they were labeled.
@@ -602,15 +802,24 @@ def with_probabilities(
     adopted = had & (sampled or {}).keys() if len(had) < len(before) else set()
     found = []
     for old, new in zip(before, after, strict=True):
-        earlier, given = inclusion(old), carried.get(old.id)
+        earlier = inclusion(old)
+        given = carried.get(old.id)
         probability: Any = earlier
-        if earlier is not None or old.id in adopted or (old.id in carried and old.id not in had):
+        if (
+            earlier is not None
+            or old.id in adopted
+            or (old.id in carried and old.id not in had)
+        ):
             probability = given or earlier
             if sampled is not None and not _is_certain(given):
                 probability = sampled.get(old.id)
-        rest = {name: value for name, value in new.metadata.items() if name != INCLUSION}
+        rest = {
+            name: value for name, value in new.metadata.items() if name != INCLUSION
+        }
         stated = {} if probability is None else {INCLUSION: probability}
-        found.append(new if probability == earlier else replace(new, metadata={**rest, **stated}))
+        found.append(
+            new if probability == earlier else replace(new, metadata={**rest, **stated})
+        )
     return tuple(found)
 
 
@@ -632,4 +841,6 @@ def recorded(folder: Path) -> dict[str, float] | None:
         return {str(name): float(probability) for name, probability in found.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         remedy = "remove the file; the labels then are of cases picked with unknown probabilities"
-        raise ConfigError("is not a sample of cases", where=str(file), remedy=remedy) from None
+        raise ConfigError(
+            "is not a sample of cases", where=str(file), remedy=remedy
+        ) from None

@@ -1,10 +1,11 @@
 """Which cases to label next: those whose labels narrow the rates corrected by labels most.
 
-This is active inference (Zrnic and Candès 2024, arXiv 2403.03208): cases on which the judge is more likely wrong are
-labeled more often, with known probabilities above 0, by which their labels are weighted. The probabilities are those of
-a stratified sample (see `labeling`) with Neyman's (1934) allocation: each next label goes to the stratum whose part of
-the variance it lowers most. How often the judge is wrong in a stratum is estimated from the labels so far. Labels that
-the run has count as a simple random sample, so those of a stratum are a random part of it.
+This is active inference (Zrnic and Candès 2024, arXiv 2403.03208): cases on which the judge is more
+likely wrong are labeled more often, with known probabilities above 0, by which their labels are
+weighted. The probabilities are those of a stratified sample (see `labeling`) with Neyman's (1934)
+allocation: each next label goes to the stratum whose part of the variance it lowers most. How often
+the judge is wrong in a stratum is estimated from the labels so far. Labels that the run has count
+as a simple random sample, so those of a stratum are a random part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from typing import Final
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.datasets.labels import has_label, is_labeled
 from evalkit.errors import ConfigError
-from evalkit.interop.labeling import EACH, KINDS, LabelSample, labeled_size, strata_of, units_to_label
+from evalkit.interop.labeling import (
+    EACH,
+    KINDS,
+    LabelSample,
+    labeled_size,
+    strata_of,
+    units_to_label,
+)
 from evalkit.results import RunResult
 from evalkit.types import Metric, Verdict
 from evalkit.values import frozen
@@ -26,7 +34,11 @@ PRIOR: Final = dict(zip(KINDS, (0.3, 0.3, 0.2, 0.05), strict=True))
 """The squared difference of label and verdict by kind of stratum, if there are no labels yet."""
 PRIOR_LABELS: Final = 4
 """As many labels as the prior counts for, in each stratum."""
-_CORRECTED: Final = ("corrected/win_rate/", "corrected/prediction_powered/", "corrected/score_mean")
+_CORRECTED: Final = (
+    "corrected/win_rate/",
+    "corrected/prediction_powered/",
+    "corrected/score_mean",
+)
 """The rates to narrow; the first that a run has is the one that counts."""
 
 
@@ -37,7 +49,8 @@ class NextLabels:
     Attributes:
         sample: the sample, with the cases that have labels.
         labels: the number of labeled cases with those to label next.
-        effective: the number of labels of a simple random sample that would be as precise, at most one for each case.
+        effective: the number of labels of a simple random sample that would be as precise, at most
+            one for each case.
         metric: a rate of the run that labels correct, with an interval; `None` without labels.
         width: the expected width of that interval.
         at_random: the expected width if the next labels were a simple random sample.
@@ -62,61 +75,108 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     Raises:
         ConfigError: if nothing is left to label, or labels were picked with unknown probabilities.
     """
-    metric = next((one for name, one in result.metrics.items() if _is_corrected(name, one)), None)
+    metric = next(
+        (one for name, one in result.metrics.items() if _is_corrected(name, one)), None
+    )
     target = (metric.name if metric else "a").rpartition("/")[2]
-    residuals = _residuals(result, target.upper() if labeled_size(result) == 2 else target)
+    residuals = _residuals(
+        result, target.upper() if labeled_size(result) == 2 else target
+    )
     units = units_to_label(result)
     judged = [case for case in result.cases if case.id in units]
     labeled = {case.id for case in judged if has_label(case) or case.labels}
     chances = {case.id: inclusion(case) for case in result.cases}
     if UNKNOWN in chances.values():
         remedy = "label more cases with --informative, which repairs that"
-        raise ConfigError("labels were picked with unknown probabilities", where=str(result.folder), remedy=remedy)
+        raise ConfigError(
+            "labels were picked with unknown probabilities",
+            where=str(result.folder),
+            remedy=remedy,
+        )
     if not count or len(labeled) >= len(units):
         what, remedy = "has no unlabeled case with a verdict", "name another run"
-        responses = {case.id: [case.responses[place] for unit in units[case.id] for place in unit] for case in judged}
+        responses = {
+            case.id: [
+                case.responses[place] for unit in units[case.id] for place in unit
+            ]
+            for case in judged
+        }
         if any(len(set(map(is_labeled, each))) > 1 for each in responses.values()):
-            what = "each case has a label of some response, and --next samples whole cases"
+            what = (
+                "each case has a label of some response, and --next samples whole cases"
+            )
             remedy = "label the other responses in a file: evalkit label RUN FILE"
         raise ConfigError(what, where=str(result.folder), remedy=remedy)
     total = min(len(labeled) + count, len(units))
-    levels = _apart(strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled))
+    levels = _apart(
+        strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled)
+    )
     members, before = next(_fitting(levels, labeled, total))
     sizes = {name: len(cases) for name, cases in members.items()}
     spread, single = _spreads(members, residuals)
     after = _allocated(sizes, before, spread, total)
-    chosen, new = dict[str, float](), list[str]()
+    chosen = dict[str, float]()
+    new = list[str]()
     for name, cases in members.items():
         unlabeled = [case for case in cases if case not in labeled]
         new += unlabeled[: after[name] - before[name]]
-        taken = [*(case for case in cases if case in labeled), *unlabeled[: after[name] - before[name]]]
+        taken = [
+            *(case for case in cases if case in labeled),
+            *unlabeled[: after[name] - before[name]],
+        ]
         chosen |= dict.fromkeys(taken, after[name] / sizes[name])
     strata = {name: (sizes[name], after[name]) for name in members}
-    sample = LabelSample([(case, unit) for case in new for unit in units[case]], chosen, strata, seed)
+    sample = LabelSample(
+        [(case, unit) for case in new for unit in units[case]], chosen, strata, seed
+    )
     # How much strata differ is a variance of the run's cases, whichever of them are labeled.
-    between = (single - sum(size / len(units) * spread[name] for name, size in sizes.items())) / len(units)
+    between = (
+        single - sum(size / len(units) * spread[name] for name, size in sizes.items())
+    ) / len(units)
     variance = _variance(sizes, after, spread) + between
     weighted = any(isinstance(one, float) for one in chances.values())
-    old = _variance(sizes, before, spread) + between if weighted else single / len(labeled) if labeled else inf
+    old = (
+        _variance(sizes, before, spread) + between
+        if weighted
+        else single / len(labeled)
+        if labeled
+        else inf
+    )
     if metric is None or old == inf or metric.low is None or metric.high is None:
         return NextLabels(sample, total, single / variance)
     now = metric.high - metric.low
-    width, at_random = (now * sqrt(new / old) for new in (variance, single / (single / old + total - len(labeled))))
+    width, at_random = (
+        now * sqrt(new / old)
+        for new in (variance, single / (single / old + total - len(labeled)))
+    )
     return NextLabels(sample, total, single / variance, metric, width, at_random)
 
 
 def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:
     """Return the cases whose responses are of systems without labels, if other systems have labels."""
-    models = {case.id: {one.model for one in case.responses if one.model} for case in result.cases}
+    models = {
+        case.id: {one.model for one in case.responses if one.model}
+        for case in result.cases
+    }
     known = {model for case in labeled for model in models[case]}
-    return {case for case, named in models.items() if known and named and not named & known}
+    return {
+        case for case, named in models.items() if known and named and not named & known
+    }
 
 
-def _apart(levels: Iterable[dict[str, list[str]]], others: Set[str]) -> Iterator[dict[str, list[str]]]:
+def _apart(
+    levels: Iterable[dict[str, list[str]]], others: Set[str]
+) -> Iterator[dict[str, list[str]]]:
     """Yield strata in which systems without labels are apart: the labels of a stratum are a random part of it."""
     for members in levels:
-        parts = {name: [case for case in cases if case not in others] for name, cases in members.items()}
-        parts |= {f"{name}, new system": [case for case in cases if case in others] for name, cases in members.items()}
+        parts = {
+            name: [case for case in cases if case not in others]
+            for name, cases in members.items()
+        }
+        parts |= {
+            f"{name}, new system": [case for case in cases if case in others]
+            for name, cases in members.items()
+        }
         yield {name: cases for name, cases in parts.items() if cases}
 
 
@@ -126,9 +186,14 @@ def _fitting(
     """Yield the strata for which so many labels are enough, each with at least one, and their labels so far."""
     ordered = list(levels)
     for place, members in enumerate(ordered, 1):
-        before = {name: sum(case in labeled for case in cases) for name, cases in members.items()}
+        before = {
+            name: sum(case in labeled for case in cases)
+            for name, cases in members.items()
+        }
         empty = sum(not count for count in before.values())
-        if place == len(ordered) or (len(members) <= total // EACH and empty <= total - len(labeled)):
+        if place == len(ordered) or (
+            len(members) <= total // EACH and empty <= total - len(labeled)
+        ):
             yield members, before
 
 
@@ -138,44 +203,68 @@ def sample_next(result: RunResult, count: int, seed: int) -> LabelSample:
 
 
 def _is_corrected(name: str, metric: Metric) -> bool:
-    return name.startswith(_CORRECTED) and metric.low is not None and metric.high is not None
+    return (
+        name.startswith(_CORRECTED)
+        and metric.low is not None
+        and metric.high is not None
+    )
 
 
 def _residuals(result: RunResult, target: str) -> dict[str, list[float]]:
     """Return label minus verdict of each case's labeled units, as the corrected rate counts them."""
-    size, scale = labeled_size(result), result.config.rubric
+    size = labeled_size(result)
+    scale = result.config.rubric
     span = 1.0 if scale.classes or scale.real else scale.scale.span
     found = dict[str, list[float]]()
     for verdict in result.verdicts:
         if len(verdict.unit) == size and verdict.label is not None:
-            found.setdefault(verdict.case_id, []).append(_residual(verdict, target, span))
+            found.setdefault(verdict.case_id, []).append(
+                _residual(verdict, target, span)
+            )
     return found
 
 
 def _residual(verdict: Verdict, target: str, span: float) -> float:
     if isinstance(verdict.label, float):
         return 0.0 if verdict.score is None else (verdict.label - verdict.score) / span
-    return float(verdict.label == target) - float(target in (verdict.winner, verdict.class_name))
+    return float(verdict.label == target) - float(
+        target in (verdict.winner, verdict.class_name)
+    )
 
 
-def _spreads(members: Mapping[str, list[str]], residuals: Mapping[str, list[float]]) -> tuple[dict[str, float], float]:
+def _spreads(
+    members: Mapping[str, list[str]], residuals: Mapping[str, list[float]]
+) -> tuple[dict[str, float], float]:
     """Return the variance of the residuals of each stratum, with a prior, and that of all of them together."""
-    found = {name: [r for case in cases for r in residuals.get(case, ())] for name, cases in members.items()}
+    found = {
+        name: [r for case in cases for r in residuals.get(case, ())]
+        for name, cases in members.items()
+    }
     cases = sum(map(len, members.values()))
     share = {name: len(each) / cases for name, each in members.items()}
     means = {name: fmean(each) for name, each in found.items() if each}
-    overall = sum(share[name] * mean for name, mean in means.items()) / (sum(share[name] for name in means) or 1.0)
-    spread, between = dict[str, float](), 0.0
+    overall = sum(share[name] * mean for name, mean in means.items()) / (
+        sum(share[name] for name in means) or 1.0
+    )
+    spread = dict[str, float]()
+    between = 0.0
     for name, each in found.items():
-        prior = next((one for kind, one in PRIOR.items() if name.startswith(kind)), PRIOR["flip"])
+        prior = next(
+            (one for kind, one in PRIOR.items() if name.startswith(kind)), PRIOR["flip"]
+        )
         mean = means.get(name, overall)
-        spread[name] = (sum((r - mean) ** 2 for r in each) + PRIOR_LABELS * prior) / (len(each) + PRIOR_LABELS)
+        spread[name] = (sum((r - mean) ** 2 for r in each) + PRIOR_LABELS * prior) / (
+            len(each) + PRIOR_LABELS
+        )
         between += share[name] * (mean - overall) ** 2
     return spread, between + sum(share[name] * one for name, one in spread.items())
 
 
 def _allocated(
-    sizes: Mapping[str, int], before: Mapping[str, int], spread: Mapping[str, float], total: int
+    sizes: Mapping[str, int],
+    before: Mapping[str, int],
+    spread: Mapping[str, float],
+    total: int,
 ) -> dict[str, int]:
     """Return the number of labels of each stratum, at least as many as it has, with the smallest variance."""
     counts = dict(before)
@@ -190,9 +279,14 @@ def _allocated(
     return counts
 
 
-def _variance(sizes: Mapping[str, int], counts: Mapping[str, int], spread: Mapping[str, float]) -> float:
+def _variance(
+    sizes: Mapping[str, int], counts: Mapping[str, int], spread: Mapping[str, float]
+) -> float:
     """Return the variance of the mean error, up to a factor; infinite if a stratum has no label."""
     if not all(counts.values()):
         return inf
     cases = sum(sizes.values())
-    return sum((size / cases) ** 2 * spread[name] / counts[name] for name, size in sizes.items())
+    return sum(
+        (size / cases) ** 2 * spread[name] / counts[name]
+        for name, size in sizes.items()
+    )

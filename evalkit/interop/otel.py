@@ -39,7 +39,9 @@ def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
     """Return the judge's words on each unit, from its first judgment that has any."""
     found: dict[tuple[str, Unit], str] = {}
     for one in judgments:
-        if (key := (one.case_id, one.unit)) not in found and (words := rationale(one.answer)):
+        if (key := (one.case_id, one.unit)) not in found and (
+            words := rationale(one.answer)
+        ):
             found[key] = words
     return found
 
@@ -47,18 +49,34 @@ def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
 def otel_events(result: RunResult) -> Iterator[JsonObject]:
     """Yield `LogsData` of OTLP with events for each verdict, each of its criteria, and each metric with its interval.
 
-    A missing verdict has no score, and its reason as `error.type`. An event is part of the trace of its case if that is
-    known, and has the `response_id` in the case's metadata.
+    A missing verdict has no score, and its reason as `error.type`. An event is part of the trace of
+    its case if that is known, and has the `response_id` in the case's metadata.
     """
     cases = {case.id: case for case in result.cases}
     words = explanations(result.judgments)
-    ended = datetime.fromisoformat(result.manifest["ended"]) if result.manifest.get("ended") else None
-    time = {} if ended is None else {"timeUnixNano": str(int(ended.timestamp() * 1e6) * 1000)}
+    ended = (
+        datetime.fromisoformat(result.manifest["ended"])
+        if result.manifest.get("ended")
+        else None
+    )
+    time = (
+        {}
+        if ended is None
+        else {"timeUnixNano": str(int(ended.timestamp() * 1e6) * 1000)}
+    )
     events = (
         {**time, "severityNumber": _INFO, "eventName": EVENT, **event}
         for event in (
-            *(event for verdict in result.verdicts for event in _of_verdict(verdict, cases[verdict.case_id], words)),
-            *(_of_metric(name, metric) for name, metric in result.metrics.items() if metric.value is not None),
+            *(
+                event
+                for verdict in result.verdicts
+                for event in _of_verdict(verdict, cases[verdict.case_id], words)
+            ),
+            *(
+                _of_metric(name, metric)
+                for name, metric in result.metrics.items()
+                if metric.value is not None
+            ),
         )
     )
     resource = _attributes(
@@ -72,23 +90,47 @@ def otel_events(result: RunResult) -> Iterator[JsonObject]:
         }
     )
     while batch := list(islice(events, BATCH)):
-        scope = {"scope": {"name": "evalkit", "version": own_version() or ""}, "logRecords": batch}
+        scope = {
+            "scope": {"name": "evalkit", "version": own_version() or ""},
+            "logRecords": batch,
+        }
         yield {"resourceLogs": [{"resource": resource, "scopeLogs": [scope]}]}
 
 
 def otel_lines(result: RunResult) -> bytes:
     """Return the events as lines, each a `LogsData`."""
-    lines = (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in otel_events(result))
+    lines = (
+        json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+        for line in otel_events(result)
+    )
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
-def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]) -> Iterator[JsonObject]:
+def _of_verdict(
+    verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]
+) -> Iterator[JsonObject]:
     value = verdict.margin if verdict.score is None else verdict.score
-    label = verdict.winner or verdict.class_name or (verdict.reason if verdict.reason == "abstained" else None)
-    ids, trace, span = case.metadata.get("response_id"), trace_of(case), span_of(case)
-    link = {} if trace is None else {"traceId": trace} if span is None else {"traceId": trace, "spanId": span}
+    label = (
+        verdict.winner
+        or verdict.class_name
+        or (verdict.reason if verdict.reason == "abstained" else None)
+    )
+    ids = case.metadata.get("response_id")
+    trace = trace_of(case)
+    span = span_of(case)
+    link = (
+        {}
+        if trace is None
+        else {"traceId": trace}
+        if span is None
+        else {"traceId": trace, "spanId": span}
+    )
     about = {
-        "gen_ai.response.id": ids[verdict.unit[0]] if isinstance(ids, list) and len(ids) > verdict.unit[0] else ids,
+        "gen_ai.response.id": (
+            ids[verdict.unit[0]]
+            if isinstance(ids, list) and len(ids) > verdict.unit[0]
+            else ids
+        ),
         "evalkit.case.id": case.id,
         "evalkit.responses": ",".join(map(str, verdict.unit)),
         "evalkit.judge": verdict.judge or None,
@@ -100,24 +142,47 @@ def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], s
         "error.type": verdict.reason if value is None and label is None else None,
         "evalkit.reason": verdict.reason,
     }
-    yield {**link, **_attributes({"gen_ai.evaluation.name": "verdict", **main, **about})}
+    yield {
+        **link,
+        **_attributes({"gen_ai.evaluation.name": "verdict", **main, **about}),
+    }
     for name, score in verdict.criteria.items():
-        scored = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": score}
+        scored = {
+            "gen_ai.evaluation.name": name,
+            "gen_ai.evaluation.score.value": score,
+        }
         yield {**link, **_attributes(scored | about)}
 
 
 def _of_metric(name: str, metric: Metric) -> JsonObject:
     ends = {
-        f"evalkit.{end}": getattr(metric, end) for end in ("low", "high", "worst_low", "worst_high", "n", "missing")
+        f"evalkit.{end}": getattr(metric, end)
+        for end in ("low", "high", "worst_low", "worst_high", "n", "missing")
     }
-    return _attributes({"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": metric.value, **ends})
+    return _attributes(
+        {
+            "gen_ai.evaluation.name": name,
+            "gen_ai.evaluation.score.value": metric.value,
+            **ends,
+        }
+    )
 
 
 def _attributes(values: Json) -> JsonObject:
-    return {"attributes": [{"key": key, "value": _value(one)} for key, one in values.items() if one is not None]}
+    return {
+        "attributes": [
+            {"key": key, "value": _value(one)}
+            for key, one in values.items()
+            if one is not None
+        ]
+    }
 
 
 def _value(value: Any) -> JsonObject:
     if isinstance(value, int) and not isinstance(value, bool):
         return {"intValue": str(value)}
-    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}
+    return (
+        {"doubleValue": value}
+        if isinstance(value, float)
+        else {"stringValue": str(value)}
+    )

@@ -1,7 +1,8 @@
 """Find the roles of a table's columns from names (English and Chinese), values and cardinality.
 
-`read_table` turns rows into records. A name such as human, label, gold or annotator makes a label; model, judge,
-verdict or score makes a judge. If both stay open, `AmbiguousTableError` lists both readings.
+`read_table` turns rows into records. A name such as human, label, gold or annotator makes a label;
+model, judge, verdict or score makes a judge. If both stay open, `AmbiguousTableError` lists both
+readings.
 """
 
 from __future__ import annotations
@@ -19,17 +20,65 @@ from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.foreign_files.judgment_files import is_infinite, number, text
 from evalkit.foreign_files.layouts import Unit, judgment_of, record_of
-from evalkit.foreign_files.records import NONE, NOTHING, Options, ParsedFile, Record, RecordedJudgment
-from evalkit.interop.verdict_words import LONGEST_WORD, POLARITY, SENTINEL, WINNERS, verdicts_among, word_of
+from evalkit.foreign_files.records import (
+    NONE,
+    NOTHING,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+)
+from evalkit.interop.verdict_words import (
+    LONGEST_WORD,
+    POLARITY,
+    SENTINEL,
+    WINNERS,
+    verdicts_among,
+    word_of,
+)
 from evalkit.values import Json, JsonObject, frozen
 
 Rows: TypeAlias = Sequence[Placed]
 Rater: TypeAlias = Literal["judge", "label"]
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("id", "uid", "key", "index", "idx", "case", "item", "编号", "样本", "序号", "题号"),
-    "prompt": ("prompt", "question", "input", "query", "instruction", "task", "问题", "提示", "指令", "题目"),
-    "response": ("response", "answer", "output", "completion", "reply", "generation", "回答", "回复", "答案", "输出"),
+    "id": (
+        "id",
+        "uid",
+        "key",
+        "index",
+        "idx",
+        "case",
+        "item",
+        "编号",
+        "样本",
+        "序号",
+        "题号",
+    ),
+    "prompt": (
+        "prompt",
+        "question",
+        "input",
+        "query",
+        "instruction",
+        "task",
+        "问题",
+        "提示",
+        "指令",
+        "题目",
+    ),
+    "response": (
+        "response",
+        "answer",
+        "output",
+        "completion",
+        "reply",
+        "generation",
+        "回答",
+        "回复",
+        "答案",
+        "输出",
+    ),
     "model": ("model", "system", "模型", "系统"),
     "order": ("order", "shown", "position", "swapped", "顺序", "次序"),
     "sample": ("sample", "repeat", "trial", "attempt", "重复", "轮次"),
@@ -46,7 +95,15 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "标注者",
         "评分者",
     ),
-    "text": ("reason", "rationale", "explanation", "comment", "feedback", "理由", "解释"),
+    "text": (
+        "reason",
+        "rationale",
+        "explanation",
+        "comment",
+        "feedback",
+        "理由",
+        "解释",
+    ),
     "reference": ("reference", "参考"),
 }
 _STRENGTH: Final[Mapping[Rater, tuple[tuple[int, tuple[str, ...]], ...]]] = {
@@ -71,13 +128,39 @@ _STRENGTH: Final[Mapping[Rater, tuple[tuple[int, tuple[str, ...]], ...]]] = {
         (2, ("label", "labels", "标注", "标签", "target", "expected")),
     ),
     "judge": (
-        (3, ("judge", "model", "llm", "auto", "grader", "裁判", "模型", "机器", "自动")),
-        (3, ("gpt", "claude", "gemini", "llama", "qwen", "mistral", "deepseek", "haiku", "sonnet", "prometheus")),
+        (
+            3,
+            ("judge", "model", "llm", "auto", "grader", "裁判", "模型", "机器", "自动"),
+        ),
+        (
+            3,
+            (
+                "gpt",
+                "claude",
+                "gemini",
+                "llama",
+                "qwen",
+                "mistral",
+                "deepseek",
+                "haiku",
+                "sonnet",
+                "prometheus",
+            ),
+        ),
         (2, ("verdict", "prediction", "predicted", "pred", "判定", "裁决")),
         (1, ("score", "winner", "评分", "得分", "分数")),
     ),
 }
-_SUFFIX: Final = {"a": "a", "1": "a", "left": "a", "甲": "a", "b": "b", "2": "b", "right": "b", "乙": "b"}
+_SUFFIX: Final = {
+    "a": "a",
+    "1": "a",
+    "left": "a",
+    "甲": "a",
+    "b": "b",
+    "2": "b",
+    "right": "b",
+    "乙": "b",
+}
 _OF_JUDGMENTS: Final = frozenset({"text", "order", "sample", "model_a", "model_b"})
 """Roles of columns that say more of a row's judgments than its verdicts do."""
 _WORDS: Final = {**POLARITY, **WINNERS}
@@ -126,15 +209,23 @@ class _Columns:
         self.names = list(dict.fromkeys(name for _, row in rows for name in row))
         self._texts: dict[str, Counter[str]] = {}
         self._values: dict[str, Counter[str]] = {}
-        raters = [name for name in self.names if name in named or any(_evidence(name, one) for one in _STRENGTH)]
-        self._verdicts = verdicts_among(word for name in raters for word in self.texts(name))
+        raters = [
+            name
+            for name in self.names
+            if name in named or any(_evidence(name, one) for one in _STRENGTH)
+        ]
+        self._verdicts = verdicts_among(
+            word for name in raters for word in self.texts(name)
+        )
 
     def texts(self, name: str) -> Counter[str]:
         """Return the texts of a column, with their counts."""
         if name not in self._texts:
             cells = (row.get(name) for _, row in self.rows)
             self._texts[name] = Counter(
-                cell if isinstance(cell, str) else normalize_label(cell) for cell in cells if cell is not None
+                cell if isinstance(cell, str) else normalize_label(cell)
+                for cell in cells
+                if cell is not None
             )
         return self._texts[name]
 
@@ -145,10 +236,13 @@ class _Columns:
     def values(self, name: str) -> Counter[str]:
         """Return the normalized values of a column, without those that state that there is none, with their counts."""
         if name not in self._values:
-            values, verdicts = Counter[str](), self.verdicts(name)
+            values = Counter[str]()
+            verdicts = self.verdicts(name)
             for cell, count in self.texts(name).items():
                 if not _states_nothing(cell, verdicts):
-                    values[cell if len(cell) > LONGEST_WORD else normalize_label(cell)] += count
+                    values[
+                        cell if len(cell) > LONGEST_WORD else normalize_label(cell)
+                    ] += count
             self._values[name] = values
         return self._values[name]
 
@@ -156,7 +250,9 @@ class _Columns:
 class AmbiguousTableError(ConfigError):
     """A table that can be read in several ways, each a list of options; `heading` introduces their commands."""
 
-    def __init__(self, what: str, where: str, readings: Sequence[Sequence[str]], heading: str) -> None:
+    def __init__(
+        self, what: str, where: str, readings: Sequence[Sequence[str]], heading: str
+    ) -> None:
         super().__init__(what, where=where)
         self.readings = readings
         self.heading = heading
@@ -175,20 +271,30 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         DatasetError: If it has too few rows, no verdicts, or words that are no verdicts.
     """
     if len(rows) < 2:
-        what = "has no rows" if not rows else "has only one row, which shows nothing about a judge"
-        raise DatasetError(what, where=where, remedy="use a table with one row for each verdict")
+        what = (
+            "has no rows"
+            if not rows
+            else "has only one row, which shows nothing about a judge"
+        )
+        raise DatasetError(
+            what, where=where, remedy="use a table with one row for each verdict"
+        )
     for place, row in rows:
         for name, cell in row.items():
             if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
                 what = f"column '{name[:60]}' has a cell with {len(cell):,} characters"
-                raise DatasetError(what, where=place, remedy=f"shorten it to {_LONGEST_CELL:,}")
+                raise DatasetError(
+                    what, where=place, remedy=f"shorten it to {_LONGEST_CELL:,}"
+                )
     named = (*choices.judges, *choices.labels)
     columns = _Columns(rows, named)
     names = columns.names
     rater = _rater_column(columns, names)
     for name in (*choices.columns.values(), *(() if rater else named)):
         if name not in names:
-            raise ConfigError(f"has no column '{name}'", where=where, remedy=did_you_mean(name, names))
+            raise ConfigError(
+                f"has no column '{name}'", where=where, remedy=did_you_mean(name, names)
+            )
     roles = _fixed_roles(columns, choices)
     warnings = [
         f"column '{name}' is nearly empty ({filled} of {len(rows)} cells)"
@@ -199,26 +305,48 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         rows, raters = _widened(rows, roles, rater, value)
         columns = _Columns(rows, raters)
         roles = [one for one in roles if one.column not in (rater, value)]
-        roles += [Role(rater, "rater", f"{len(raters)} names"), Role(value, "value", "the rater's verdict")]
+        roles += [
+            Role(rater, "rater", f"{len(raters)} names"),
+            Role(value, "value", "the rater's verdict"),
+        ]
         candidates = raters
     else:
         taken = {one.column for one in roles}
-        candidates = [name for name in names if name in named or (name not in taken and _is_verdict(columns, name))]
-        if namer := _namer_column(columns, [name for name in names if name not in taken], candidates):
+        candidates = [
+            name
+            for name in names
+            if name in named or (name not in taken and _is_verdict(columns, name))
+        ]
+        if namer := _namer_column(
+            columns, [name for name in names if name not in taken], candidates
+        ):
             roles.append(Role(namer, _NAMER, "names the judge of each row"))
             candidates = [name for name in candidates if name != namer]
     judges, labels = _raters(rows, where, candidates, choices)
     roles += [
-        Role(name, role, why) for role, names in (("judge", judges), ("label", labels)) for name, why in names.items()
+        Role(name, role, why)
+        for role, names in (("judge", judges), ("label", labels))
+        for name, why in names.items()
     ]
     known = {one.column for one in roles}
-    roles += [Role(name, "metadata", "kept for slices") for name in names if name not in known]
+    roles += [
+        Role(name, "metadata", "kept for slices") for name in names if name not in known
+    ]
     unused = (name for name in candidates if name not in names and name not in known)
-    roles += [Role(name, "unused", "a judge or an annotator? name it: --judge or --label") for name in unused]
-    unit, convert, from_texts = _kind(columns, list(judges), list(labels), where, roles, choices)
-    verdicts = {name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)}
+    roles += [
+        Role(name, "unused", "a judge or an annotator? name it: --judge or --label")
+        for name in unused
+    ]
+    unit, convert, from_texts = _kind(
+        columns, list(judges), list(labels), where, roles, choices
+    )
+    verdicts = {
+        name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)
+    }
     if from_texts:
-        warnings.append(f"verdicts read from the beginning or end of a text: {from_texts}")
+        warnings.append(
+            f"verdicts read from the beginning or end of a text: {from_texts}"
+        )
     warnings += _warnings(rows, verdicts, judges, labels, roles, unit)
     records = list(_records(rows, verdicts, roles, list(judges), list(labels), unit))
     position = {name: index for index, name in enumerate(names)}
@@ -247,16 +375,25 @@ def _words(name: str) -> list[str]:
 
 def _matches(name: str, nouns: Sequence[str]) -> bool:
     words = _words(name)
-    return any(noun in words if noun.isascii() else any(noun in word for word in words) for noun in nouns)
+    return any(
+        noun in words if noun.isascii() else any(noun in word for word in words)
+        for noun in nouns
+    )
 
 
 def _evidence(name: str, rater: Rater) -> int:
-    return max((strength for strength, nouns in _STRENGTH[rater] if _matches(name, nouns)), default=0)
+    return max(
+        (strength for strength, nouns in _STRENGTH[rater] if _matches(name, nouns)),
+        default=0,
+    )
 
 
 def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
     """Return the roles of columns other than verdicts."""
-    roles = [Role(column, role, "set by an option") for role, column in choices.columns.items()]
+    roles = [
+        Role(column, role, "set by an option")
+        for role, column in choices.columns.items()
+    ]
     taken = {*choices.columns.values(), *choices.judges, *choices.labels}
     filled = {one.role for one in roles}
 
@@ -268,34 +405,72 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
 
     for name in columns.names:
         words = _words(name)
-        side = _SUFFIX.get(words[-1][-1:] if words and not words[-1].isascii() else words[-1]) if words else None
+        side = (
+            _SUFFIX.get(
+                words[-1][-1:] if words and not words[-1].isascii() else words[-1]
+            )
+            if words
+            else None
+        )
         for role in ("response", "model"):
             exact = len(words) == 2 and side in words
-            if side and name not in taken and _matches(name, _NAMES[role]) and (exact or not _has_words(columns, name)):
+            if (
+                side
+                and name not in taken
+                and _matches(name, _NAMES[role])
+                and (exact or not _has_words(columns, name))
+            ):
                 add(name, f"{role}_{side}", "name")
     if not {"response_a", "response_b"} <= filled:
-        for one in [one for one in roles if one.why == "name" and one.role.startswith("response_")]:
+        for one in [
+            one
+            for one in roles
+            if one.why == "name" and one.role.startswith("response_")
+        ]:
             roles.remove(one)
             taken.discard(one.column)
             filled.discard(one.role)
     # An answer may begin with a verdict word, unless it is the only column with verdicts.
     rated = [
-        any(_evidence(name, rater) and _is_verdict(columns, name) for name in columns.names)
+        any(
+            _evidence(name, rater) and _is_verdict(columns, name)
+            for name in columns.names
+        )
         for rater in ("judge", "label")
     ]
     is_verdict = _has_words if rated[0] else partial(_is_verdict, classes=False)
-    for role in ("id", "prompt", "order", "sample", "text", "reference", "response", "model"):
+    for role in (
+        "id",
+        "prompt",
+        "order",
+        "sample",
+        "text",
+        "reference",
+        "response",
+        "model",
+    ):
         for name in columns.names:
             if name in taken or not _matches(name, _NAMES[role]):
                 continue
             if role == "id" and len(columns.values(name)) < 2:
                 continue
-            named = any(_evidence(name, rater) > 1 + (role == "model") for rater in ("judge", "label"))
-            plain = role in ("text", "model") and not _is_verdict(columns, name, classes=role != "model")
+            named = any(
+                _evidence(name, rater) > 1 + (role == "model")
+                for rater in ("judge", "label")
+            )
+            plain = role in ("text", "model") and not _is_verdict(
+                columns, name, classes=role != "model"
+            )
             if role != "order" and named and not plain:
                 continue
-            exact = all(rated) and len(_words(name)) == 1 and role in ("prompt", "response")
-            if not exact and role in ("prompt", "response", "text", "reference", "model") and is_verdict(columns, name):
+            exact = (
+                all(rated) and len(_words(name)) == 1 and role in ("prompt", "response")
+            )
+            if (
+                not exact
+                and role in ("prompt", "response", "text", "reference", "model")
+                and is_verdict(columns, name)
+            ):
                 continue
             add(name, role, "name")
     return roles
@@ -303,11 +478,13 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
 
 def _has_words(columns: _Columns, name: str) -> bool:
     """Return whether most cells of a column are a number or a verdict word and nothing else."""
-    values, known = columns.values(name), _WORDS
+    values = columns.values(name)
+    known = _WORDS
     words = sum(
         count
         for value, count in values.items()
-        if len(value) <= LONGEST_WORD and (value.casefold() in known or number(value) is not None)
+        if len(value) <= LONGEST_WORD
+        and (value.casefold() in known or number(value) is not None)
     )
     return words >= 0.8 * values.total()
 
@@ -328,51 +505,92 @@ def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
     rated = any(_evidence(name, rater) for rater in _STRENGTH)
     if rated and numbers >= 0.8 * values.total():
         return True
-    known, some = {**_WORDS, SENTINEL: NONE}, list(islice(values.items(), _SAMPLED))
-    if sum(count for value, count in some if word_of(value, known)) >= 0.8 * sum(count for _, count in some):
+    known = {**_WORDS, SENTINEL: NONE}
+    some = list(islice(values.items(), _SAMPLED))
+    if sum(count for value, count in some if word_of(value, known)) >= 0.8 * sum(
+        count for _, count in some
+    ):
         return True
-    few = len(values) <= min(_MOST_CLASSES, max(2, len(columns.rows) // 2)) and max(map(len, values)) <= LONGEST_WORD
+    few = (
+        len(values) <= min(_MOST_CLASSES, max(2, len(columns.rows) // 2))
+        and max(map(len, values)) <= LONGEST_WORD
+    )
     return classes and few and rated
 
 
-def _namer_column(columns: _Columns, names: Sequence[str], verdicts: Sequence[str]) -> str | None:
+def _namer_column(
+    columns: _Columns, names: Sequence[str], verdicts: Sequence[str]
+) -> str | None:
     """Return the column that names the judge of each row, if exactly one other column has a judge's verdicts."""
     namer = _rater_column(columns, names, least=1)
     others = [name for name in verdicts if name != namer]
-    if namer is None or sum(_evidence(name, "judge") > _evidence(name, "label") for name in others) != 1:
+    if (
+        namer is None
+        or sum(_evidence(name, "judge") > _evidence(name, "label") for name in others)
+        != 1
+    ):
         return None
-    return namer if all(columns.values(name).keys().isdisjoint(columns.values(namer)) for name in others) else None
+    return (
+        namer
+        if all(
+            columns.values(name).keys().isdisjoint(columns.values(namer))
+            for name in others
+        )
+        else None
+    )
 
 
-def _rater_column(columns: _Columns, names: Sequence[str], least: int = 2) -> str | None:
+def _rater_column(
+    columns: _Columns, names: Sequence[str], least: int = 2
+) -> str | None:
     """Return the column of a long table that names who gave the verdict."""
     for name in names:
         values = columns.values(name) if _matches(name, _NAMES["rater"]) else {}
         if not least <= len(values) <= len(columns.rows) // 2:
             continue
-        if all(number(value) is None and not word_of(value, _WORDS) for value in values):
+        if all(
+            number(value) is None and not word_of(value, _WORDS) for value in values
+        ):
             return name
     return None
 
 
 def _value_column(columns: _Columns, roles: Sequence[Role], rater: str) -> str | None:
     taken = {rater, *(one.column for one in roles)}
-    values = [name for name in columns.names if name not in taken and _is_verdict(columns, name)]
+    values = [
+        name
+        for name in columns.names
+        if name not in taken and _is_verdict(columns, name)
+    ]
     ids = [one.column for one in roles if one.role == "id"]
-    return values[0] if len(values) == 1 and ids and len(columns.values(ids[0])) < len(columns.rows) else None
+    return (
+        values[0]
+        if len(values) == 1 and ids and len(columns.values(ids[0])) < len(columns.rows)
+        else None
+    )
 
 
-def _widened(rows: Rows, roles: Sequence[Role], rater: str, value: str) -> tuple[Rows, list[str]]:
+def _widened(
+    rows: Rows, roles: Sequence[Role], rater: str, value: str
+) -> tuple[Rows, list[str]]:
     """Return a wide table: a row for each case and repeat, with a column for each rater."""
-    keys = [one.column for one in roles if one.role in ("id", "order", "response", "model")]
+    keys = [
+        one.column for one in roles if one.role in ("id", "order", "response", "model")
+    ]
     wide: dict[tuple[Any, ...], Placed] = {}
     raters: dict[str, None] = {}
     for place, row in rows:
         if _is_empty(name := row.get(rater)):
             continue
         raters[str(name)] = None
-        key, repeat = tuple(str(row.get(column)) for column in keys), 0
-        while str(name) in wide.setdefault((*key, repeat), (place, {k: v for k, v in row.items() if k != value}))[1]:
+        key = tuple(str(row.get(column)) for column in keys)
+        repeat = 0
+        while (
+            str(name)
+            in wide.setdefault(
+                (*key, repeat), (place, {k: v for k, v in row.items() if k != value})
+            )[1]
+        ):
             repeat += 1
         wide[(*key, repeat)][1][str(name)] = row.get(value)
     return list(wide.values()), list(raters)
@@ -388,8 +606,13 @@ def _raters(
     for name in candidates:
         if name in judges or name in labels:
             continue
-        judge, label = _evidence(name, "judge"), _evidence(name, "label")
-        if judge == label or (choices.judges and judge > label) or (choices.labels and label > judge):
+        judge = _evidence(name, "judge")
+        label = _evidence(name, "label")
+        if (
+            judge == label
+            or (choices.judges and judge > label)
+            or (choices.labels and label > judge)
+        ):
             if judge == label:
                 unclear.append(name)
         else:
@@ -398,9 +621,17 @@ def _raters(
         names = ", ".join(f"'{name}'" for name in unclear)
         what = f"the names and values of {names} leave open which is the judge"
         readings = [_options(unclear, unclear[-1]), _options(unclear, unclear[0])]
-        raise AmbiguousTableError(what, where, readings, "Two readings are equally likely; use the command for yours")
+        raise AmbiguousTableError(
+            what,
+            where,
+            readings,
+            "Two readings are equally likely; use the command for yours",
+        )
     if unclear and not judges:
-        judges = dict.fromkeys(unclear, "values; the other column is the label" if labels else "the only verdicts")
+        judges = dict.fromkeys(
+            unclear,
+            "values; the other column is the label" if labels else "the only verdicts",
+        )
     elif unclear and not labels:
         labels = dict.fromkeys(unclear, "values; the other column is the judge")
     if not judges:
@@ -415,22 +646,31 @@ def _raters(
     return judges, labels
 
 
-def _check_one_criterion(judges: Iterable[str], labels: Iterable[str], where: str) -> None:
+def _check_one_criterion(
+    judges: Iterable[str], labels: Iterable[str], where: str
+) -> None:
     """Raise an error if the columns are judges and people by criterion, such as gpt_safety and human_safety.
 
     Raises:
         AmbiguousTableError: If so, with a reading for each criterion.
     """
-    nouns = [noun for pairs in _STRENGTH.values() for _, strong in pairs for noun in strong]
+    nouns = [
+        noun for pairs in _STRENGTH.values() for _, strong in pairs for noun in strong
+    ]
 
     def by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
         groups: dict[tuple[str, ...], list[str]] = {}
         for name in names:
-            words = tuple(word for word in _words(name) if word not in nouns and not word.isdigit())
+            words = tuple(
+                word
+                for word in _words(name)
+                if word not in nouns and not word.isdigit()
+            )
             groups.setdefault(words, []).append(name)
         return groups
 
-    judged, labeled = by_criterion(judges), by_criterion(labels)
+    judged = by_criterion(judges)
+    labeled = by_criterion(labels)
     if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
         return
     readings = [
@@ -449,20 +689,30 @@ def _options(columns: Sequence[str], label: str) -> list[str]:
     return [*judges, "--label", label]
 
 
-def _converter(meanings: Mapping[str, str], unit: Unit, verdicts: Set[str]) -> Callable[[Any], Any]:
+def _converter(
+    meanings: Mapping[str, str], unit: Unit, verdicts: Set[str]
+) -> Callable[[Any], Any]:
     """Return the reading of a verdict's cell: its meaning, or `None` if it is empty or a text that states none."""
 
     @cache
     def read(word: str) -> Any:
         known = word_of(word, meanings)
-        return None if known == NONE else known or (number(word) if unit == "response" else None)
+        return (
+            None
+            if known == NONE
+            else known or (number(word) if unit == "response" else None)
+        )
 
     @cache
     def read_text(cell: str) -> Any:
         return None if _states_nothing(cell, verdicts) else read(normalize_label(cell))
 
     def convert(cell: Any) -> Any:
-        return None if cell is None else read_text(cell if isinstance(cell, str) else normalize_label(cell))
+        return (
+            None
+            if cell is None
+            else read_text(cell if isinstance(cell, str) else normalize_label(cell))
+        )
 
     return convert
 
@@ -485,15 +735,23 @@ def _kind(
     verdicts = frozenset[str]().union(*(columns.verdicts(name) for name in counts))
     values = sum(counts.values(), Counter[str]())
     numeric = {value: found for value in values if (found := number(value)) is not None}
-    below_zero = any(found < 0 and value != SENTINEL for value, found in numeric.items())
+    below_zero = any(
+        found < 0 and value != SENTINEL for value, found in numeric.items()
+    )
     if not below_zero and not any(SENTINEL in counts[label] for label in labels):
         mapped = {SENTINEL: NONE, **mapped}
     by_role = {one.role: one.column for one in roles}
     systems: dict[str, str] = {}
     for side in "ab":
         if column := by_role.get(f"model_{side}") or by_role.get(f"response_{side}"):
-            names = columns.values(column) if f"model_{side}" in by_role else {column: 1}
-            systems |= {name.casefold(): side.upper() for name in names} if len(names) == 1 else {}
+            names = (
+                columns.values(column) if f"model_{side}" in by_role else {column: 1}
+            )
+            systems |= (
+                {name.casefold(): side.upper() for name in names}
+                if len(names) == 1
+                else {}
+            )
     if compared := {"response_a", "response_b"} <= by_role.keys():
         systems = {"1": "A", "2": "B", **systems} if "0" not in values else systems
     readings: tuple[tuple[Unit, Mapping[str, str]], ...] = (
@@ -502,17 +760,55 @@ def _kind(
     )
     shares = []
     for unit, known in readings:
-        unread = Counter({value: count for value, count in values.items() if not word_of(value, known)})
+        unread = Counter(
+            {
+                value: count
+                for value, count in values.items()
+                if not word_of(value, known)
+            }
+        )
         shares.append((values.total() - unread.total(), unit, known, unread))
-        if unread.total() <= 0.2 * values.total() and all(len(value) > LONGEST_WORD for value in unread):
-            same = len({frozenset(value.casefold() for value in counter) for counter in counts.values()}) == 1
-            plain = unit == "class" and same and all(value.casefold() in known for value in values)
+        if unread.total() <= 0.2 * values.total() and all(
+            len(value) > LONGEST_WORD for value in unread
+        ):
+            same = (
+                len(
+                    {
+                        frozenset(value.casefold() for value in counter)
+                        for counter in counts.values()
+                    }
+                )
+                == 1
+            )
+            plain = (
+                unit == "class"
+                and same
+                and all(value.casefold() in known for value in values)
+            )
             if plain and not choices.words:
-                return unit, _converter({value.casefold(): value for value in values} | mapped, unit, verdicts), 0
-            texts = sum(count for value, count in values.items() if value.casefold() not in known)
+                return (
+                    unit,
+                    _converter(
+                        {value.casefold(): value for value in values} | mapped,
+                        unit,
+                        verdicts,
+                    ),
+                    0,
+                )
+            texts = sum(
+                count
+                for value, count in values.items()
+                if value.casefold() not in known
+            )
             return unit, _converter(known, unit, verdicts), texts - unread.total()
     nothing = {word: meaning for word, meaning in mapped.items() if meaning == NONE}
-    words = Counter({v: n for v, n in values.items() if v not in numeric and v.casefold() not in nothing})
+    words = Counter(
+        {
+            v: n
+            for v, n in values.items()
+            if v not in numeric and v.casefold() not in nothing
+        }
+    )
     if not words and not compared:
         return "response", _converter(nothing, "response", verdicts), 0
     seen: dict[str, int] = {}
@@ -524,13 +820,22 @@ def _kind(
     if not numeric and shared and few_read and len(seen) <= _MOST_CLASSES:
         classes = {normalize_label(value).casefold(): value for value in values}
         return "class", _converter(classes | mapped, "class", verdicts), 0
-    _, unit, _, unknown = shares[1] if compared and numeric else max(shares, key=lambda share: share[0])
-    what, meaning = "known verdicts", "A (or B, TIE, NONE)" if unit == "pair" else "pass (or fail, NONE)"
+    _, unit, _, unknown = (
+        shares[1] if compared and numeric else max(shares, key=lambda share: share[0])
+    )
+    what = "known verdicts"
+    meaning = "A (or B, TIE, NONE)" if unit == "pair" else "pass (or fail, NONE)"
     if words.total() < 0.5 * values.total() and few_read and not compared:
         unknown, what, meaning = words, "numbers", NONE
-    listed = ", ".join(f"'{value[:40]}' ({count})" for value, count in unknown.most_common(6))
+    listed = ", ".join(
+        f"'{value[:40]}' ({count})" for value, count in unknown.most_common(6)
+    )
     remedy = f"write --map {next(iter(unknown))[:40]!r}={meaning}"
-    raise DatasetError(f"has {len(unknown)} words that are no {what}: {listed}", where=where, remedy=remedy)
+    raise DatasetError(
+        f"has {len(unknown)} words that are no {what}: {listed}",
+        where=where,
+        remedy=remedy,
+    )
 
 
 def _warnings(
@@ -543,18 +848,37 @@ def _warnings(
 ) -> Iterator[str]:
     for label in labels:
         for judge in judges:
-            both = [pair for pair in zip(verdicts[judge], verdicts[label], strict=True) if None not in pair]
+            both = [
+                pair
+                for pair in zip(verdicts[judge], verdicts[label], strict=True)
+                if None not in pair
+            ]
             if len(both) > 1 and all(given == right for given, right in both):
-                yield f"columns '{judge}' and '{label}' are identical: the labels may be copies of the judge's verdicts"
+                yield (
+                    f"columns '{judge}' and '{label}' are identical: the labels may be copies of"
+                    " the judge's verdicts"
+                )
         counts = Counter(value for value in verdicts[label] if value is not None)
-        for value, count in sorted(counts.items(), key=str) if unit != "response" else ():
+        for value, count in (
+            sorted(counts.items(), key=str) if unit != "response" else ()
+        ):
             if count < _FEW:
-                yield f"'{label}' has only {count} labels '{value}'; below {_FEW}, rates of a class are uncertain"
-        keys = [one.column for one in roles if one.role in ("id", "response", "response_a", "response_b", "model")]
-        has_id, given = any(one.role == "id" for one in roles), dict[tuple[str, ...], set[Any]]()
+                yield (
+                    f"'{label}' has only {count} labels '{value}'; below {_FEW}, rates of a class"
+                    " are uncertain"
+                )
+        keys = [
+            one.column
+            for one in roles
+            if one.role in ("id", "response", "response_a", "response_b", "model")
+        ]
+        has_id = any(one.role == "id" for one in roles)
+        given = dict[tuple[str, ...], set[Any]]()
         for (_, row), value in zip(rows, verdicts[label], strict=True):
             if value is not None and has_id:
-                given.setdefault(tuple(str(row.get(key)) for key in keys), set()).add(value)
+                given.setdefault(tuple(str(row.get(key)) for key in keys), set()).add(
+                    value
+                )
         if conflicts := sum(len(values) > 1 for values in given.values()):
             yield f"cases with two different labels in '{label}': {conflicts}"
 
@@ -568,9 +892,17 @@ def _records(
     unit: Unit,
 ) -> Iterator[Record]:
     """Yield a record for each row, with the verdict of each judge that it has."""
-    plain = {one.role: one.column for one in roles if one.role not in ("judge", "label", "metadata", "rater", "value")}
+    plain = {
+        one.role: one.column
+        for one in roles
+        if one.role not in ("judge", "label", "metadata", "rater", "value")
+    }
     if unit == "pair":
-        plain = {role: column for role, column in plain.items() if role not in ("response", "model")}
+        plain = {
+            role: column
+            for role, column in plain.items()
+            if role not in ("response", "model")
+        }
     else:
         sides = ("order", "response_a", "response_b", "model_a", "model_b")
         plain = {role: column for role, column in plain.items() if role not in sides}
@@ -578,25 +910,43 @@ def _records(
     namer = plain.pop(_NAMER, None)
     verdict = {"pair": "winner", "class": "class", "response": "score"}[unit]
     prompts: dict[str, str] = {}
-    words = {word for given in verdicts.values() for word in given if isinstance(word, str)}
-    options = Options(winners={word: word for word in words}) if unit == "class" else Options()
+    words = {
+        word for given in verdicts.values() for word in given if isinstance(word, str)
+    }
+    options = (
+        Options(winners={word: word for word in words})
+        if unit == "class"
+        else Options()
+    )
     read = _judgment_reader(unit, options)
     for index, (place, row) in enumerate(rows):
-        cells: JsonObject = {role: row.get(column) for role, column in plain.items() if not _is_empty(row.get(column))}
+        cells: JsonObject = {
+            role: row.get(column)
+            for role, column in plain.items()
+            if not _is_empty(row.get(column))
+        }
         cells["id"] = str(cells.get("id", text(cells.get("prompt")) or index + 1))
-        if prompts.setdefault(cells["id"], text(cells.get("prompt"))) != text(cells.get("prompt")):
+        if prompts.setdefault(cells["id"], text(cells.get("prompt"))) != text(
+            cells.get("prompt")
+        ):
             raise DatasetError(
                 f"id '{cells['id'][:60]}' is already used for another prompt",
                 where=place,
                 remedy="use a unique id for each question, or name its column: --id COLUMN",
             )
-        cells["metadata"] = {name: row[name] for name in metadata if not _is_empty(row.get(name))}
+        cells["metadata"] = {
+            name: row[name] for name in metadata if not _is_empty(row.get(name))
+        }
         for name in labels:
-            cells["label" if len(labels) == 1 else f"label.{name}"] = verdicts[name][index]
+            cells["label" if len(labels) == 1 else f"label.{name}"] = verdicts[name][
+                index
+            ]
         given = []
         for name in judges:
             if name in row:
-                cells["judge"] = "judge" if name in ("winner", "score", "class") else name
+                cells["judge"] = (
+                    "judge" if name in ("winner", "score", "class") else name
+                )
                 if namer and not _is_empty(row.get(namer)):
                     cells["judge"] = str(row[namer])
                 cells[verdict] = verdicts[name][index]
@@ -605,14 +955,18 @@ def _records(
             yield record_of(cells, place, unit, options, said=given)
 
 
-def _judgment_reader(unit: Unit, options: Options) -> Callable[[Json, str], RecordedJudgment]:
+def _judgment_reader(
+    unit: Unit, options: Options
+) -> Callable[[Json, str], RecordedJudgment]:
     """Return the reading of a judge's verdict; equal ones of rows that say nothing else of it are one object."""
     known: dict[tuple[Any, ...], RecordedJudgment] = {}
 
     def read(cells: Json, place: str) -> RecordedJudgment:
         if not _OF_JUDGMENTS.isdisjoint(cells):
             return judgment_of(cells, unit, place, options)
-        verdict = tuple([cells.get(name) for name in ("judge", "winner", "class", "score")])
+        verdict = tuple(
+            [cells.get(name) for name in ("judge", "winner", "class", "score")]
+        )
         if verdict not in known:
             known[verdict] = judgment_of(cells, unit, place, options)
         return known[verdict]

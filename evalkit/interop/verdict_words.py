@@ -1,7 +1,8 @@
 """Read the words of verdicts: pass and fail in English and Chinese, winners, and words for no verdict.
 
-A text is read only where it states its verdict as such: in brackets, as a clause at its beginning ("Yes, because …"),
-or as the verdict at its end ("Verdict: pass"). A word within a sentence, as in "No answer" or "not good", is none.
+A text is read only where it states its verdict as such: in brackets, as a clause at its beginning
+("Yes, because …"), or as the verdict at its end ("Verdict: pass"). A word within a sentence, as in
+"No answer" or "not good", is none.
 """
 
 from __future__ import annotations
@@ -10,8 +11,36 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-_GOOD: Final = ("pass", "passed", "yes", "y", "true", "1", "good", "correct", "合格", "正确", "是", "通过", "好")
-_BAD: Final = ("fail", "failed", "no", "n", "false", "0", "bad", "incorrect", "不合格", "错误", "否", "不通过", "差")
+_GOOD: Final = (
+    "pass",
+    "passed",
+    "yes",
+    "y",
+    "true",
+    "1",
+    "good",
+    "correct",
+    "合格",
+    "正确",
+    "是",
+    "通过",
+    "好",
+)
+_BAD: Final = (
+    "fail",
+    "failed",
+    "no",
+    "n",
+    "false",
+    "0",
+    "bad",
+    "incorrect",
+    "不合格",
+    "错误",
+    "否",
+    "不通过",
+    "差",
+)
 POLARITY: Final[Mapping[str, str]] = {
     **dict.fromkeys(_GOOD, "pass"),
     **dict.fromkeys((*_BAD, "wrong", "未通过", "不正确", "坏"), "fail"),
@@ -23,14 +52,17 @@ _SIDES: Final = {
     "B": ("b", "model_b", "response_b", "output_b", "second", "right", "乙"),
     "TIE": ("tie", "draw", "same", "equal", "both", "neither", "c", "平局", "平"),
 }
-WINNERS: Final[Mapping[str, str]] = {word: side for side, words in _SIDES.items() for word in words}
+WINNERS: Final[Mapping[str, str]] = {
+    word: side for side, words in _SIDES.items() for word in words
+}
 SENTINEL: Final = "-1"
 """A number for no verdict, if nothing else in a table is below zero."""
 LONGEST_WORD: Final = 40
 """The number of characters up to which a cell is a word; longer ones are texts."""
 _BRACKETS: Final = re.compile(r"\[\[(\w+)\]\]")
 _BEGIN: Final = re.compile(
-    r"[\W_]*([^\W\d_]\w*)[*`\"')\]]*(?:[.,;!](?=\s|$)|(?<!^.):(?=\s|$)|[。，：；！、]|\s+[-–—(（]|\s*\n|$)"
+    r"[\W_]*([^\W\d_]\w*)[*`\"')\]]*(?:[.,;!](?=\s|$)|(?<!^.):(?=\s|$)|[。，：；！、"
+    r"]|\s+[-–—(（]|\s*\n|$)"
 )
 _END: Final = re.compile(
     r"(?:[:：=\n]|\s[-–—]|\bis(?:\s+(?:an?|the))?\b|\b(?:verdict|label|judge?ment|decision|rating|score|grade|result|winner)\b|为|是|^)"
@@ -45,7 +77,19 @@ _DOUBT: Final = re.compile(
     r"n't\b|\b(?:not|cannot|unable|unsure|unclear|unknown|whether|if|neither|nor|never|without|no|error|exception|"
     r"timeout|timed|limit|failed|failure)\b(?!\W*$)|无法|不能|不确定|没有"
 )
-_ASIDE: Final = ("first", "second", "both", "left", "right", "same", "equal", "neither", "c", "y", "n")
+_ASIDE: Final = (
+    "first",
+    "second",
+    "both",
+    "left",
+    "right",
+    "same",
+    "equal",
+    "neither",
+    "c",
+    "y",
+    "n",
+)
 """Words that begin a sentence about something else, such as "First, I read …"."""
 _OPPOSITES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "failed": ("fail", ("passed", "pass")),
@@ -71,9 +115,12 @@ def word_of(value: str, known: Mapping[str, str]) -> str | None:
     if marked := _BRACKETS.findall(folded):
         words = marked
     else:
-        begin, end = folded[: 2 * LONGEST_WORD], _SENTENCE.split(folded[-4 * LONGEST_WORD :].rstrip(" .!。！*`\"'"))[-1]
+        begin = folded[: 2 * LONGEST_WORD]
+        end = _SENTENCE.split(folded[-4 * LONGEST_WORD :].rstrip(" .!。！*`\"'"))[-1]
         first = _BEGIN.match(begin)
-        words = [first[1]] if first and first[1] not in _ASIDE and len(folded) > 2 else []
+        words = (
+            [first[1]] if first and first[1] not in _ASIDE and len(folded) > 2 else []
+        )
         if not _DOUBT.search(end):
             words += _END.findall("\n" + end) if end != folded else _END.findall(end)
             words += [word for sides in _SIDE.findall(end) for word in sides if word]

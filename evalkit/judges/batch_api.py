@@ -35,7 +35,10 @@ class BatchStatus:
 
 
 class BatchApi:
-    """The batch API of one judge's provider. A call that may have succeeded is not repeated, but raises a CallError."""
+    """The batch API of one judge's provider.
+
+    A call that may have succeeded is not repeated, but raises a CallError.
+    """
 
     def __init__(self, config: JudgeConfig, timeout: float) -> None:
         self._config, self._timeout = config, timeout
@@ -57,26 +60,49 @@ class BatchApi:
         target = setup.resolve_target(self._litellm, self._config)
         if target.provider not in _PROVIDERS:
             raise JudgeSetupError(
-                f"{target.model}: evalkit cannot create batches of provider {target.provider} through LiteLLM",
+                f"{target.model}: evalkit cannot create batches of provider {target.provider}"
+                " through LiteLLM",
                 where="runner.kind",
-                remedy="use runner=default, `evalkit batch write`, or a LiteLLM proxy (litellm_proxy/…)",
+                remedy=(
+                    "use runner=default, `evalkit batch write`, or a LiteLLM proxy"
+                    " (litellm_proxy/…)"
+                ),
             )
         await setup.check(target, judge=self._config.label)
-        _, _, key, base = self._litellm.get_llm_provider(target.model, api_base=self._config.api_base)
+        _, _, key, base = self._litellm.get_llm_provider(
+            target.model, api_base=self._config.api_base
+        )
         known = {"api_key": key, "api_base": base, **target.settings}
-        # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a batch. LiteLLM makes a
-        # client for each call, and never closes it.
-        own = {"max_retries": 0, "num_retries": 0, "timeout": self._timeout, "extra_headers": {"Connection": "close"}}
-        self._settings = {name: value for name, value in known.items() if value is not None and name != "model"} | own
+        # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a
+        # batch. LiteLLM makes a client for each call, and never closes it.
+        own = {
+            "max_retries": 0,
+            "num_retries": 0,
+            "timeout": self._timeout,
+            "extra_headers": {"Connection": "close"},
+        }
+        self._settings = {
+            name: value
+            for name, value in known.items()
+            if value is not None and name != "model"
+        } | own
         self._settings["custom_llm_provider"] = target.provider
         self._target = target
 
     async def submit(self, file: Path, tag: str, check: Callable[[], None]) -> str:
         """Upload a file of requests, `check`, create a batch with a tag in its metadata, and return the batch's id."""
-        uploaded = await self._call("create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch")
+        uploaded = await self._call(
+            "create_file", file=(f"{tag}.jsonl", file.read_bytes()), purpose="batch"
+        )
         check()
-        settings = {"completion_window": "24h", "endpoint": "/v1/chat/completions", "metadata": {TAG: tag}}
-        return str((await self._call("create_batch", input_file_id=uploaded.id, **settings)).id)
+        settings = {
+            "completion_window": "24h",
+            "endpoint": "/v1/chat/completions",
+            "metadata": {TAG: tag},
+        }
+        return str(
+            (await self._call("create_batch", input_file_id=uploaded.id, **settings)).id
+        )
 
     async def find(self, tag: str, since: float) -> str | None:
         """Return the id of the batch with a tag, created after a time; `None` if there is none."""
@@ -88,18 +114,27 @@ class BatchApi:
                 if (getattr(row, "metadata", None) or {}).get(TAG) == tag:
                     return str(row.id)
             last = rows[-1] if rows and getattr(page, "has_more", False) else None
-            if last is None or last.id == after.get("after") or (last.created_at or 0) < since:
+            if (
+                last is None
+                or last.id == after.get("after")
+                or (last.created_at or 0) < since
+            ):
                 return None
             after = {"after": last.id}
 
     async def look(self, batch: str) -> BatchStatus:
         """Return the status of a batch."""
         found = await self._call("retrieve_batch", batch_id=batch)
-        counts, errors = found.request_counts, getattr(found.errors, "data", None) or ()
+        counts = found.request_counts
+        errors = getattr(found.errors, "data", None) or ()
         done = 0 if counts is None else (counts.completed or 0) + (counts.failed or 0)
-        files = tuple(name for name in (found.output_file_id, found.error_file_id) if name)
+        files = tuple(
+            name for name in (found.output_file_id, found.error_file_id) if name
+        )
         error = clean_message("; ".join(str(one.message) for one in errors))
-        return BatchStatus(batch, found.status, found.status in _ENDED, done, files, error)
+        return BatchStatus(
+            batch, found.status, found.status in _ENDED, done, files, error
+        )
 
     async def download(self, file: str, path: Path) -> None:
         """Write a file of the provider to `path`."""
@@ -114,7 +149,9 @@ class BatchApi:
             JudgeSetupError: If the key is refused.
         """
         try:
-            return await asyncio.to_thread(partial(getattr(self._litellm, name), **arguments, **self._settings))
+            return await asyncio.to_thread(
+                partial(getattr(self._litellm, name), **arguments, **self._settings)
+            )
         except Exception as error:
             mapped = call_error(error)
             if mapped.kind == "auth" and self._target is not None:

@@ -33,19 +33,32 @@ def room(config: JudgeConfig, entry: Json, served: int | None) -> int | None:
 Count = Callable[[], Awaitable[int | None]]
 
 
-async def excess(messages: Sequence[Message], fits: int | None, count: Count) -> str | None:
+async def excess(
+    messages: Sequence[Message], fits: int | None, count: Count
+) -> str | None:
     """Return why messages are too long, as a clause; `None` if they fit, or if only the provider can tell.
 
     Args:
         messages: The messages.
         fits: How many tokens they may have.
-        count: Counts their tokens, or returns `None`. It is called only if they can be too long at all: a token has at
-            least one byte.
+        count: Counts their tokens, or returns `None`. It is called only if they can be too long at
+            all: a token has at least one byte.
     """
-    if fits is None or sum(len(message["content"].encode("utf-8", "surrogatepass")) for message in messages) <= fits:
+    if (
+        fits is None
+        or sum(
+            len(message["content"].encode("utf-8", "surrogatepass"))
+            for message in messages
+        )
+        <= fits
+    ):
         return None
     tokens = await count()
     if tokens is None:
         estimate = message_tokens(messages)
-        return f"about {estimate:,} tokens, and {fits:,} fit (estimated)" if estimate > CERTAIN * fits else None
+        return (
+            f"about {estimate:,} tokens, and {fits:,} fit (estimated)"
+            if estimate > CERTAIN * fits
+            else None
+        )
     return f"{tokens:,} tokens, and {fits:,} fit" if tokens > fits else None

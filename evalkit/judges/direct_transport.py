@@ -50,13 +50,17 @@ class DirectTransport:
     """
 
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
-        self.config, self.timeout = config, runner.timeout
+        self.config = config
+        self.timeout = runner.timeout
         model = config.model or ""
         if config.api_base is None or model.startswith(LOCAL):
             raise JudgeSetupError(
                 f"transport direct needs the address of an OpenAI-compatible server for {model}",
                 where="judge.api_base",
-                remedy="set it, for example to http://127.0.0.1:8000/v1, or set judge.transport=litellm",
+                remedy=(
+                    "set it, for example to http://127.0.0.1:8000/v1, or set"
+                    " judge.transport=litellm"
+                ),
             )
         self._base = config.api_base.rstrip("/")
         self._proxy: str | None = None
@@ -66,9 +70,12 @@ class DirectTransport:
         """The model's context as the server reports it."""
         self._tokenizes = True
         self._asking: asyncio.Task[None] | None = None
-        """The question for the context; calls need not wait for it, as a server of chat refuses what is too long."""
+        """The question for the context; calls need not wait for it, as a server of chat refuses
+        what is too long."""
 
-    async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
+    async def open(
+        self, judge: str, *, check: bool = True
+    ) -> tuple[setup.Target, Shape]:
         """Check the endpoint, unless `check` is false; return the target and the shape of the first request.
 
         Raises:
@@ -78,7 +85,10 @@ class DirectTransport:
         if check:
             await setup.check(target, judge=judge)
         prices = await asyncio.to_thread(price_list)
-        self._entry, self._proxy = entry_of(prices, target.model), setup.proxy_of(self._base)
+        self._entry, self._proxy = (
+            entry_of(prices, target.model),
+            setup.proxy_of(self._base),
+        )
         self._session = self._session or _session(target, self.timeout)
         if check and self.config.context is None:
             self._asking = asyncio.create_task(self._ask_context(target.name))
@@ -98,28 +108,48 @@ class DirectTransport:
         Raises:
             CallError: If the call fails.
         """
-        status, content, headers = await self._post(f"{self._base}/chat/completions", self.body(target, call))
+        status, content, headers = await self._post(
+            f"{self._base}/chat/completions", self.body(target, call)
+        )
         return self._reply(target, call, answer_in(status, content, headers), headers)
 
-    def _reply(self, target: setup.Target, call: Json, answer: Answer, headers: Mapping[str, str]) -> Reply:
+    def _reply(
+        self,
+        target: setup.Target,
+        call: Json,
+        answer: Answer,
+        headers: Mapping[str, str],
+    ) -> Reply:
         model = answer.model or target.name
         tier = tier_of(answer.tier, call.get("service_tier"))
-        cost = listed_cost(target.provider, (model, target.name), answer.usage, answer.cached, tier)
+        cost = listed_cost(
+            target.provider, (model, target.name), answer.usage, answer.cached, tier
+        )
         return Reply(replace(answer, model=model), cost, headers)
 
-    async def count(self, target: setup.Target, messages: Sequence[Message]) -> int | None:
+    async def count(
+        self, target: setup.Target, messages: Sequence[Message]
+    ) -> int | None:
         """Return the number of tokens of messages, as vLLM's `/tokenize` counts them; `None` if the server does not."""
         if self._tokenizes:
             raw = messages[-1]["role"] == context.TEXT
-            text = {"prompt": messages[-1]["content"]} if raw else {"messages": list(messages)}
+            text = (
+                {"prompt": messages[-1]["content"]}
+                if raw
+                else {"messages": list(messages)}
+            )
             url = f"{self._base.removesuffix('/v1')}/tokenize"
-            if number := positive(await self._asked("POST", url, {"model": target.name, **text}), "count"):
+            if number := positive(
+                await self._asked("POST", url, {"model": target.name, **text}), "count"
+            ):
                 return number
         self._tokenizes = False
         return None
 
     async def _ask_context(self, model: str) -> None:
-        self.context = reported_context(await self._asked("GET", f"{self._base}/models"), model)
+        self.context = reported_context(
+            await self._asked("GET", f"{self._base}/models"), model
+        )
 
     async def _asked(self, method: str, url: str, body: Json | None = None) -> Any:
         """Return the parsed answer to an optional question; `None` without one."""
@@ -127,11 +157,21 @@ class DirectTransport:
 
         assert self._session is not None
         seconds = ClientTimeout(total=setup.CONNECT_SECONDS)
-        sent = self._session.request(method, url, json=body, proxy=self._proxy, allow_redirects=False, timeout=seconds)
+        sent = self._session.request(
+            method,
+            url,
+            json=body,
+            proxy=self._proxy,
+            allow_redirects=False,
+            timeout=seconds,
+        )
         try:
             async with sent as response:
-                chunks, encoding = response.content.iter_chunked(_CHUNK), response.headers.get("content-encoding", "")
-                return json.loads(await read_body(chunks, encoding, self.config.max_answer_bytes))
+                chunks = response.content.iter_chunked(_CHUNK)
+                encoding = response.headers.get("content-encoding", "")
+                return json.loads(
+                    await read_body(chunks, encoding, self.config.max_answer_bytes)
+                )
         except (CallError, ClientError, OSError, ValueError, RecursionError):
             return None
 
@@ -148,7 +188,8 @@ class DirectTransport:
 
     async def close(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if self._asking is not None:
             self._asking.cancel()
         if session is not None:
@@ -159,15 +200,32 @@ class DirectTransport:
 
         assert self._session is not None
         try:
-            async with self._session.post(url, json=body, proxy=self._proxy, allow_redirects=False) as response:
-                headers = {name.lower(): value for name, value in response.headers.items()}
+            async with self._session.post(
+                url, json=body, proxy=self._proxy, allow_redirects=False
+            ) as response:
+                headers = {
+                    name.lower(): value for name, value in response.headers.items()
+                }
                 unless_redirected(response.status, headers)
-                chunks, encoding = response.content.iter_chunked(_CHUNK), headers.get("content-encoding", "")
-                return response.status, await read_body(chunks, encoding, self.config.max_answer_bytes), headers
-        except TimeoutError as error:  # before ClientError: aiohttp's own timeouts are both
-            raise CallError("timeout", f"no answer within {self.timeout:g} s", retryable=True) from error
+                chunks = response.content.iter_chunked(_CHUNK)
+                encoding = headers.get("content-encoding", "")
+                return (
+                    response.status,
+                    await read_body(chunks, encoding, self.config.max_answer_bytes),
+                    headers,
+                )
+        except (
+            TimeoutError
+        ) as error:  # before ClientError: aiohttp's own timeouts are both
+            raise CallError(
+                "timeout", f"no answer within {self.timeout:g} s", retryable=True
+            ) from error
         except (ClientError, OSError) as error:
-            raise CallError("connection", clean_message(str(error) or type(error).__name__), retryable=True) from error
+            raise CallError(
+                "connection",
+                clean_message(str(error) or type(error).__name__),
+                retryable=True,
+            ) from error
 
 
 def _without_strictness(schema: Any) -> Any:
@@ -193,7 +251,10 @@ def _session(target: setup.Target, timeout: float) -> ClientSession:
         timeout=ClientTimeout(total=timeout),
         # A few bytes can decompress to gigabytes, so `read_body` decompresses with a limit.
         auto_decompress=False,
-        headers={"Accept-Encoding": ENCODINGS, **({"Authorization": f"Bearer {key}"} if key else {})},
+        headers={
+            "Accept-Encoding": ENCODINGS,
+            **({"Authorization": f"Bearer {key}"} if key else {}),
+        },
     )
 
 
@@ -202,7 +263,9 @@ def _target(model: str, base: str) -> setup.Target:
     known = bool(slash) and prefix in _PREFIXES
     provider = "openai" if not known or prefix in _OPENAI_ALIASES else prefix
     missing = () if os.environ.get(_key_name(provider)) else (_key_name(provider),)
-    return setup.Target(model, rest if known else model, provider, base, missing, {"api_base": base})
+    return setup.Target(
+        model, rest if known else model, provider, base, missing, {"api_base": base}
+    )
 
 
 def _key_name(provider: str) -> str:

@@ -1,7 +1,8 @@
 """Call endpoints other than chat completions: the completion of a text, or the reward or label of a conversation.
 
-The endpoints are those of vLLM 0.18 (`/v1/completions`, `/classify`, `/pooling` and `/score`). SGLang has
-`/v1/classify` in the same format; TEI has `/predict` and `/rerank`, which are tried last.
+The endpoints are those of vLLM 0.18 (`/v1/completions`, `/classify`, `/pooling` and `/score`).
+SGLang has `/v1/classify` in the same format; TEI has `/predict` and `/rerank`, which are tried
+last.
 """
 
 from __future__ import annotations
@@ -42,10 +43,14 @@ class EndpointTransport(DirectTransport):
         super().__init__(config, runner)
         root = self._base.removesuffix("/v1")
         self._urls = [
-            f"{base}/{path}" for path in _PATHS[config.endpoint] for base in dict.fromkeys([self._base, root])
+            f"{base}/{path}"
+            for path in _PATHS[config.endpoint]
+            for base in dict.fromkeys([self._base, root])
         ]
 
-    async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
+    async def open(
+        self, judge: str, *, check: bool = True
+    ) -> tuple[setup.Target, Shape]:
         """Check the server, unless `check` is false; return the target and the shape, which is always text.
 
         Raises:
@@ -64,16 +69,27 @@ class EndpointTransport(DirectTransport):
         """
         while True:
             url = self._urls[0]
-            status, content, headers = await self._post(url, self._endpoint_body(url, target, call))
+            status, content, headers = await self._post(
+                url, self._endpoint_body(url, target, call)
+            )
             if status != 404 or b"model" in content or url == self._urls[-1]:
                 break
             if url == self._urls[0]:  # another call may have removed it
                 del self._urls[0]
         read = rewards_in if self.config.rewards else completed_text
         answer = answer_in(status, content, headers, read)
-        room, tokens = context.room(self.config, self._entry, self.context), answer.usage.prompt_tokens
-        if self.config.rewards and room is not None and tokens is not None and tokens >= room:
-            message = f"the server read {tokens:,} tokens, which is all that fits: it may have cut off the rest"
+        room = context.room(self.config, self._entry, self.context)
+        tokens = answer.usage.prompt_tokens
+        if (
+            self.config.rewards
+            and room is not None
+            and tokens is not None
+            and tokens >= room
+        ):
+            message = (
+                f"the server read {tokens:,} tokens, which is all that fits: it may have cut off"
+                " the rest"
+            )
             raise CallError("too_long", message, retryable=False)
         return self._reply(target, call, answer, headers)
 
@@ -90,6 +106,7 @@ class EndpointTransport(DirectTransport):
             "predict": {"inputs": last if raw else [asked, last], **tei},
             "rerank": {"query": asked, "texts": [last], **tei},
         }
-        path, shown = url.rpartition("/")[2], {"input": last} if raw else {"messages": call["messages"]}
+        path = url.rpartition("/")[2]
+        shown = {"input": last} if raw else {"messages": call["messages"]}
         named = {} if path in ("predict", "rerank") else {"model": target.name}
         return {**named, **texts.get(path, shown), **settings}

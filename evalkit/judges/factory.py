@@ -52,7 +52,9 @@ class CustomJudge:
 
     def __init__(self, inner: Any, config: JudgeConfig, spec: JudgeSpec) -> None:
         self.spec, self._inner, self._config = spec, inner, config
-        self.concurrency, self.rpm, self.tpm = max_concurrency(config), config.rpm, config.tpm
+        self.concurrency = max_concurrency(config)
+        self.rpm = config.rpm
+        self.tpm = config.tpm
 
     @property
     def rest(self) -> float:
@@ -66,7 +68,10 @@ class CustomJudge:
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that one call can cost in USD, by `judge.price` or by the judge itself; `None` if unknown."""
-        if self._config.price is None and (ceiling := getattr(self._inner, "ceiling", None)) is not None:
+        if (
+            self._config.price is None
+            and (ceiling := getattr(self._inner, "ceiling", None)) is not None
+        ):
             limit: float | None = ceiling(request)
             return limit
         return setup.ceiling({}, self._config, request)
@@ -101,14 +106,21 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         name = member.transport
         if member.simulated:
             made: Any = simulated.SimulatedTransport(member, runner)
-        elif (member.model or "").startswith(LOCAL) and (name, member.endpoint) == ("litellm", "chat"):
+        elif (member.model or "").startswith(LOCAL) and (name, member.endpoint) == (
+            "litellm",
+            "chat",
+        ):
             made = smollm2.SmolLM2Transport(member, runner)
         else:
             known = TRANSPORTS if member.endpoint == "chat" else ENDPOINTS
             kind = find(JUDGES, name, known, where=_KEY, methods=_METHODS)
             made = construct(kind, member, runner, name=name, where=_KEY)
         custom = hasattr(made, "complete")
-        judges.append(CustomJudge(made, member, spec) if custom else ModelJudge(member, spec, made))
+        judges.append(
+            CustomJudge(made, member, spec)
+            if custom
+            else ModelJudge(member, spec, made)
+        )
     return tuple(judges)
 
 
@@ -144,30 +156,47 @@ def describe_judges(config: RunConfig) -> list[JsonObject]:
 
 
 def _described(config: JudgeConfig) -> list[JsonObject]:
-    return [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config)]
+    return [
+        {"name": s.name, "model": s.model, "api_base": s.api_base}
+        for s in spec_of(config)
+    ]
 
 
 def _arbiter(config: RunConfig) -> JudgeConfig | None:
     swap = config.swap
-    return swap.arbiter if swap.policy == "both" and swap.resolve == "third_pass" else None
+    return (
+        swap.arbiter if swap.policy == "both" and swap.resolve == "third_pass" else None
+    )
 
 
-def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:
+def spec_of(
+    config: JudgeConfig, models: Mapping[str, str] | None = None
+) -> tuple[JudgeSpec, ...]:
     """Return the spec of the judge, or of each judge of a panel, without making a call.
 
     `models` maps judges to full model names that need not be looked up here.
 
     Raises:
-        JudgeSetupError: If a parameter is reserved, an api_base is malformed, or two judges share a name.
+        JudgeSetupError: If a parameter is reserved, an api_base is malformed, or two judges share a
+            name.
     """
     members = tuple(config.members)
     specs = tuple(
-        JudgeSpec(m.label, (models or {}).get(m.label) or _model(m), m.api_base, params_of(m), m.look) for m in members
+        JudgeSpec(
+            m.label,
+            (models or {}).get(m.label) or _model(m),
+            m.api_base,
+            params_of(m),
+            m.look,
+        )
+        for m in members
     )
     names = [spec.name for spec in specs]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise JudgeSetupError(
-            f"two judges are named '{repeated[0]}'", where="judge.judges", remedy="give each judge a unique 'name'"
+            f"two judges are named '{repeated[0]}'",
+            where="judge.judges",
+            remedy="give each judge a unique 'name'",
         )
     return specs
 
@@ -178,15 +207,23 @@ def params_of(config: JudgeConfig) -> JsonObject:
         where = f"judge.params.{name}"
         if name.lower() in _SECRET_PARAMS:
             remedy = "set the provider's environment variable"
-            raise JudgeSetupError("a config must not contain secrets", where=where, remedy=remedy)
+            raise JudgeSetupError(
+                "a config must not contain secrets", where=where, remedy=remedy
+            )
         if name in _OWN_PARAMS:
-            raise JudgeSetupError("evalkit sets this parameter itself", where=where, remedy="remove it")
+            raise JudgeSetupError(
+                "evalkit sets this parameter itself", where=where, remedy="remove it"
+            )
     check_known(JUDGES, config.transport, TRANSPORTS, where=_KEY)
     if config.simulated:
         simulated.check(config)
     if config.rewards:
         return {ENDPOINT: config.endpoint, **config.params}
-    options: JsonObject = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    options: JsonObject = {
+        "temperature": config.temperature,
+        "max_tokens": config.max_tokens,
+        "seed": config.seed,
+    }
     options |= {} if config.endpoint == "chat" else {ENDPOINT: config.endpoint}
     params = {name: value for name, value in options.items() if value is not None}
     if config.logprobs:
@@ -195,7 +232,9 @@ def params_of(config: JudgeConfig) -> JsonObject:
 
 
 def _model(config: JudgeConfig) -> str:
-    model, base, where = config.model or "", config.api_base, "judge.api_base"
+    model = config.model or ""
+    base = config.api_base
+    where = "judge.api_base"
     if base is not None:
         parts = urlsplit(base)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -212,8 +251,12 @@ async def check_judges(config: RunConfig) -> str:
     Raises:
         JudgeSetupError: if a judge cannot be called.
     """
-    arbiter, rewriter = make_arbiter(config), config.probe.rewriter
-    judges = [*make_judges(config.judge, config.runner), *([arbiter] if arbiter else [])]
+    arbiter = make_arbiter(config)
+    rewriter = config.probe.rewriter
+    judges = [
+        *make_judges(config.judge, config.runner),
+        *([arbiter] if arbiter else []),
+    ]
     judges += make_judges(rewriter, config.runner) if rewriter else ()
     try:
         for judge in judges:

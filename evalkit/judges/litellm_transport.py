@@ -1,9 +1,10 @@
 """Call any provider that LiteLLM supports.
 
-LiteLLM creates every asynchronous HTTP client through one function, which this module wraps to refuse redirects, limit
-the size of bodies, and clean OpenAI answers. It changes only calls made within `guarded`; other users of LiteLLM in the
-process are not affected. Calls of OpenAI's protocol within `guarded` use LiteLLM's own HTTP handler instead of OpenAI's
-client, like LiteLLM's setting `EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
+LiteLLM creates every asynchronous HTTP client through one function, which this module wraps to
+refuse redirects, limit the size of bodies, and clean OpenAI answers. It changes only calls made
+within `guarded`; other users of LiteLLM in the process are not affected. Calls of OpenAI's protocol
+within `guarded` use LiteLLM's own HTTP handler instead of OpenAI's client, like LiteLLM's setting
+`EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
 """
 
 from __future__ import annotations
@@ -35,7 +36,15 @@ from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
-from evalkit.judges.responses import ENCODINGS, Answer, amount, answer_in, answer_of, read_body, unless_redirected
+from evalkit.judges.responses import (
+    ENCODINGS,
+    Answer,
+    amount,
+    answer_in,
+    answer_of,
+    read_body,
+    unless_redirected,
+)
 from evalkit.judges.setup import Shape
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
@@ -55,7 +64,9 @@ _LATE_IMPORTS = (
 Price = Callable[[object], float | None]
 _lock = Lock()
 _call_numbers = count()
-_users = Counter[int]()  # by event loop: LiteLLM keeps the clients of all loops in one cache of the process
+_users = Counter[
+    int
+]()  # by event loop: LiteLLM keeps the clients of all loops in one cache of the process
 OPENAI_PROTOCOL = (
     *setup.OPENAI_SERVERS,
     *("azure", "dashscope", "moonshot", "nebius", "novita", "sambanova"),
@@ -66,7 +77,10 @@ BY_OWN_HANDLER = tuple(name for name in OPENAI_PROTOCOL if name not in _OTHER_CL
 """The providers of these that LiteLLM's own HTTP handler can call."""
 _WRITING = ("chat", "completion", "responses")
 _PRICED_BY_LIST = (*OPENAI_PROTOCOL, "mistral")
-_PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # if the list has no price: by the size in the model's name
+_PRICED_BY_SIZE = (
+    "fireworks_ai",
+    "together_ai",
+)  # if the list has no price: by the size in the model's name
 _LONGEST_ERROR, _DEEPEST_ERROR = 16_384, 32
 _BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
@@ -78,9 +92,10 @@ def load_litellm() -> Any:
         # Without this, LiteLLM downloads its price map when it is imported.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         os.environ.setdefault("LITELLM_LOG", "ERROR")
-        new, collecting = "litellm" not in sys.modules, gc.isenabled()
-        # A fifth of the import time is garbage collection of the imported objects. Freezing keeps the collector away
-        # from them until the last user leaves.
+        new = "litellm" not in sys.modules
+        collecting = gc.isenabled()
+        # A fifth of the import time is garbage collection of the imported objects. Freezing keeps
+        # the collector away from them until the last user leaves.
         gc.disable()
         try:
             import litellm as module
@@ -91,8 +106,8 @@ def load_litellm() -> Any:
             if collecting:
                 gc.enable()
         _configure(module)
-        # LiteLLM sets this filter once. In pytest it ends with the test that imported LiteLLM, and where warnings are
-        # errors, each later call fails that imports one of these types.
+        # LiteLLM sets this filter once. In pytest it ends with the test that imported LiteLLM, and
+        # where warnings are errors, each later call fails that imports one of these types.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
         return module
 
@@ -100,8 +115,12 @@ def load_litellm() -> Any:
 @cache
 def _listed_providers() -> frozenset[str]:
     """Return the providers of the models in the price list that write texts, and those that need no list."""
-    entries = (entry for entry in price_list().values() if entry.get("mode") in _WRITING)
-    return frozenset({*setup.OPENAI_SERVERS, *(entry.get("litellm_provider") for entry in entries)})
+    entries = (
+        entry for entry in price_list().values() if entry.get("mode") in _WRITING
+    )
+    return frozenset(
+        {*setup.OPENAI_SERVERS, *(entry.get("litellm_provider") for entry in entries)}
+    )
 
 
 def check_provider(config: JudgeConfig) -> None:
@@ -112,9 +131,15 @@ def check_provider(config: JudgeConfig) -> None:
     """
     for member in config.members:
         model = member.model or ""
-        own = member.api_base is not None or member.transport != "litellm" or model.startswith(setup.FREE)
+        own = (
+            member.api_base is not None
+            or member.transport != "litellm"
+            or model.startswith(setup.FREE)
+        )
         provider, named, _ = model.partition("/")
-        if not (own or model in price_list() or (named and provider in _listed_providers())):
+        if not (
+            own or model in price_list() or (named and provider in _listed_providers())
+        ):
             setup.resolve_target(load_litellm(), member)
 
 
@@ -128,7 +153,8 @@ def enter() -> Any:
 
 async def leave() -> None:
     """Remove one user of the event loop's connections, and close them after its last: no other loop could."""
-    module, loop = load_litellm(), id(asyncio.get_running_loop())
+    module = load_litellm()
+    loop = id(asyncio.get_running_loop())
     with _lock:
         _users[loop] -= 1
         if _users[loop]:
@@ -137,10 +163,16 @@ async def leave() -> None:
         last = not _users
     cached = module.in_memory_llm_clients_cache
     # How a key names its loop differs between LiteLLM's versions.
-    for key in [key for key in [*cached.cache_dict] if key.endswith(cached.update_cache_key_with_event_loop(""))]:
+    for key in [
+        key
+        for key in [*cached.cache_dict]
+        if key.endswith(cached.update_cache_key_with_event_loop(""))
+    ]:
         handler = cached.cache_dict.get(key)
         cached.delete_cache(key)
-        client = getattr(handler, "_client", None) or getattr(handler, "client", handler)  # OpenAI's or LiteLLM's own
+        client = getattr(handler, "_client", None) or getattr(
+            handler, "client", handler
+        )  # OpenAI's or LiteLLM's own
         with suppress(Exception):  # a connection that does not close ends no run
             await client.aclose()
     if last:
@@ -169,15 +201,18 @@ def rehearse() -> None:
     for name in _LATE_IMPORTS:
         with suppress(ImportError):  # another version of LiteLLM may not have it
             import_module(name)
-    with suppress(Exception):  # the same; this builds a large pydantic model and makes no call
+    with suppress(
+        Exception
+    ):  # the same; this builds a large pydantic model and makes no call
         load_litellm().get_api_base(model="openai/none", optional_params={})
 
 
 def account(model: str, messages: Sequence[Json], price: Price) -> JsonObject:
     """Return the extra argument that makes LiteLLM's call log take its cost from `price`.
 
-    Without it, LiteLLM creates its own log object and works out the price, which is a third of a call's work, and more
-    for a model without a known price. If `price` raises a LookupError, LiteLLM works out the price itself.
+    Without it, LiteLLM creates its own log object and works out the price, which is a third of a
+    call's work, and more for a model without a known price. If `price` raises a LookupError,
+    LiteLLM works out the price itself.
 
     Args:
         model: The model's name for LiteLLM.
@@ -197,7 +232,10 @@ def account(model: str, messages: Sequence[Json], price: Price) -> JsonObject:
     except (ImportError, TypeError):  # another version of LiteLLM may not have it
         return {}
     call_log.evalkit_price = price
-    return {"litellm_logging_obj": call_log, "litellm_call_id": call_log.litellm_call_id}
+    return {
+        "litellm_logging_obj": call_log,
+        "litellm_call_id": call_log.litellm_call_id,
+    }
 
 
 @cache
@@ -207,11 +245,15 @@ def _account() -> Any:
     class Account(Logging):  # type: ignore[misc, unused-ignore]
         evalkit_price: Price
 
-        def response_cost_calculator(self, result: object, *others: Any, **named: Any) -> float | None:
+        def response_cost_calculator(
+            self, result: object, *others: Any, **named: Any
+        ) -> float | None:
             try:
                 return self.evalkit_price(result)
             except LookupError:
-                cost: float | None = super().response_cost_calculator(result, *others, **named)
+                cost: float | None = super().response_cost_calculator(
+                    result, *others, **named
+                )
                 return cost
 
         _response_cost_calculator = response_cost_calculator
@@ -239,14 +281,17 @@ def _install_guard() -> None:
     from litellm import main
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
-    make, mount = AsyncHTTPHandler.create_async_transport, AsyncHTTPHandler.create_httpx_proxy_mounts
+    make = AsyncHTTPHandler.create_async_transport
+    mount = AsyncHTTPHandler.create_httpx_proxy_mounts
 
     def transport(*args: Any, **settings: Any) -> Any:
         return _guard_transport(make(*args, **settings))
 
     def mounts(*args: Any, **settings: Any) -> Any:
         made = mount(*args, **settings)
-        return made and {pattern: _guard_transport(one) for pattern, one in made.items()}
+        return made and {
+            pattern: _guard_transport(one) for pattern, one in made.items()
+        }
 
     AsyncHTTPHandler.create_async_transport = staticmethod(transport)
     AsyncHTTPHandler.create_httpx_proxy_mounts = staticmethod(mounts)
@@ -274,7 +319,8 @@ class Guard:
         own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
         extra_headers: The headers that OpenAI's client would have sent.
         refused: Why the response was refused; `None` if it was not.
-        answer: The answer in an OpenAI chat completion, of which LiteLLM gets no more than it may change.
+        answer: The answer in an OpenAI chat completion, of which LiteLLM gets no more than it may
+            change.
     """
 
     limit: int
@@ -301,9 +347,20 @@ def guarded(guard: Guard) -> Iterator[Guard]:
 def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
     """Return the headers that OpenAI's client reads from the environment."""
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    custom = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
-    organization = organization or os.environ.get("OPENAI_ORGANIZATION") or os.environ.get("OPENAI_ORG_ID")
-    standard = {"OpenAI-Organization": organization, "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID")}
+    custom = {
+        name.strip(): value.strip()
+        for name, colon, value in (line.partition(":") for line in lines)
+        if colon
+    }
+    organization = (
+        organization
+        or os.environ.get("OPENAI_ORGANIZATION")
+        or os.environ.get("OPENAI_ORG_ID")
+    )
+    standard = {
+        "OpenAI-Organization": organization,
+        "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
+    }
     return {**{name: value for name, value in standard.items() if value}, **custom}
 
 
@@ -325,7 +382,9 @@ def _guard_transport(transport: Any) -> Any:
             headers = {name.lower(): value for name, value in response.headers.items()}
             unless_redirected(response.status_code, headers)
             assert isinstance(response.stream, AsyncByteStream)
-            body = await read_body(response.stream, headers.get("content-encoding", ""), guard.limit)
+            body = await read_body(
+                response.stream, headers.get("content-encoding", ""), guard.limit
+            )
             if response.status_code >= 400:
                 body = _readable_error(body)
             elif guard.openai:
@@ -336,8 +395,17 @@ def _guard_transport(transport: Any) -> Any:
             raise
         finally:
             await response.aclose()
-        kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BODY_HEADERS]
-        return Response(response.status_code, headers=kept, content=body, extensions=response.extensions)
+        kept = [
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name.lower() not in _BODY_HEADERS
+        ]
+        return Response(
+            response.status_code,
+            headers=kept,
+            content=body,
+            extensions=response.extensions,
+        )
 
     transport.handle_async_request = guarded_handler
     return transport
@@ -348,14 +416,22 @@ def _stand_in(answer: Answer) -> JsonObject:
     message: JsonObject = {"role": "assistant", "content": answer.content}
     if answer.arguments is not None:
         function = {"name": "answer", "arguments": answer.arguments}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+        message["tool_calls"] = [
+            {"id": "call_1", "type": "function", "function": function}
+        ]
     body: JsonObject = {"id": "", "object": "chat.completion", "created": 0}
-    body["choices"] = [{"index": 0, "finish_reason": answer.finish_reason, "message": message}]
+    body["choices"] = [
+        {"index": 0, "finish_reason": answer.finish_reason, "message": message}
+    ]
     body |= {} if answer.model is None else {"model": answer.model}
     body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
     if (prompt := answer.usage.prompt_tokens) is not None:
         written = answer.usage.completion_tokens
-        details = {"prompt_tokens_details": {"cached_tokens": answer.cached}} if answer.cached else {}
+        details = (
+            {"prompt_tokens_details": {"cached_tokens": answer.cached}}
+            if answer.cached
+            else {}
+        )
         body["usage"] = {
             "prompt_tokens": prompt,
             "completion_tokens": written,
@@ -370,14 +446,20 @@ def _readable_error(body: bytes) -> bytes:
 
     LiteLLM reads such a body for seconds in the event loop, and all other requests wait.
     """
-    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in re.findall(rb"[][{}]", body[:_LONGEST_ERROR]))
+    depths = accumulate(
+        1 if bracket in b"[{" else -1
+        for bracket in re.findall(rb"[][{}]", body[:_LONGEST_ERROR])
+    )
     if len(body) <= _LONGEST_ERROR and max(depths, default=0) <= _DEEPEST_ERROR:
         return body
-    return json.dumps({"error": {"message": body[:2000].decode("utf-8", "replace")}}).encode()
+    return json.dumps(
+        {"error": {"message": body[:2000].decode("utf-8", "replace")}}
+    ).encode()
 
 
-# Seconds between the starts of two calls, about the time that LiteLLM takes to build one. Calls that start together
-# advance together: all are sent when the last one is built, and all are answered together.
+# Seconds between the starts of two calls, about the time that LiteLLM takes to build one. Calls
+# that start together advance together: all are sent when the last one is built, and all are
+# answered together.
 APART = 0.002
 
 
@@ -390,11 +472,14 @@ class LiteLLMTransport:
     """
 
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
-        self.config, self.timeout = config, runner.timeout
+        self.config = config
+        self.timeout = runner.timeout
         self._litellm: Any = None
         self._next = 0.0
 
-    async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
+    async def open(
+        self, judge: str, *, check: bool = True
+    ) -> tuple[setup.Target, Shape]:
         """Import LiteLLM; check the model, key and endpoint; return the target and the shape of the first request.
 
         With `check` false, neither the key nor the endpoint is checked.
@@ -422,7 +507,11 @@ class LiteLLMTransport:
         """
         settings = {**target.settings, "timeout": self.timeout, "num_retries": 0}
         own_handler = target.provider in BY_OWN_HANDLER
-        guard = Guard(self.config.max_answer_bytes, target.provider in OPENAI_PROTOCOL, own_handler)
+        guard = Guard(
+            self.config.max_answer_bytes,
+            target.provider in OPENAI_PROTOCOL,
+            own_handler,
+        )
         await self._wait_for_turn()
         if target.provider in _PRICED_BY_LIST:
             price = partial(self._price, target, call.get("service_tier"), guard)
@@ -430,7 +519,8 @@ class LiteLLMTransport:
         if not own_handler:
             settings["max_retries"] = 0  # the retries of OpenAI's client
         if "tools" in call:
-            # Otherwise LiteLLM imports its proxy's tool gateway and packages that are not installed.
+            # Otherwise LiteLLM imports its proxy's tool gateway and packages that are not
+            # installed.
             settings["_skip_mcp_handler"] = True
         with skip_logging(), guarded(guard):
             try:
@@ -439,7 +529,9 @@ class LiteLLMTransport:
                 raise
             except Exception as error:
                 # LiteLLM rewords the guard's errors, so prefer the original.
-                original = guard.refused or setup.hidden_setup_error(error, target.model)
+                original = guard.refused or setup.hidden_setup_error(
+                    error, target.model
+                )
                 raise original or call_error(error) from error
         hidden = getattr(response, "_hidden_params", None) or {}
         headers = hidden.get("additional_headers") or {}
@@ -447,13 +539,17 @@ class LiteLLMTransport:
             _answer(response, target, guard),
             # LiteLLM's price list has zeros for models with an unknown price.
             amount(hidden.get("response_cost")) or None,
-            {name.lower().removeprefix("llm_provider-"): str(value) for name, value in headers.items()},
+            {
+                name.lower().removeprefix("llm_provider-"): str(value)
+                for name, value in headers.items()
+            },
         )
 
     def body(self, target: setup.Target, call: Json) -> JsonObject:
         """Return the JSON body of a call in OpenAI's protocol, with the parameters as LiteLLM adapts them to the model.
 
-        For other providers, the parameters are OpenAI's: what reads the body, such as a LiteLLM proxy, adapts them.
+        For other providers, the parameters are OpenAI's: what reads the body, such as a LiteLLM
+        proxy, adapts them.
 
         Raises:
             CallError: If the model does not support a parameter.
@@ -466,28 +562,42 @@ class LiteLLMTransport:
                 )
             except Exception as error:
                 raise call_error(error) from error
-            settings = {name: value for name, value in settings.items() if name != "stream"}
+            settings = {
+                name: value for name, value in settings.items() if name != "stream"
+            }
         settings |= settings.pop("extra_body", None) or {}
         return {"model": target.name, "messages": call["messages"], **settings}
 
-    async def count(self, target: setup.Target, messages: Sequence[Message]) -> int | None:
+    async def count(
+        self, target: setup.Target, messages: Sequence[Message]
+    ) -> int | None:
         """Return LiteLLM's count of the tokens of messages; `None` if it does not have the model's tokenizer."""
         if target.provider not in ("openai", "azure"):
             return None
-        return int(await asyncio.to_thread(self._litellm.token_counter, model=target.name, messages=list(messages)))
+        return int(
+            await asyncio.to_thread(
+                self._litellm.token_counter, model=target.name, messages=list(messages)
+            )
+        )
 
-    def _price(self, target: setup.Target, requested: object, guard: Guard, response: object) -> float | None:
+    def _price(
+        self, target: setup.Target, requested: object, guard: Guard, response: object
+    ) -> float | None:
         """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""
         try:
             answer = _answer(response, target, guard)
         except CallError:  # `send` reads the answer again and raises it
             return None
-        names, tier = (answer.model, target.name), tier_of(answer.tier, requested)
+        names = (answer.model, target.name)
+        tier = tier_of(answer.tier, requested)
         cost = listed_cost(target.provider, names, answer.usage, answer.cached, tier)
         listed = self._litellm.model_cost
         if cost is None and (
             target.provider in _PRICED_BY_SIZE
-            or any(name in listed or f"{target.provider}/{name}" in listed for name in names)
+            or any(
+                name in listed or f"{target.provider}/{name}" in listed
+                for name in names
+            )
         ):
             raise LookupError(target.model)
         return cost
@@ -501,7 +611,11 @@ class LiteLLMTransport:
 
     def entry(self) -> Json:
         """Return the model's entry in LiteLLM's price list."""
-        return {} if self._litellm is None else entry_of(self._litellm.model_cost, self.config.model or "")
+        return (
+            {}
+            if self._litellm is None
+            else entry_of(self._litellm.model_cost, self.config.model or "")
+        )
 
     async def close(self) -> None:
         """Release LiteLLM's connections."""
@@ -513,7 +627,8 @@ class LiteLLMTransport:
 def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
     answer = answer_of(response)
     if guard.answer is not None:
-        # For some providers LiteLLM finds tool calls in the text; it has nothing to say about the rest.
+        # For some providers LiteLLM finds tool calls in the text; it has nothing to say about the
+        # rest.
         return replace(
             guard.answer,
             content=answer.content,
@@ -521,7 +636,8 @@ def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
             finish_reason=answer.finish_reason,
             model=guard.answer.model or target.name,
         )
-    # For some providers LiteLLM adds its own provider prefix to the model name that the provider reports.
+    # For some providers LiteLLM adds its own provider prefix to the model name that the provider
+    # reports.
     prefix = target.settings["model"].removesuffix(target.name)
     if answer.model is not None and prefix.endswith("/"):
         return replace(answer, model=answer.model.removeprefix(prefix))

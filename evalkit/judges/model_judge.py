@@ -40,7 +40,8 @@ class Reply:
 def max_concurrency(config: JudgeConfig) -> int | None:
     """Return the concurrency limit of one judge, or `None` if only the runner limits it.
 
-    A copy of the embedded model answers one request at a time: requests must not wait there while their timeout runs.
+    A copy of the embedded model answers one request at a time: requests must not wait there while
+    their timeout runs.
     """
     if (config.model or "").startswith(LOCAL):
         return min(config.concurrency or COPIES, COPIES)
@@ -50,8 +51,9 @@ def max_concurrency(config: JudgeConfig) -> int | None:
 def sent_params(params: Json, request: JudgeRequest) -> JsonObject:
     """Return the sampling parameters of one request: the seed of sample k is the judge's seed plus k.
 
-    With one seed, all samples would be the same answer. The content key contains the seed and the sample, so it does
-    not need their sum. The request's token limit, if it has one, can only lower the judge's limit.
+    With one seed, all samples would be the same answer. The content key contains the seed and the
+    sample, so it does not need their sum. The request's token limit, if it has one, can only lower
+    the judge's limit.
     """
     sent = {name: value for name, value in params.items() if name != ENDPOINT}
     if request.max_tokens is not None:
@@ -100,7 +102,8 @@ class InProcess:
     """
 
     def __init__(self, config: JudgeConfig, _: RunnerConfig) -> None:
-        self.config, self.model = config, config.model or ""
+        self.config = config
+        self.model = config.model or ""
 
     def entry(self) -> Json:
         """Return nothing."""
@@ -119,10 +122,14 @@ class ModelJudge:
         transport: Sends the calls.
     """
 
-    def __init__(self, config: JudgeConfig, spec: JudgeSpec, transport: Transport) -> None:
+    def __init__(
+        self, config: JudgeConfig, spec: JudgeSpec, transport: Transport
+    ) -> None:
         self.config, self.spec = config, spec
         self.free = (config.model or "").startswith(FREE)
-        self.concurrency, self.rpm, self.tpm = max_concurrency(config), config.rpm, config.tpm
+        self.concurrency = max_concurrency(config)
+        self.rpm = config.rpm
+        self.tpm = config.tpm
         self.transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")
@@ -148,19 +155,31 @@ class ModelJudge:
                 if self.dropped:
                     dropped = ", ".join(self.dropped)
                     _log.warning(
-                        "judge %s: the provider does not support %s; continuing without", self.spec.name, dropped
+                        "judge %s: the provider does not support %s; continuing without",
+                        self.spec.name,
+                        dropped,
                     )
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
-        return 0.0 if self.free else setup.ceiling(self.transport.entry(), self.config, request)
+        return (
+            0.0
+            if self.free
+            else setup.ceiling(self.transport.entry(), self.config, request)
+        )
 
     async def too_long(self, request: JudgeRequest) -> str | None:
         """Return why a request does not fit the model's context, as far as that is known without sending it."""
         if (count := getattr(self.transport, "count", None)) is None:
             return None
-        fits = room(self.config, self.transport.entry(), getattr(self.transport, "context", None))
-        return await excess(request.messages, fits, partial(count, self._target, request.messages))
+        fits = room(
+            self.config,
+            self.transport.entry(),
+            getattr(self.transport, "context", None),
+        )
+        return await excess(
+            request.messages, fits, partial(count, self._target, request.messages)
+        )
 
     async def complete(self, request: JudgeRequest) -> Completion:
         """Send one request in the best shape that the provider is known to accept.
@@ -179,10 +198,19 @@ class ModelJudge:
                 return await self._send(request, shape)
             except CallError as error:
                 if error.kind == "content_filter":
-                    return Completion("", finish_reason="content_filter", refusal=error.message, rung=shape.rung)
+                    return Completion(
+                        "",
+                        finish_reason="content_filter",
+                        refusal=error.message,
+                        rung=shape.rung,
+                    )
                 if error.kind != "bad_request" or not self._step(shape, request, error):
                     raise self._final(error) from error.__cause__
-        raise CallError("bad_request", "the provider refuses this request in every supported format", retryable=False)
+        raise CallError(
+            "bad_request",
+            "the provider refuses this request in every supported format",
+            retryable=False,
+        )
 
     async def close(self) -> None:
         """Close the connections."""
@@ -194,16 +222,21 @@ class ModelJudge:
 
     def _call(self, request: JudgeRequest, shape: Shape) -> JsonObject:
         """Return the arguments of OpenAI's chat completions that send a request in a shape."""
-        settings = setup.settings(shape, request, sent_params(self.spec.params, request))
+        settings = setup.settings(
+            shape, request, sent_params(self.spec.params, request)
+        )
         return {"messages": [dict(message) for message in request.messages], **settings}
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
         assert self._target is not None
         started = time.monotonic()
         reply = await self.transport.send(self._target, self._call(request, shape))
-        self._answered, self.rest = True, error_mapping.pause_from_headers(reply.headers)
+        self._answered = True
+        self.rest = error_mapping.pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
-        read = completion_of(reply.answer, rung=rung, latency=time.monotonic() - started)
+        read = completion_of(
+            reply.answer, rung=rung, latency=time.monotonic() - started
+        )
         if self.config.logprobs is True:
             self._weighable = check_logprobs(reply.answer, weighable=self._weighable)
         return priced(read, 0.0 if self.free else reply.cost_usd, self.config.price)
@@ -214,11 +247,19 @@ class ModelJudge:
         names = set(self.spec.params) - sent.dropped
         fixed = self.config.response_format != "auto" or request.answer is None
         shape = setup.adapted(sent, error.message, fixed=fixed, sent=names)
-        if shape is None or (self.config.logprobs is True and "logprobs" in shape.dropped):
+        if shape is None or (
+            self.config.logprobs is True and "logprobs" in shape.dropped
+        ):
             return False
         without = ", ".join(sorted(shape.dropped - sent.dropped))
-        change = f"without {without}" if without else f"with {shape.rung} instead of {sent.rung}"
-        _log.warning("judge %s: %s; continuing %s", self.spec.name, error.message, change)
+        change = (
+            f"without {without}"
+            if without
+            else f"with {shape.rung} instead of {sent.rung}"
+        )
+        _log.warning(
+            "judge %s: %s; continuing %s", self.spec.name, error.message, change
+        )
         self._shape = shape
         return True
 
@@ -227,7 +268,9 @@ class ModelJudge:
         if error.kind == "auth" or (error.kind == "not_found" and not self._answered):
             return setup.setup_error(self._target, error, self.config.endpoint)
         endpoint = self.config.endpoint
-        fixed = self.config.response_format != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
+        fixed = self.config.response_format != "auto" or (
+            endpoint != "chat" and setup.is_unsupported(error)
+        )
         if error.kind == "bad_request" and not self._answered and fixed:
             return setup.setup_error(self._target, error, endpoint)
         return error

@@ -19,7 +19,9 @@ _TIERED = "input_cost_per_token_above_"
 _THOUSANDS = re.compile(r"(\d+)k_tokens")
 _ANY_TIER = (None, "auto", "on_demand")
 _BASE_TIERS = (*_ANY_TIER, "default", "standard")
-_DISCOUNTING = ("fireworks_ai",)  # cached tokens are cheaper there, and the list does not have their price
+_DISCOUNTING = (
+    "fireworks_ai",
+)  # cached tokens are cheaper there, and the list does not have their price
 _PRICES = {"input_cost_per_token", "output_cost_per_token"}
 _VARYING = {"tiered_pricing", "off_peak_pricing"}
 
@@ -28,8 +30,14 @@ _VARYING = {"tiered_pricing", "off_peak_pricing"}
 def price_list() -> Json:
     """Return the price list by model name; empty if LiteLLM does not have one."""
     spec = find_spec("litellm")
-    paths = [Path(folder) / _FILE for folder in (spec.submodule_search_locations or ())] if spec else []
-    prices: Json = json.loads(next((path.read_text("utf-8") for path in paths if path.is_file()), "{}"))
+    paths = (
+        [Path(folder) / _FILE for folder in spec.submodule_search_locations or ()]
+        if spec
+        else []
+    )
+    prices: Json = json.loads(
+        next((path.read_text("utf-8") for path in paths if path.is_file()), "{}")
+    )
     return prices
 
 
@@ -47,15 +55,21 @@ def batch_entry(entry: Json) -> Json:
 def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     """Return the price of a judge's tokens, from its config or the price list; `None` if it is unknown.
 
-    As in a run, a server at `api_base` has the prices of the model's name; batches of such a server have none.
+    As in a run, a server at `api_base` has the prices of the model's name; batches of such a server
+    have none.
     """
     if config.price is not None:
         return config.price
     model = config.model or ""
     if model.startswith(FREE):
         return Price(input=0, output=0)
-    listed = batch_entry(entry_of(price_list(), model)) if batch else entry_of(price_list(), model)
-    reading, writing = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
+    listed = (
+        batch_entry(entry_of(price_list(), model))
+        if batch
+        else entry_of(price_list(), model)
+    )
+    reading = listed.get("input_cost_per_token")
+    writing = listed.get("output_cost_per_token")
     if (batch and config.api_base is not None) or reading is None or writing is None:
         return None
     return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
@@ -88,8 +102,8 @@ def listed_cost(
 ) -> float | None:
     """Return the cost of one call in USD, by the first of `models` that has a price; `None` if it is unknown.
 
-    It is unknown, too, if the price depends on more than the token counts (a service tier, a long prompt), or if the
-    list does not have the price of cached tokens.
+    It is unknown, too, if the price depends on more than the token counts (a service tier, a long
+    prompt), or if the list does not have the price of cached tokens.
 
     Args:
         provider: LiteLLM's name of the provider.
@@ -101,19 +115,40 @@ def listed_cost(
     """
     keys = [key for model in models for key in (f"{provider}/{model}", model or "")]
     entries: list[Json] = [price_list().get(key) or {} for key in keys]
-    entry = next((e for e in entries if e.get("litellm_provider") == provider and set(e) >= _PRICES), None)
-    prompt, written = usage.prompt_tokens, usage.completion_tokens
+    entry = next(
+        (
+            e
+            for e in entries
+            if e.get("litellm_provider") == provider and set(e) >= _PRICES
+        ),
+        None,
+    )
+    prompt = usage.prompt_tokens
+    written = usage.completion_tokens
     if entry is None or prompt is None or written is None or tier not in _BASE_TIERS:
         return None
     # The base prices apply at any time of day, and to prompts below each threshold.
-    tiers = [match for name in entry if name.startswith(_TIERED) and (match := _THOUSANDS.match(name, len(_TIERED)))]
+    tiers = [
+        match
+        for name in entry
+        if name.startswith(_TIERED) and (match := _THOUSANDS.match(name, len(_TIERED)))
+    ]
     if _VARYING & set(entry) or any(prompt >= 1000 * int(match[1]) for match in tiers):
         return None
     if batch:
-        reading, writing = (batch_entry(entry)[f"{way}_cost_per_token"] for way in ("input", "output"))
-        return None if reading is None or writing is None else float(prompt * reading + written * writing) or None
-    each, reused = entry["input_cost_per_token"], min(cached, prompt)
-    reread = entry.get("cache_read_input_token_cost", None if provider in _DISCOUNTING else each)
+        reading, writing = (
+            batch_entry(entry)[f"{way}_cost_per_token"] for way in ("input", "output")
+        )
+        return (
+            None
+            if reading is None or writing is None
+            else float(prompt * reading + written * writing) or None
+        )
+    each = entry["input_cost_per_token"]
+    reused = min(cached, prompt)
+    reread = entry.get(
+        "cache_read_input_token_cost", None if provider in _DISCOUNTING else each
+    )
     if reused and reread is None:
         return None
     reading = (prompt - reused) * each + (reused * reread if reused else 0)

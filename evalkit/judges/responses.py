@@ -1,7 +1,8 @@
 """Read responses of OpenAI-compatible servers, and convert answers to completions; only this module cleans answers.
 
-Only the message's content (or a tool call's arguments) is required. Everything else is valid or absent: text that UTF-8
-can encode, integers in bounds, finite numbers. No response can raise anything but a CallError.
+Only the message's content (or a tool call's arguments) is required. Everything else is valid or
+absent: text that UTF-8 can encode, integers in bounds, finite numbers. No response can raise
+anything but a CallError.
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ _LONGEST_NAME = 200
 _LEAST = -9999.0  # OpenAI's log-probability of an impossible token; JSON has no -inf
 _ROUNDING = 0.01
 _NO_USAGE = Usage()
-_THOUGHT = re.compile(r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)", re.DOTALL)
+_THOUGHT = re.compile(
+    r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)",
+    re.DOTALL,
+)
 _FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
-    **dict.fromkeys(("content_filter", "content_filtered", "refusal", "sensitive", "SAFETY"), "content_filter"),
+    **dict.fromkeys(
+        ("content_filter", "content_filtered", "refusal", "sensitive", "SAFETY"),
+        "content_filter",
+    ),
     **dict.fromkeys(("tool_calls", "tool_use"), "tool_calls"),
     "function_call": "function_call",
 }
@@ -73,7 +80,8 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
 
     Args:
         response: An OpenAI chat completion, as an object or as parsed JSON.
-        split_thoughts: Whether to move thinking at the start of the content to `reasoning`, as LiteLLM does.
+        split_thoughts: Whether to move thinking at the start of the content to `reasoning`, as
+            LiteLLM does.
 
     Raises:
         CallError: Of kind `bad_response`, if the response has no text message.
@@ -85,18 +93,23 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
     message = _get(choice, "message")
     if message is None or isinstance(message, str | int | float) or _is_list(message):
         raise bad_response("the answer's first choice has no message")
-    content, reasoning = (
-        _content(_get(message, "content")),
-        _text(_get(message, "reasoning_content"), _get(message, "reasoning")),
-    )
-    if split_thoughts and reasoning is None and content and (thought := _THOUGHT.match(content)):
+    content = _content(_get(message, "content"))
+    reasoning = _text(_get(message, "reasoning_content"), _get(message, "reasoning"))
+    if (
+        split_thoughts
+        and reasoning is None
+        and content
+        and (thought := _THOUGHT.match(content))
+    ):
         reasoning, content = thought.groups()
     calls = _get(message, "tool_calls")
     calls = calls if _is_list(calls) else ()
-    reason, raw_logprobs = _get(choice, "finish_reason"), _get(choice, "logprobs")
+    reason = _get(choice, "finish_reason")
+    raw_logprobs = _get(choice, "logprobs")
     finish = _FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
     finish = "tool_calls" if finish == "stop" and calls else finish
-    usage, logprobs = _get(response, "usage"), _logprobs(_get(raw_logprobs, "content"))
+    usage = _get(response, "usage")
+    logprobs = _logprobs(_get(raw_logprobs, "content"))
     arguments = next((found for call in calls if (found := _arguments(call))), None)
     if content is None and arguments is None:
         raise bad_response("the content of the answer's message is not text")
@@ -110,7 +123,8 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
         tier=_name(_get(response, "service_tier")),
         reasoning=reasoning or None,
         refusal=_text(
-            _get(message, "refusal") or None, _get(_get(message, "provider_specific_fields"), "refusal") or None
+            _get(message, "refusal") or None,
+            _get(_get(message, "provider_specific_fields"), "refusal") or None,
         ),
         logprobs=logprobs,
         broken_logprobs=raw_logprobs is not None and bool(content) and not logprobs,
@@ -125,8 +139,12 @@ def check_logprobs(answer: Answer, *, weighable: bool) -> bool:
         CallError: If the answer has no usable ones, and the judge has returned some before.
     """
     weighable = weighable or answer.logprobs is not None
-    if answer.broken_logprobs or (weighable and answer.content and answer.logprobs is None):
-        raise bad_response("judge.logprobs is true, but the answer has no usable log-probabilities")
+    if answer.broken_logprobs or (
+        weighable and answer.content and answer.logprobs is None
+    ):
+        raise bad_response(
+            "judge.logprobs is true, but the answer has no usable log-probabilities"
+        )
     return weighable
 
 
@@ -138,8 +156,16 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
         rung: The rung that the request was sent with.
         latency: Seconds from sending to receiving.
     """
-    text = answer.arguments if rung == "tool" and answer.arguments else answer.content or ""
-    filtered = "stopped by the provider's content filter" if answer.finish_reason == "content_filter" else None
+    text = (
+        answer.arguments
+        if rung == "tool" and answer.arguments
+        else answer.content or ""
+    )
+    filtered = (
+        "stopped by the provider's content filter"
+        if answer.finish_reason == "content_filter"
+        else None
+    )
     return Completion(
         text=text,
         model=answer.model,
@@ -154,43 +180,59 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
     )
 
 
-def priced(completion: Completion, listed: float | None, price: Price | None) -> Completion:
+def priced(
+    completion: Completion, listed: float | None, price: Price | None
+) -> Completion:
     """Add the cost of a completion in USD.
 
     Args:
         completion: The completion without a cost.
         listed: The cost by the price list; `None` if it is unknown.
-        price: The judge's own price per million tokens, which takes precedence; `None` if it is not set.
+        price: The judge's own price per million tokens, which takes precedence; `None` if it is not
+            set.
     """
     if price is None:
         return replace(completion, cost_usd=listed)
-    prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
+    prompt = completion.usage.prompt_tokens
+    written = completion.usage.completion_tokens
     if prompt is None or written is None:
         return completion
-    return replace(completion, cost_usd=(prompt * price.input + written * price.output) / 1e6)
+    return replace(
+        completion, cost_usd=(prompt * price.input + written * price.output) / 1e6
+    )
 
 
 def sane(completion: Completion) -> Completion:
     """Return a completion of any judge, including custom ones, without values that files and sums cannot hold."""
     names = ("model", "finish_reason", "reasoning", "refusal", "fingerprint")
     texts: JsonObject = {
-        name: value if (value := getattr(completion, name)) is None else writable(value) for name in names
+        name: value if (value := getattr(completion, name)) is None else writable(value)
+        for name in names
     }
-    prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
-    cost, logprobs = completion.cost_usd, completion.logprobs
+    prompt = completion.usage.prompt_tokens
+    written = completion.usage.completion_tokens
+    cost = completion.cost_usd
+    logprobs = completion.logprobs
     return replace(
         completion,
         text=writable(completion.text or ""),
         **texts,
         usage=Usage(_count(prompt), _count(written)),
         cost_usd=None if cost is None else amount(cost),
-        logprobs=None if logprobs is None else tuple(_writable_token(token) for token in logprobs),
+        logprobs=None
+        if logprobs is None
+        else tuple(_writable_token(token) for token in logprobs),
     )
 
 
 def amount(value: object) -> float | None:
     """Return a plausible amount in USD, finite and not negative; else `None`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not isfinite(value)
+        or value < 0
+    ):
         return None
     return float(value)
 
@@ -201,7 +243,11 @@ def bad_response(what: str, *, retryable: bool = True) -> CallError:
 
 
 def _get(container: object, name: str) -> Any:
-    return container.get(name) if isinstance(container, Mapping) else getattr(container, name, None)
+    return (
+        container.get(name)
+        if isinstance(container, Mapping)
+        else getattr(container, name, None)
+    )
 
 
 def _is_list(value: object) -> bool:
@@ -216,8 +262,16 @@ def _content(content: object) -> str | None:
         return writable(content)
     if not isinstance(content, list):
         return None
-    parts = [_get(part, "text") for part in content if _get(part, "type") in ("text", "output_text")]
-    return writable("".join(parts)) if parts and all(isinstance(part, str) for part in parts) else None
+    parts = [
+        _get(part, "text")
+        for part in content
+        if _get(part, "type") in ("text", "output_text")
+    ]
+    return (
+        writable("".join(parts))
+        if parts and all(isinstance(part, str) for part in parts)
+        else None
+    )
 
 
 def _arguments(call: object) -> str | None:
@@ -239,7 +293,9 @@ def _name(value: object) -> str | None:
 
 
 def _usage(usage: object) -> Usage:
-    prompt, completion = (_count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens"))
+    prompt, completion = (
+        _count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens")
+    )
     # LiteLLM fills in zeros if the provider does not report usage; every prompt has tokens.
     return Usage(prompt, completion) if prompt else Usage()
 
@@ -254,47 +310,73 @@ def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
         return None
     tokens = []
     for entry in content:
-        token, top = _get(entry, "token"), _get(entry, "top_logprobs")
-        chosen, others = _logprob(entry), [_logprob(other) for other in top] if isinstance(top, list) else []
+        token = _get(entry, "token")
+        top = _get(entry, "top_logprobs")
+        chosen = _logprob(entry)
+        others = [_logprob(other) for other in top] if isinstance(top, list) else []
         if chosen is None or any(other is None for other in others):
             return None
         alternatives = tuple(other for other in others if other is not None)
-        tokens.append(TokenLogprob(*chosen, alternatives, _raw(_get(entry, "bytes"), token)))
+        tokens.append(
+            TokenLogprob(*chosen, alternatives, _raw(_get(entry, "bytes"), token))
+        )
     return tuple(tokens)
 
 
 def _logprob(entry: object) -> tuple[str, float] | None:
-    token, logprob = _get(entry, "token"), _get(entry, "logprob")
+    token = _get(entry, "token")
+    logprob = _get(entry, "logprob")
     # llama.cpp writes -inf, and others null, for impossible tokens.
-    if not isinstance(token, str) or not isinstance(logprob, int | float | None) or isinstance(logprob, bool):
+    if (
+        not isinstance(token, str)
+        or not isinstance(logprob, int | float | None)
+        or isinstance(logprob, bool)
+    ):
         return None
     if logprob is None or not isfinite(logprob):
         return writable(token), _LEAST
-    return None if logprob > _ROUNDING else (writable(token), max(_LEAST, min(0.0, float(logprob))))
+    return (
+        None
+        if logprob > _ROUNDING
+        else (writable(token), max(_LEAST, min(0.0, float(logprob))))
+    )
 
 
 def _raw(values: object, token: str) -> tuple[int, ...] | None:
     """Return a token's bytes if they differ from the UTF-8 encoding of its text."""
-    if not isinstance(values, list) or not all(type(one) is int and 0 <= one < 256 for one in values):
+    if not isinstance(values, list) or not all(
+        type(one) is int and 0 <= one < 256 for one in values
+    ):
         return None
-    return None if bytes(values) == token.encode("utf-8", "surrogatepass") else tuple(values)
+    return (
+        None
+        if bytes(values) == token.encode("utf-8", "surrogatepass")
+        else tuple(values)
+    )
 
 
 def _writable_token(token: TokenLogprob) -> TokenLogprob:
     if token.token.isascii() and all(text.isascii() for text, _ in token.top):
         return token
-    return replace(token, token=writable(token.token), top=tuple((writable(text), p) for text, p in token.top))
+    return replace(
+        token,
+        token=writable(token.token),
+        top=tuple((writable(text), p) for text, p in token.top),
+    )
 
 
 ENCODINGS = "gzip, deflate"
 """The content encodings that `read_body` can decompress."""
-_PLAIN, _ZLIB = ("", "identity"), ("gzip", "x-gzip", "deflate")
+_PLAIN = ("", "identity")
+_ZLIB = ("gzip", "x-gzip", "deflate")
 
 
 class RefusedError(Exception):
     """An error response: its message, status, and headers in the attributes that `error_mapping` reads."""
 
-    def __init__(self, message: str, code: str | None, status: int, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, message: str, code: str | None, status: int, headers: Mapping[str, str]
+    ) -> None:
         self.status_code, self.code = status, code
         self.litellm_response_headers = headers
         super().__init__(message)
@@ -309,17 +391,25 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> 
         limit: The largest decompressed size, in bytes; a longer body is refused while it is read.
 
     Raises:
-        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of `ENCODINGS`.
+        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of
+            `ENCODINGS`.
     """
     encoding = encoding.strip().lower()
     if encoding not in (*_PLAIN, *_ZLIB):
-        raise bad_response(f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested")
+        raise bad_response(
+            f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested"
+        )
     inflating = None if encoding in _PLAIN else zlib.decompressobj(wbits=47)
     body = bytearray()
     try:
         async for chunk in chunks:
-            # Allow one byte above the limit, to distinguish a body that is too long from one that just fits.
-            body += chunk if inflating is None else inflating.decompress(chunk, limit + 1 - len(body))
+            # Allow one byte above the limit, to distinguish a body that is too long from one that
+            # just fits.
+            body += (
+                chunk
+                if inflating is None
+                else inflating.decompress(chunk, limit + 1 - len(body))
+            )
             if len(body) > limit:
                 message = f"the answer is longer than judge.max_answer_bytes={limit:,}"
                 raise bad_response(message, retryable=False)
@@ -335,13 +425,22 @@ def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
         CallError: Of kind `bad_response`, if the status is a redirect.
     """
     if 300 <= status < 400:
-        target = writable(headers.get("location", "")).partition("?")[0][:200] or "an unnamed address"
-        message = f"status {status} redirects to {target}, and redirects are not followed; check judge.api_base"
+        target = (
+            writable(headers.get("location", "")).partition("?")[0][:200]
+            or "an unnamed address"
+        )
+        message = (
+            f"status {status} redirects to {target}, and redirects are not followed; check"
+            " judge.api_base"
+        )
         raise bad_response(message, retryable=False)
 
 
 def answer_in(
-    status: int, body: bytes, headers: Mapping[str, str], read: Callable[[Any], Answer] | None = None
+    status: int,
+    body: bytes,
+    headers: Mapping[str, str],
+    read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
     """Return the answer in a response.
 
@@ -367,7 +466,8 @@ def answer_in_line(row: Json) -> Answer:
     Raises:
         CallError: If the line holds an error or no answer.
     """
-    response, error = row.get("response"), row.get("error")
+    response = row.get("response")
+    error = row.get("error")
     response = response if isinstance(response, Mapping) else {}
     status = response.get("status_code")
     status = status if type(status) is int else 200
@@ -376,7 +476,10 @@ def answer_in_line(row: Json) -> Answer:
         return _answer_from(status if status >= 400 else 422, {"error": error})
     body = response.get("body", response)
     if isinstance(body, Mapping) and isinstance(body.get("choices"), Mapping):
-        body = {**body, "choices": [body["choices"]]}  # SGLang writes its only choice without a list
+        body = {
+            **body,
+            "choices": [body["choices"]],
+        }  # SGLang writes its only choice without a list
     return _answer_from(status, body)
 
 
@@ -397,9 +500,14 @@ def _answer_from(
         raise bad_response(f"the answer is not a JSON object: {start}")
     if error:
         # A code in the body of a 200 response does not prove that the key is wrong.
-        code = _get(parsed.get("error") if isinstance(parsed.get("error"), Mapping) else parsed, "code")
+        code = _get(
+            parsed.get("error") if isinstance(parsed.get("error"), Mapping) else parsed,
+            "code",
+        )
         code = code if type(code) is int and code not in (401, 403, 404) else 422
-        raise call_error(RefusedError(*error, code, headers)) from RefusedError(*error, status, headers)
+        raise call_error(RefusedError(*error, code, headers)) from RefusedError(
+            *error, status, headers
+        )
     return answer_of(parsed, split_thoughts=True) if read is None else read(parsed)
 
 
@@ -410,42 +518,71 @@ def completed_text(parsed: Any) -> Answer:
         CallError: Of kind `bad_response`, if it has no text.
     """
     choices = _get(parsed, "choices")
-    if not _is_list(choices) or not choices or not isinstance(_get(choices[0], "text"), str):
+    if (
+        not _is_list(choices)
+        or not choices
+        or not isinstance(_get(choices[0], "text"), str)
+    ):
         raise bad_response("the answer's first choice has no text")
-    choice = {"finish_reason": _get(choices[0], "finish_reason"), "message": {"content": _get(choices[0], "text")}}
+    choice = {
+        "finish_reason": _get(choices[0], "finish_reason"),
+        "message": {"content": _get(choices[0], "text")},
+    }
     return answer_of({**parsed, "choices": [choice]}, split_thoughts=True)
 
 
 def rewards_in(parsed: Any) -> Answer:
     """Return the rewards or class probabilities of one text, with its label, as the JSON text of an answer.
 
-    Reads what vLLM's `/classify` (`probs`, `label`), `/pooling` (`data`, of which the last token's counts) and `/score`
-    (`score`) answer, SGLang's `/classify` (`embedding`), and TEI's `/predict` and `/rerank` (a list of scores).
+    Reads what vLLM's `/classify` (`probs`, `label`), `/pooling` (`data`, of which the last token's
+    counts) and `/score` (`score`) answer, SGLang's `/classify` (`embedding`), and TEI's `/predict`
+    and `/rerank` (a list of scores).
 
     Raises:
-        CallError: Of kind `bad_response`, if it is not about one text, or a value is not a finite number.
+        CallError: Of kind `bad_response`, if it is not about one text, or a value is not a finite
+            number.
     """
     rows = _get(parsed, "data") if isinstance(parsed, Mapping) else parsed
     rows = rows[0] if _is_list(rows) and len(rows) == 1 and _is_list(rows[0]) else rows
-    if not _is_list(rows) or not rows or not all(isinstance(row, Mapping) for row in rows):
-        raise bad_response("the answer has no list of rewards; check judge.endpoint", retryable=False)
-    each: list[Any] = [next((row[key] for key in _REWARD_KEYS if key in row), None) for row in rows]
-    values: list[Any] = each if len(each) > 1 else each[0] if _is_list(each[0]) else each
+    if (
+        not _is_list(rows)
+        or not rows
+        or not all(isinstance(row, Mapping) for row in rows)
+    ):
+        raise bad_response(
+            "the answer has no list of rewards; check judge.endpoint", retryable=False
+        )
+    each: list[Any] = [
+        next((row[key] for key in _REWARD_KEYS if key in row), None) for row in rows
+    ]
+    values: list[Any] = (
+        each if len(each) > 1 else each[0] if _is_list(each[0]) else each
+    )
     values = values[-1] if values and _is_list(values[-1]) else values
-    numbers = [float(one) for one in values if type(one) in (int, float) and isfinite(one)]
+    numbers = [
+        float(one) for one in values if type(one) in (int, float) and isfinite(one)
+    ]
     if not numbers or len(numbers) < len(values):
-        raise bad_response("a reward is missing or not a finite number", retryable=False)
+        raise bad_response(
+            "a reward is missing or not a finite number", retryable=False
+        )
     label = _name(_get(rows[max(range(len(rows)), key=numbers.__getitem__)], "label"))
     content = json.dumps({"values": numbers, "label": label}, ensure_ascii=False)
     return Answer(
-        content, model=_name(_get(parsed, "model")), finish_reason="stop", usage=_usage(_get(parsed, "usage"))
+        content,
+        model=_name(_get(parsed, "model")),
+        finish_reason="stop",
+        usage=_usage(_get(parsed, "usage")),
     )
 
 
 def reported_context(parsed: Any, model: str) -> int | None:
     """Return the context of a model in vLLM's answer to `/v1/models`; `None` if it is not there."""
     models = _get(parsed, "data") if isinstance(_get(parsed, "data"), list) else []
-    return next((positive(one, "max_model_len") for one in models if _get(one, "id") == model), None)
+    return next(
+        (positive(one, "max_model_len") for one in models if _get(one, "id") == model),
+        None,
+    )
 
 
 def positive(container: object, name: str) -> int | None:
@@ -463,7 +600,8 @@ def _error_of(parsed: Any) -> tuple[str, str | None] | None:
     error = parsed.get("error") or (parsed if "choices" not in parsed else None)
     if not isinstance(error, Mapping):
         return None if error is None else (_message(error), None)
-    message, code = error.get("message") or error.get("detail"), error.get("code")
+    message = error.get("message") or error.get("detail")
+    code = error.get("code")
     if not message and code is None:
         return None
     return _message(message or code), None if code is None else _message(code)
@@ -472,5 +610,8 @@ def _error_of(parsed: Any) -> tuple[str, str | None] | None:
 def _message(value: object) -> str:
     try:
         return writable(str(value))
-    except (RecursionError, ValueError):  # nested too deeply, or an integer with too many digits
+    except (
+        RecursionError,
+        ValueError,
+    ):  # nested too deeply, or an integer with too many digits
         return "an error without a message"

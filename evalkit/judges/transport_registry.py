@@ -8,8 +8,11 @@ TRANSPORTS = MappingProxyType(
         "direct": "evalkit.judges.direct_transport:DirectTransport",
     }
 )
-"""The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
+"""The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a
+`RunnerConfig`."""
 ENDPOINTS = MappingProxyType(
-    dict.fromkeys(("litellm", "direct"), "evalkit.judges.endpoint_transport:EndpointTransport")
+    dict.fromkeys(
+        ("litellm", "direct"), "evalkit.judges.endpoint_transport:EndpointTransport"
+    )
 )
 """The transports for endpoints other than chat completions."""

@@ -13,7 +13,14 @@ from evalkit.parsing.decisions import (
     read_marks,
 )
 from evalkit.parsing.json import read_json
-from evalkit.parsing.plain_text import UnreadableError, drop_thinking, is_refusal, read_class, read_score, read_winner
+from evalkit.parsing.plain_text import (
+    UnreadableError,
+    drop_thinking,
+    is_refusal,
+    read_class,
+    read_score,
+    read_winner,
+)
 
 __all__ = [
     "MARGINS",

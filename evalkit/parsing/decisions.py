@@ -56,10 +56,11 @@ class Reply:
     Attributes:
         text: The text.
         cut_off: Whether it is truncated, so that its last mark is unknown.
-        sources: The texts under judgment. If one of them contains a verdict, the judge may be quoting it, and only a
-            mark at the end of the answer (at the beginning, for `first`) is the judge's own.
-        at_end: Whether the judge was asked for the verdict at the end, so that a mark that words follow on its line is
-            none.
+        sources: The texts under judgment. If one of them contains a verdict, the judge may be
+            quoting it, and only a mark at the end of the answer (at the beginning, for `first`) is
+            the judge's own.
+        at_end: Whether the judge was asked for the verdict at the end, so that a mark that words
+            follow on its line is none.
     """
 
     text: str
@@ -85,7 +86,11 @@ class AnswerTask:
         """
         if self.scale is not None:
             return read_score(written, self.scale)
-        return MARGINS[read_winner(str(written))] if self.classes is None else read_class(written, self.classes)
+        return (
+            MARGINS[read_winner(str(written))]
+            if self.classes is None
+            else read_class(written, self.classes)
+        )
 
 
 def choose_mark(
@@ -105,24 +110,32 @@ def choose_mark(
         read: Returns the value of a mark's content, or raises UnreadableError.
         take: Which of several marks to select.
         wanted: The form of a mark, for error messages.
-        alone: Whether a mark must be alone on its line or after a label if the judge may be quoting.
+        alone: Whether a mark must be alone on its line or after a label if the judge may be
+            quoting.
 
     Raises:
-        UnreadableError: If there is no mark, the selected mark cannot be read, or the selection is ambiguous.
+        UnreadableError: If there is no mark, the selected mark cannot be read, or the selection is
+            ambiguous.
     """
-    text, cut_off = drop_thinking(reply.text, reply.sources), reply.cut_off
+    text = drop_thinking(reply.text, reply.sources)
+    cut_off = reply.cut_off
     marks = find(text)
     if not marks:
         raise UnreadableError("no_answer", f"there is no verdict: {wanted} is missing")
     sources = {one for source in reply.sources for one in (source, unescape(source))}
     if quoted := [value for source in sources for value in _values(find(source), read)]:
-        own = _own(text, marks, sources, first=take == "first", cut_off=cut_off, alone=alone)
-        # If it equals a verdict in a source, it may be an echo: then all marks in the answer must agree.
+        own = _own(
+            text, marks, sources, first=take == "first", cut_off=cut_off, alone=alone
+        )
+        # If it equals a verdict in a source, it may be an echo: then all marks in the answer must
+        # agree.
         if read(own[0].content) in quoted:
             _agree(_values(marks, read))
         marks = own
     if take == "only":
-        _agree([read(content) for content in dict.fromkeys(mark.content for mark in marks)])
+        _agree(
+            [read(content) for content in dict.fromkeys(mark.content for mark in marks)]
+        )
     elif cut_off and take == "last":
         _agree(_values(marks, read))
     if reply.at_end and take != "first":
@@ -165,11 +178,19 @@ def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
 
 def _agree(values: Sequence[object]) -> None:
     if any(value != values[0] for value in values):
-        raise UnreadableError("ambiguous", f"there are {len(values)} verdicts and they differ")
+        raise UnreadableError(
+            "ambiguous", f"there are {len(values)} verdicts and they differ"
+        )
 
 
 def _own(
-    text: str, marks: Sequence[Mark], sources: Collection[str], *, first: bool, cut_off: bool, alone: bool
+    text: str,
+    marks: Sequence[Mark],
+    sources: Collection[str],
+    *,
+    first: bool,
+    cut_off: bool,
+    alone: bool,
 ) -> list[Mark]:
     """Return the judge's own mark when a text under judgment contains such a mark too."""
     if is_refusal(text):
@@ -180,19 +201,26 @@ def _own(
     if (
         cut_off
         or not own
-        or not _apart(text[begin : own[0].start], text[own[0].end : end], sources, alone=alone)
+        or not _apart(
+            text[begin : own[0].start], text[own[0].end : end], sources, alone=alone
+        )
         or any(_copied(text, own[0], source) for source in sources)
     ):
         raise UnreadableError(
             "ambiguous",
-            "the material to judge contains a verdict in this form, so the judge's own must be alone on the last line",
+            "the material to judge contains a verdict in this form, so the judge's own must be"
+            " alone on the last line",
         )
     return own
 
 
 def _line(text: str, *, first: bool) -> tuple[int, int]:
     """Return the span of the last (first) line with content."""
-    lines = [match.span() for match in re.finditer(r"[^\r\n]+", text) if match[0].strip(_DECORATION)]
+    lines = [
+        match.span()
+        for match in re.finditer(r"[^\r\n]+", text)
+        if match[0].strip(_DECORATION)
+    ]
     return lines[0 if first else -1] if lines else (0, 0)
 
 
@@ -205,16 +233,24 @@ def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) ->
         return True
     if not alone:
         return not re.search(rf"\A>|{_QUOTES}\Z", lead)
-    # A label such as "Verdict:" is the judge's own unless a text under judgment also has it before a mark.
-    return bool(_LABEL.fullmatch(lead)) and not any(lead in source for source in sources)
+    # A label such as "Verdict:" is the judge's own unless a text under judgment also has it before
+    # a mark.
+    return bool(_LABEL.fullmatch(lead)) and not any(
+        lead in source for source in sources
+    )
 
 
 def _copied(text: str, mark: Mark, source: str) -> bool:
     """Return whether the text before a mark is before the same mark in `source`, ignoring white space."""
-    head, spelling = _flat(unescape(text[: mark.start])), _flat(unescape(text[mark.start : mark.end]))
+    head = _flat(unescape(text[: mark.start]))
+    spelling = _flat(unescape(text[mark.start : mark.end]))
     flat = _flat(source)
     starts = (match.start() for match in re.finditer(re.escape(spelling), flat))
-    return any(head.endswith(flat[max(0, start - _CONTEXT) : start]) for start in starts if start)
+    return any(
+        head.endswith(flat[max(0, start - _CONTEXT) : start])
+        for start in starts
+        if start
+    )
 
 
 def _flat(text: str) -> str:
@@ -229,19 +265,24 @@ BETTER = 1 / 3
 # Models escape square brackets for Markdown renderers.
 _MARK = re.compile(r"\\?\[\\?\[([^\[\]]{1,80})\]\\?\]")
 _LONGEST_MARK = 40
-_ORDERED = re.compile(r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z")
+_ORDERED = re.compile(
+    r"\A(?P<left>[AB])\s*(?P<sign>>{1,3}|<{1,3}|={1,3})\s*(?P<right>[AB])\Z"
+)
 
 
 def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | str:
     """Return the decision in double brackets: a winner's margin as shown, a score in scale units, or a class.
 
-    A margin is positive if the response shown first is better: 1, or a third for `A>B` if `output.graded` is set.
+    A margin is positive if the response shown first is better: 1, or a third for `A>B` if
+    `output.graded` is set.
 
     Raises:
         UnreadableError: If there is no mark, one that cannot be read, or an ambiguous one.
     """
     if task.scale is not None:
-        return choose_mark(reply, _ratings, task.value, take=output.take, wanted="[[score]]")
+        return choose_mark(
+            reply, _ratings, task.value, take=output.take, wanted="[[score]]"
+        )
     if task.classes is not None:
         wanted = " or ".join(f"[[{name}]]" for name in task.classes.answers)
         return choose_mark(reply, marks, task.value, take=output.take, wanted=wanted)
@@ -249,7 +290,11 @@ def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | 
         wanted = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
         return choose_mark(reply, marks, _graded, take=output.take, wanted=wanted)
     return choose_mark(
-        reply, marks, lambda mark: MARGINS[_marked(mark)], take=output.take, wanted="[[A]], [[B]] or [[C]]"
+        reply,
+        marks,
+        lambda mark: MARGINS[_marked(mark)],
+        take=output.take,
+        wanted="[[A]], [[B]] or [[C]]",
     )
 
 
@@ -261,13 +306,17 @@ class Pattern:
     """
 
     def __init__(self, output: OutputConfig, task: AnswerTask) -> None:
-        self._output, self._task, group = output, task, task.decision
+        self._output = output
+        self._task = task
+        group = task.decision
         self._group = group
         try:
             self._pattern = re.compile(output.pattern or "")
         except re.error as error:
             raise ConfigError(
-                f"not a regular expression: {error}", where="output.pattern", remedy=f"fix '{output.pattern}'"
+                f"not a regular expression: {error}",
+                where="output.pattern",
+                remedy=f"fix '{output.pattern}'",
             ) from None
         if group not in self._pattern.groupindex:
             raise ConfigError(
@@ -276,22 +325,36 @@ class Pattern:
                 remedy=f"put (?P<{group}>…) around the {group}",
             )
         classes = None if task.classes is None else task.classes.answers
-        self._table = {word: name for word, name in output.map.items() if classes is None or name in classes}
+        self._table = {
+            word: name
+            for word, name in output.map.items()
+            if classes is None or name in classes
+        }
 
     def read(self, reply: Reply) -> float | str:
         """Return the captured decision as `read_marks` does, by `output.map` if that is set.
 
         Raises:
-            UnreadableError: If there is none, an unknown one, part of a longer number, or an ambiguous one.
+            UnreadableError: If there is none, an unknown one, part of a longer number, or an
+                ambiguous one.
         """
         scored = self._task.scale is not None
-        find, read = (self._numbers, self._task.value) if scored else (self._captured, self._mapped)
-        anywhere = replace(reply, at_end=False)  # the pattern says where the decision is
+        find, read = (
+            (self._numbers, self._task.value)
+            if scored
+            else (self._captured, self._mapped)
+        )
+        anywhere = replace(
+            reply, at_end=False
+        )  # the pattern says where the decision is
         wanted = "a match of output.pattern"
-        return choose_mark(anywhere, find, read, take=self._output.take, wanted=wanted, alone=False)
+        return choose_mark(
+            anywhere, find, read, take=self._output.take, wanted=wanted, alone=False
+        )
 
     def _captured(self, text: str) -> list[Mark]:
-        matches, last = self._pattern.finditer(text), len(text.rstrip(" \t"))
+        matches = self._pattern.finditer(text)
+        last = len(text.rstrip(" \t"))
         return [
             Mark(match[self._group], *match.span(), match.end(self._group) >= last)
             for match in matches
@@ -299,16 +362,28 @@ class Pattern:
         ]
 
     def _numbers(self, text: str) -> list[Mark]:
-        plain, found = to_half_width(text), self._pattern.finditer(text)
-        spans = [(match, match.span(self._group)) for match in found if match[self._group] is not None]
+        plain = to_half_width(text)
+        found = self._pattern.finditer(text)
+        spans = [
+            (match, match.span(self._group))
+            for match in found
+            if match[self._group] is not None
+        ]
         whole = [(match, extent(plain, *span)) for match, span in spans]
         return [
-            Mark(plain[begin:end], min(begin, match.start()), max(end, match.end()), end >= len(text.rstrip(" \t")))
+            Mark(
+                plain[begin:end],
+                min(begin, match.start()),
+                max(end, match.end()),
+                end >= len(text.rstrip(" \t")),
+            )
             for match, (begin, end) in whole
         ]
 
     def _mapped(self, captured: str) -> float | str:
-        return self._task.value(_meaning(captured, self._table) if self._table else captured)
+        return self._task.value(
+            _meaning(captured, self._table) if self._table else captured
+        )
 
 
 def _meaning(captured: str, table: Mapping[str, str]) -> str:
@@ -324,20 +399,30 @@ def _meaning(captured: str, table: Mapping[str, str]) -> str:
 def marks(text: str) -> list[Mark]:
     """Return the double brackets in a text, also full-width ones."""
     # A mark cannot contain a paragraph break, such as one that replaced thinking.
-    matches = [match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]]
+    matches = [
+        match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]
+    ]
     found = [(match[1].removesuffix("\\").strip(), *match.span()) for match in matches]
-    return [Mark(*one) for one in found if 0 < len(one[0]) <= _LONGEST_MARK and "\n" not in one[0]]
+    return [
+        Mark(*one)
+        for one in found
+        if 0 < len(one[0]) <= _LONGEST_MARK and "\n" not in one[0]
+    ]
 
 
 def _ratings(text: str) -> list[Mark]:
     """Return the double brackets in a text, each with its denominator."""
     plain = to_half_width(text)
     ends = [(mark, with_base(plain, mark.end)) for mark in marks(text)]
-    return [Mark(mark.content + plain[mark.end : end], mark.start, end) for mark, end in ends]
+    return [
+        Mark(mark.content + plain[mark.end : end], mark.start, end)
+        for mark, end in ends
+    ]
 
 
 def _graded(mark: str) -> float:
-    winner, ordered = _marked(mark), _ORDERED.match(mark.strip().upper())
+    winner = _marked(mark)
+    ordered = _ORDERED.match(mark.strip().upper())
     size = BETTER if ordered is not None and len(ordered["sign"]) == 1 else 1.0
     return size * MARGINS[winner]
 
@@ -377,9 +462,15 @@ def read_item_answer(value: object) -> ItemAnswer:
     Raises:
         UnreadableError: If it is not a text, or any other text.
     """
-    spelt = " ".join(value.replace("_", " ").split()).strip("*.。").casefold() if isinstance(value, str) else None
+    spelt = (
+        " ".join(value.replace("_", " ").split()).strip("*.。").casefold()
+        if isinstance(value, str)
+        else None
+    )
     if spelt is None or spelt not in _ANSWERS:
-        raise UnreadableError("invalid", f"'{str(value)[:60]}' is not met, not_met or cannot_assess")
+        raise UnreadableError(
+            "invalid", f"'{str(value)[:60]}' is not met, not_met or cannot_assess"
+        )
     return _ANSWERS[spelt]
 
 
@@ -388,9 +479,9 @@ def read_item_entries(
 ) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answer and the reason of each item, by number from 1; the answer is `None` if it is missing.
 
-    Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may have numbered the
-    items in another way, or a text that it quotes may have ended its entry early. So is every answer about a text that
-    could be an entry; its items are then asked for one by one.
+    Other numbers, and a number that occurs twice, make the whole answer unreadable: the judge may
+    have numbered the items in another way, or a text that it quotes may have ended its entry early.
+    So is every answer about a text that could be an entry; its items are then asked for one by one.
 
     Args:
         entries: The list in the answer: `item`, `reason`, `answer`.
@@ -398,30 +489,43 @@ def read_item_entries(
         sources: The texts under judgment.
 
     Raises:
-        UnreadableError: If it is not a list, an entry has no item's number, or no item has an answer.
+        UnreadableError: If it is not a list, an entry has no item's number, or no item has an
+            answer.
     """
     if not isinstance(entries, list):
         raise UnreadableError("invalid", "items: expected a list of items")
     if any(_ENTRY.search(unescape(source)) for source in sources):
-        raise UnreadableError("invalid", "items: a text under judgment may have added an entry")
+        raise UnreadableError(
+            "invalid", "items: a text under judgment may have added an entry"
+        )
     found: dict[int, tuple[ItemAnswer | None, str]] = {}
     for entry in entries:
         number = _number(entry.get("item"), count) if isinstance(entry, dict) else None
         if number is None:
-            raise UnreadableError("invalid", f"items: an entry has no item number from 1 to {count}")
+            raise UnreadableError(
+                "invalid", f"items: an entry has no item number from 1 to {count}"
+            )
         if number in found:
             raise UnreadableError("invalid", f"items: item {number} has two entries")
-        reason, answer = entry.get("reason"), _answer_or_none(entry.get("answer"))
+        reason = entry.get("reason")
+        answer = _answer_or_none(entry.get("answer"))
         found[number] = (answer, reason if isinstance(reason, str) else "")
     if not any(answer for answer, _ in found.values()):
-        raise UnreadableError("no_answer", "items: there is no answer: met, not_met or cannot_assess is missing")
+        raise UnreadableError(
+            "no_answer",
+            "items: there is no answer: met, not_met or cannot_assess is missing",
+        )
     return found
 
 
 def _number(value: Any, count: int) -> int | None:
     if isinstance(value, str) and len(value) <= 5 and value.strip().isdecimal():
         value = int(value)
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+    whole = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and value == value // 1
+    )
     return int(value) if whole and 1 <= value <= count else None
 
 
@@ -441,17 +545,25 @@ def read_marked_item(reply: Reply, take: Take) -> ItemAnswer:
     return choose_mark(reply, marks, read_item_answer, take=take, wanted=WANTED)
 
 
-def read_marked_items(reply: Reply, count: int) -> dict[int, tuple[ItemAnswer | None, str]]:
+def read_marked_items(
+    reply: Reply, count: int
+) -> dict[int, tuple[ItemAnswer | None, str]]:
     """Return the answers in double brackets, `[[2: met]]`, as `read_item_entries` does.
 
-    The reason is the text on the mark's line before it. A mark that also occurs in the texts under judgment may be a
-    quotation, so its item is missing. So is that of a mark within a sentence, if the judge was asked for it `at_end`.
+    The reason is the text on the mark's line before it. A mark that also occurs in the texts under
+    judgment may be a quotation, so its item is missing. So is that of a mark within a sentence, if
+    the judge was asked for it `at_end`.
 
     Raises:
         UnreadableError: If there is no mark with an item's number, or one with another number.
     """
     text = drop_thinking(reply.text, reply.sources)
-    quoted = {mark.content for source in reply.sources for one in (source, unescape(source)) for mark in marks(one)}
+    quoted = {
+        mark.content
+        for source in reply.sources
+        for one in (source, unescape(source))
+        for mark in marks(one)
+    }
     found: dict[int, tuple[ItemAnswer | None, str]] = {}
     for mark in marks(text):
         read = _NUMBERED.match(to_half_width(mark.content))
@@ -459,14 +571,23 @@ def read_marked_items(reply: Reply, count: int) -> dict[int, tuple[ItemAnswer | 
             continue
         number = int(read["number"])
         if not 1 <= number <= count:
-            raise UnreadableError("invalid", f"there is no item {number}: items are numbered from 1 to {count}")
+            raise UnreadableError(
+                "invalid",
+                f"there is no item {number}: items are numbered from 1 to {count}",
+            )
         within = reply.at_end and not _AFTER_ITEM.match(text, mark.end)
-        answer = None if within or mark.content in quoted else _answer_or_none(read["answer"])
+        answer = (
+            None
+            if within or mark.content in quoted
+            else _answer_or_none(read["answer"])
+        )
         if number in found and found[number][0] != answer:
             answer = None
         found[number] = (answer, _reason(text, mark))
     if not any(answer for answer, _ in found.values()):
-        raise UnreadableError("no_answer", "there is no answer: [[1: met]] for each item is missing")
+        raise UnreadableError(
+            "no_answer", "there is no answer: [[1: met]] for each item is missing"
+        )
     return found
 
 

@@ -9,17 +9,27 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from evalkit.parsing.plain_text import UnreadableError, drop_thinking, spells_letters, unescape
+from evalkit.parsing.plain_text import (
+    UnreadableError,
+    drop_thinking,
+    spells_letters,
+    unescape,
+)
 from evalkit.values import Json, JsonObject, frozen
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 
-# Repair is quadratic in length and depth. Answers have a few thousand characters, a few levels and a few names.
+# Repair is quadratic in length and depth. Answers have a few thousand characters, a few levels and
+# a few names.
 _REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
 # Limits of the search for objects in a text: steps per character, failures, objects and leaves.
 _LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
-_QUOTE, _BARE = "[\"'“”‘’]", re.compile(r"[-+.\w]+(?=[],}])")  # of strings; other scalars in a flat text
-_BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[\"'“‘}])")
+_QUOTE, _BARE = (
+    "[\"'“”‘’]",
+    re.compile(r"[-+.\w]+(?=[],}])"),
+)  # of strings; other scalars in a flat text
+_BEGIN = re.compile(r"\{(?=\s*[\"}])")
+_BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"'“‘}])")
 
 
 @frozen
@@ -50,10 +60,13 @@ def read_json(
     Args:
         text: The judge's text.
         keys: The keys that identify the answer if there are several objects.
-        cut_off: Whether the text is truncated; if so, nothing is repaired, since 1 may be the start of 10.
-        sources: The texts under judgment; an object from one of them is a quotation and never the answer.
-        schema: The requested schema. If a source uses one of its names as JSON does, with any escapes, the answer is
-            read strictly: it is not repaired, must be at the end, and must have each name once and where the schema
+        cut_off: Whether the text is truncated; if so, nothing is repaired, since 1 may be the start
+            of 10.
+        sources: The texts under judgment; an object from one of them is a quotation and never the
+            answer.
+        schema: The requested schema. If a source uses one of its names as JSON does, with any
+            escapes, the answer is read strictly: it is not repaired, must be at the end, and must
+                have each name once and where the schema
             has it.
 
     Raises:
@@ -66,10 +79,17 @@ def read_json(
 
 
 def _read(
-    text: str, keys: Collection[str], cut_off: bool, sources: Sequence[str], schema: Json | None
+    text: str,
+    keys: Collection[str],
+    cut_off: bool,
+    sources: Sequence[str],
+    schema: Json | None,
 ) -> tuple[JsonObject, JsonRung]:
     if spells_letters(text):
-        raise UnreadableError("ambiguous", "plain letters are written as escape sequences: write them directly")
+        raise UnreadableError(
+            "ambiguous",
+            "plain letters are written as escape sequences: write them directly",
+        )
     quoted = _Sources(sources, keys)
     found = _find(text, keys, quoted, cut_off=cut_off)
     names = property_names(schema or {})
@@ -80,12 +100,18 @@ def _read(
 
 def property_names(schema: Json) -> frozenset[str]:
     """Return the names of all properties in a schema, at any depth."""
-    properties, items = schema.get("properties", {}), schema.get("items", {})
-    inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
+    properties = schema.get("properties", {})
+    items = schema.get("items", {})
+    inner = (
+        property_names(part)
+        for part in (*properties.values(), *([items] if items else []))
+    )
     return frozenset(properties).union(*inner)
 
 
-def _find(text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool) -> _Found:
+def _find(
+    text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool
+) -> _Found:
     whole = _decoded(text)
     if isinstance(whole, dict):
         if quoted.contain(whole):
@@ -94,18 +120,29 @@ def _find(text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool) 
     answer = drop_thinking(text, quoted.sources)
     if not answer.strip():
         raise UnreadableError(
-            "empty", "the answer is empty" if not text.strip() else "the output contains only thinking and no answer"
+            "empty",
+            (
+                "the answer is empty"
+                if not text.strip()
+                else "the output contains only thinking and no answer"
+            ),
         )
     everything = _objects(answer)
     if len(everything) > _OBJECTS:
-        raise UnreadableError("ambiguous", f"there are {len(everything)} JSON objects: write only one")
+        raise UnreadableError(
+            "ambiguous", f"there are {len(everything)} JSON objects: write only one"
+        )
     own = [one for one in everything if not quoted.contain(one.value)]
     if chosen := _choose(own, keys):
         return chosen
     if len(own) < len(everything):
         raise _quotation()
     repaired = None if cut_off else _repaired(answer)
-    if repaired and all(key in repaired for key in keys) and not quoted.contain(repaired):
+    if (
+        repaired
+        and all(key in repaired for key in keys)
+        and not quoted.contain(repaired)
+    ):
         return _Found(repaired, "repaired")
     if own and not cut_off:
         return own[-1]
@@ -114,11 +151,19 @@ def _find(text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool) 
 
 def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
     wanted = {_folded(key) for key in keys}
-    complete = [one for one in objects if wanted <= {_folded(name) for name in one.value}]
+    complete = [
+        one for one in objects if wanted <= {_folded(name) for name in one.value}
+    ]
     if any(one.value != complete[0].value for one in complete):
-        raise UnreadableError("ambiguous", f"there are {len(complete)} different JSON objects: write only one")
+        raise UnreadableError(
+            "ambiguous",
+            f"there are {len(complete)} different JSON objects: write only one",
+        )
     if complete and _has_unmatched_brace(complete[0].after):
-        raise UnreadableError("ambiguous", "the JSON object ends too early: escape quotation marks inside strings")
+        raise UnreadableError(
+            "ambiguous",
+            "the JSON object ends too early: escape quotation marks inside strings",
+        )
     return complete[-1] if complete else None
 
 
@@ -133,7 +178,10 @@ def _has_unmatched_brace(rest: str) -> bool:
 
 
 def _quotation() -> UnreadableError:
-    return UnreadableError("no_answer", "the JSON object is copied from the material to judge: write your own")
+    return UnreadableError(
+        "no_answer",
+        "the JSON object is copied from the material to judge: write your own",
+    )
 
 
 class _Sources:
@@ -141,18 +189,26 @@ class _Sources:
 
     def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
         self.sources = sources
-        self.texts = tuple({one for source in sources for one in (source, unescape(source))})
+        self.texts = tuple(
+            {one for source in sources for one in (source, unescape(source))}
+        )
         # A winner or a class is read in any case, so a copy of it can have another case.
         self._folded = tuple({text.casefold() for text in self.texts})
-        candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
-        self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
+        candidates = [
+            text for text in self.texts if all(key in text for key in ("{", *keys))
+        ]
+        self._objects = [one for text in candidates for one in _foreign(text, keys)][
+            :_OBJECTS
+        ]
 
     def contain(self, value: JsonObject) -> bool:
         """Return whether an object is copied: a source contains the object or all of its values."""
         if value in self._objects:
             return True
         leaves = set(islice(_leaves(value), _LEAVES))
-        return bool(leaves) and any(all(_is_in(text, leaf) for leaf in leaves) for text in self._folded)
+        return bool(leaves) and any(
+            all(_is_in(text, leaf) for leaf in leaves) for text in self._folded
+        )
 
 
 def _leaves(value: object) -> Iterator[str | float]:
@@ -166,28 +222,47 @@ def _leaves(value: object) -> Iterator[str | float]:
 def _is_in(text: str, leaf: str | float) -> bool:
     """Return whether a casefolded text contains a value in its JSON form, in any case."""
     if isinstance(leaf, str):
-        return f'"{leaf.casefold()}"' in text or f'"{unescape(leaf).casefold()}"' in text
-    return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf).casefold())}\s*[,}}\]]", text) is not None
+        return (
+            f'"{leaf.casefold()}"' in text or f'"{unescape(leaf).casefold()}"' in text
+        )
+    return (
+        re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf).casefold())}\s*[,}}\]]", text)
+        is not None
+    )
 
 
 def _foreign(source: str, keys: Collection[str]) -> list[JsonObject]:
     try:
         found = [one.value for one in _objects(source, nested=True)]
-    except (UnreadableError, RecursionError):  # `contain` still compares the leaves with the texts
+    except (
+        UnreadableError,
+        RecursionError,
+    ):  # `contain` still compares the leaves with the texts
         return []
     return [one for one in found if all(key in one for key in keys)]
 
 
 def _uses(source: str, names: Collection[str]) -> bool:
     alternatives = "|".join(re.escape(name) for name in names)
-    return re.search(rf"[\"'`“”‘’]\s*(?:{alternatives})\\*[\"'`“”‘’]\s*[:：=]", source, re.IGNORECASE) is not None
+    return (
+        re.search(
+            rf"[\"'`“”‘’]\s*(?:{alternatives})\\*[\"'`“”‘’]\s*[:：=]",
+            source,
+            re.IGNORECASE,
+        )
+        is not None
+    )
 
 
 def _strictly(found: _Found, schema: Json) -> None:
     if found.rung == "repaired" or found.after.strip(" \t\r\n`"):
-        raise UnreadableError("ambiguous", "the JSON object must be complete and at the end of the answer")
+        raise UnreadableError(
+            "ambiguous", "the JSON object must be complete and at the end of the answer"
+        )
     if (wrong := _out_of_place(found.value, schema)) is not None:
-        raise UnreadableError("ambiguous", f"'{wrong[:60]}' is not an expected field here")
+        raise UnreadableError(
+            "ambiguous", f"'{wrong[:60]}' is not an expected field here"
+        )
     if (again := _repeated(found.text, found.end)) is not None:
         raise UnreadableError("ambiguous", f"'{again[:60]}' is duplicated")
 
@@ -231,11 +306,13 @@ def _repeated(text: str, end: int) -> str | None:
 def _objects(text: str, *, nested: bool = False) -> list[_Found]:
     """Return the outermost JSON objects in a text, in order.
 
-    After an object that cannot be read to its end, the text may be inside one of its strings. So nothing after it is
-    returned, unless `nested` objects are requested too.
+    After an object that cannot be read to its end, the text may be inside one of its strings. So
+    nothing after it is returned, unless `nested` objects are requested too.
     """
     found: list[_Found] = []
-    looks, fails, end = _LOOKS * len(text), _FAILS, 0
+    looks = _LOOKS * len(text)
+    fails = _FAILS
+    end = 0
     while begun := (_BEGIN if nested else _BEGIN_OR_BROKEN).search(text, end):
         at = begun.start()
         try:
@@ -243,7 +320,9 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
         except ValueError as error:
             if not nested:
                 break
-            end, looks, fails = at + 1, looks - (getattr(error, "pos", at) - at), fails - 1
+            end = at + 1
+            looks = looks - (getattr(error, "pos", at) - at)
+            fails = fails - 1
             if looks < 0 or fails < 0:
                 raise UnreadableError("no_answer", "the JSON is incomplete") from None
         else:
@@ -261,7 +340,11 @@ def _repaired(text: str) -> JsonObject | None:
         value = repair_json(body, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and value and _accounts_for(value, body) else None
+    return (
+        value
+        if isinstance(value, dict) and value and _accounts_for(value, body)
+        else None
+    )
 
 
 def _is_deep(text: str) -> bool:
@@ -279,14 +362,22 @@ def _accounts_for(value: JsonObject, body: str) -> bool:
 
     Repair may take a name from a string, and completes a value that was truncated.
     """
-    members, text = defaultdict[str, list[Any]](list), _flat(body)
+    members = defaultdict[str, list[Any]](list)
+    text = _flat(body)
     for name, part in _members_of(value):
         members[_flat(name)].append(part)
     if len(members) > _NAMES:
         return False
     for name, parts in members.items():
-        starts = [match.end() for match in re.finditer(rf"(?:{_QUOTE}|[{{,]){re.escape(name)}{_QUOTE}?[:：]", text)]
-        if len(starts) != len(parts) or any(_end(part, text, at) < 0 for part, at in zip(parts, starts, strict=True)):
+        starts = [
+            match.end()
+            for match in re.finditer(
+                rf"(?:{_QUOTE}|[{{,]){re.escape(name)}{_QUOTE}?[:：]", text
+            )
+        ]
+        if len(starts) != len(parts) or any(
+            _end(part, text, at) < 0 for part, at in zip(parts, starts, strict=True)
+        ):
             return False
     return True
 
@@ -298,7 +389,9 @@ def _flat(text: str) -> str:
 
 def _end(value: object, text: str, at: int) -> int:
     """Return the end of a value that begins at `at` in a flat text; -1 if the value is not complete there."""
-    if isinstance(value, dict) or (isinstance(value, list) and all(isinstance(part, dict) for part in value)):
+    if isinstance(value, dict) or (
+        isinstance(value, list) and all(isinstance(part, dict) for part in value)
+    ):
         return at  # each member is looked up by its name
     if isinstance(value, list):
         for part in value:
@@ -309,7 +402,9 @@ def _end(value: object, text: str, at: int) -> int:
         return written.end() if written else -1
     quotes = re.match(_QUOTE, text[at : at + 1]) is not None
     end = at + quotes + len(_flat(value))
-    complete = text[at + quotes : end] == _flat(value) and re.match(_QUOTE if quotes else "[],}]", text[end : end + 1])
+    complete = text[at + quotes : end] == _flat(value) and re.match(
+        _QUOTE if quotes else "[],}]", text[end : end + 1]
+    )
     return end + quotes if complete else -1
 
 
@@ -340,7 +435,9 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
     known: JsonObject = {}
     for key, value in pairs:
         if known.setdefault(_folded(key), value) != value:
-            raise UnreadableError("ambiguous", f"'{key[:60]}' is duplicated with different values")
+            raise UnreadableError(
+                "ambiguous", f"'{key[:60]}' is duplicated with different values"
+            )
     return dict(pairs)
 
 
@@ -353,14 +450,17 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_no_duplicates, parse_constant=_no_constant
+)
 
 
 Path: TypeAlias = tuple[str | int, ...]
 Span: TypeAlias = tuple[int, int]
 
 _VALUE_DECODER = json.JSONDecoder()
-_SCALAR, _STRING = re.compile(r"[^\s,\]}]+"), re.compile(r'"(?:[^"\\]|\\.)*"')
+_SCALAR = re.compile(r"[^\s,\]}]+")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _TRIES = 200
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -368,8 +468,8 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 def places(text: str, answer: Json) -> dict[Path, Span]:
     """Return the span [start, end) of each string, number and constant of a JSON object, by path.
 
-    The span of a string excludes its quotes. The object is the last one in `text` that equals `answer`; the result is
-    empty if `text` has no such object as valid JSON.
+    The span of a string excludes its quotes. The object is the last one in `text` that equals
+    `answer`; the result is empty if `text` has no such object as valid JSON.
     """
     found: dict[Path, Span] = {}
     end = 0
@@ -417,7 +517,9 @@ def _items(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
     at = _past_space(text, at + 1)
     index = 0
     while text[at] != "]":
-        at = _past_space(text, _walk(text, _past_comma(text, at), (*path, index), found))
+        at = _past_space(
+            text, _walk(text, _past_comma(text, at), (*path, index), found)
+        )
         index += 1
     return at + 1
 

@@ -27,8 +27,8 @@ _HALF_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
     """Return `text` without thinking blocks, each replaced by a paragraph break; an unclosed block extends to the end.
 
-    If a text under judgment in `sources` also has such tags, the judge may be quoting them. Then only a block at the
-    beginning of the text is the judge's own.
+    If a text under judgment in `sources` also has such tags, the judge may be quoting them. Then
+    only a block at the beginning of the text is the judge's own.
     """
     tags = list(_TAG.finditer(text))
     if not tags:
@@ -36,7 +36,9 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
     if any(_TAG.search(unescape(source)) for source in sources):
         return _without_first(text, tags)
     closing = _next_closing(tags)
-    kept, done, left = [], 0, []
+    kept = []
+    done = 0
+    left = []
     for tag, end in zip(tags, closing, strict=True):
         if tag.start() < done:
             continue
@@ -46,7 +48,11 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
             kept.append((done, tag.start()))
             done = end
     begin = _end_of_opened_before(left)
-    pieces = [text[max(start, begin) : stop] for start, stop in [*kept, (done, len(text))] if stop > begin]
+    pieces = [
+        text[max(start, begin) : stop]
+        for start, stop in [*kept, (done, len(text))]
+        if stop > begin
+    ]
     opened = next((tag for tag in left if not tag[1]), None)
     rest = "\n\n".join(pieces)
     # A text that begins with unclosed thinking is all thinking.
@@ -93,16 +99,23 @@ _UNABLE = (
 )
 _DEEDS = (
     r"(?:assist|help|comply|fulfil|engage|continue|participate|evaluat|judg|rat(?:e|ing)\b|scor(?:e|ing)\b|compar|provid"
-    r"|produc|respond|answer|process|discuss|rewrit|rephras|paraphras|do (?:that|this)|with (?:that|this))"
+    r"|produc|respond|answer|process|discuss|rewrit|rephras|paraphras|do (?:that|this)|with"
+    r" (?:that|this))"
 )
-_SORRY = r"(?:i(?:'m| am) (?:very |really |so )?(?:sorry|afraid)|sorry|(?:my |i )?apolog\w+|unfortunately)"
+_SORRY = (
+    r"(?:i(?:'m| am) (?:very |really |so )?(?:sorry|afraid)|sorry|(?:my |i"
+    r" )?apolog\w+|unfortunately)"
+)
 _ENGLISH = re.compile(
-    rf"\A\W*(?:{_SORRY}\b[^\n]{{0,60}}?)?(?:as an ai\b[^.\n]{{0,60}}?)?\bi ?{_UNABLE}\b[^.\n]{{0,60}}?\b{_DEEDS}",
+    rf"\A\W*(?:{_SORRY}\b[^\n]{{0,60}}?)?(?:as an ai\b[^.\n]{{0,60}}?)?\bi"
+    rf" ?{_UNABLE}\b[^.\n]{{0,60}}?\b{_DEEDS}",
     re.IGNORECASE,
 )
 _CHINESE = re.compile(
-    r"\A\W*(?:(?:很|非常|十分)?(?:抱歉|对不起|遗憾)[^\n]{0,30}?|作为(?:一个|一名)?(?:AI|人工智能|语言模型)[^。\n]{0,30}?)?"
-    r"我?(?:无法|不能|不便|没有办法|拒绝)[^。\n]{0,20}?(?:协助|帮助|提供|评估|评价|评判|评分|打分|比较|回答|回应|满足|继续|处理|讨论|改写|重写|转述)",
+    r"\A\W*(?:(?:很|非常|十分)?(?:抱歉|对不起|遗憾)[^\n]{0,30}?|作为(?:一个|一名)?(?:AI|人工智能|语言模型)[^。"
+    r"\n]{0,30}?)?"
+    r"我?(?:无法|不能|不便|没有办法|拒绝)[^。"
+    r"\n]{0,20}?(?:协助|帮助|提供|评估|评价|评判|评分|打分|比较|回答|回应|满足|继续|处理|讨论|改写|重写|转述)",
     re.IGNORECASE,
 )
 
@@ -114,12 +127,19 @@ def is_refusal(text: str) -> bool:
 
 
 _ROUNDS = 3
-_CODE = re.compile(r"(?<!\\)\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
-_NO_CHARACTER = re.compile(r"&#[xX]?[0-9a-fA-F]{9,}")  # more digits than any character has; Python may not parse them
+_CODE = re.compile(
+    r"(?<!\\)\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))"
+)
+_NO_CHARACTER = re.compile(
+    r"&#[xX]?[0-9a-fA-F]{9,}"
+)  # more digits than any character has; Python may not parse them
 _PERCENT = re.compile(r"%([2-7][0-9a-fA-F])")
 _BACKSLASHED = re.compile(r"\\+([^\w\s])")
 _INVISIBLE = ("Cf", "Mn", "Me")
-_LETTER = re.compile(r"(?<!\\)(?:\\\\)*\\u00(?:3[0-9]|4[1-9a-f]|5[0-9a]|6[1-9a-f]|7[0-9a])", re.IGNORECASE | re.ASCII)
+_LETTER = re.compile(
+    r"(?<!\\)(?:\\\\)*\\u00(?:3[0-9]|4[1-9a-f]|5[0-9a]|6[1-9a-f]|7[0-9a])",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 @lru_cache(maxsize=64)
@@ -135,7 +155,9 @@ def unescape(text: str) -> str:
         text = _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)
         text = _BACKSLASHED.sub(r"\1", text)
         if not text.isascii():
-            seen = "".join(char for char in text if unicodedata.category(char) not in _INVISIBLE)
+            seen = "".join(
+                char for char in text if unicodedata.category(char) not in _INVISIBLE
+            )
             text = unicodedata.normalize("NFKC", seen)
         if text == before:
             break
@@ -152,7 +174,16 @@ def _character(match: re.Match[str]) -> str:
     return chr(code) if code <= 0x10FFFF else match[0]
 
 
-Kind = Literal["empty", "truncated", "no_answer", "ambiguous", "invalid", "logprobs", "refusal", "content_filter"]
+Kind = Literal[
+    "empty",
+    "truncated",
+    "no_answer",
+    "ambiguous",
+    "invalid",
+    "logprobs",
+    "refusal",
+    "content_filter",
+]
 
 
 class UnreadableError(Exception):
@@ -164,12 +195,14 @@ class UnreadableError(Exception):
     """
 
     def __init__(self, kind: Kind, reason: str) -> None:
-        self.kind, self.reason = kind, " ".join(reason.split())
+        self.kind = kind
+        self.reason = " ".join(reason.split())
         super().__init__(self.reason)
 
 
 _DIGITS = MappingProxyType(
-    {numeral: str(value) for value, numeral in enumerate("零一二三四五六七八九")} | {"〇": "0", "两": "2"}
+    {numeral: str(value) for value, numeral in enumerate("零一二三四五六七八九")}
+    | {"〇": "0", "两": "2"}
 )
 _ONES = "一二两三四五六七八九"
 _CHINESE_SCORE = re.compile(
@@ -180,7 +213,10 @@ _OUT_OF = r"[ \t]*(?:/|out of)[ \t]*\d+(?:\.\d+)?"
 _RANGE = "[-~–—]"
 _LONGEST = 64  # characters of a number and of its context
 _BEFORE = re.compile(rf"(?:\d[\d.,]*{_RANGE}?|(?<![\w)\]])[+-]|{_NUMERAL}+点?)\Z")
-_AFTER = re.compile(rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?", re.IGNORECASE)
+_AFTER = re.compile(
+    rf"点?{_NUMERAL}+|(?:[.,]?\d)*(?:[%¼½¾²³]|{_RANGE}\d[\d.]*|{_OUT_OF})?",
+    re.IGNORECASE,
+)
 _BASE = re.compile(_OUT_OF, re.IGNORECASE)
 
 
@@ -191,22 +227,40 @@ def chinese_number(text: str) -> float | None:
         return None
     if match["tens"] and match["ones"] in ("零", "〇"):
         return None
-    tens = 10 if match["hundred"] else int(_DIGITS[match["tens"][0]]) if match["tens"] and match["tens"] != "十" else 0
-    whole = 10 * (tens or (1 if match["tens"] else 0)) + int(_DIGITS[match["ones"] or "零"])
-    return float(f"{whole}.{''.join(_DIGITS[digit] for digit in match['decimals'] or '零')}")
+    tens = (
+        10
+        if match["hundred"]
+        else int(_DIGITS[match["tens"][0]])
+        if match["tens"] and match["tens"] != "十"
+        else 0
+    )
+    whole = 10 * (tens or (1 if match["tens"] else 0)) + int(
+        _DIGITS[match["ones"] or "零"]
+    )
+    return float(
+        f"{whole}.{''.join(_DIGITS[digit] for digit in match['decimals'] or '零')}"
+    )
 
 
 def extent(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span of the complete number that contains `text[start:end]`.
 
-    For 1 in "10" it is 10, for 8 in "8/10" it is 8/10, and for 3 in "3-4" it is the range. The span of a text without
-    a number is unchanged.
+    For 1 in "10" it is 10, for 8 in "8/10" it is 8/10, and for 3 in "3-4" it is the range. The span
+    of a text without a number is unchanged.
     """
     if not re.search(rf"\d|{_NUMERAL}", text[start:end]):
         return start, end
     skipped = max(0, start - _LONGEST)
-    before = _BEFORE.search(text[skipped:start]) if re.match(rf"\d|{_NUMERAL}", text[start:end]) else None
-    after = _AFTER.match(text, end, end + _LONGEST) if re.search(rf"(?:\d|{_NUMERAL})\Z", text[start:end]) else None
+    before = (
+        _BEFORE.search(text[skipped:start])
+        if re.match(rf"\d|{_NUMERAL}", text[start:end])
+        else None
+    )
+    after = (
+        _AFTER.match(text, end, end + _LONGEST)
+        if re.search(rf"(?:\d|{_NUMERAL})\Z", text[start:end])
+        else None
+    )
     return skipped + before.start() if before else start, after.end() if after else end
 
 
@@ -228,15 +282,21 @@ def read_score(value: object, scale: Scale) -> float:
     """Return a score written as a number or as text such as `4`, `3.5/5`, `４`, `4分` or `四分`, in scale units.
 
     Raises:
-        UnreadableError: If it has no such form, its denominator is not the scale's maximum, or it is off the scale.
+        UnreadableError: If it has no such form, its denominator is not the scale's maximum, or it
+            is off the scale.
     """
     if isinstance(value, str):
         value = _spelt(value, scale)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadableError("invalid", f"{value!r:.60} is not a score: write a number on the scale {scale.name()}")
+        raise UnreadableError(
+            "invalid",
+            f"{value!r:.60} is not a score: write a number on the scale {scale.name()}",
+        )
     # Checked before the conversion: an integer can be too large for a float.
     if not scale.contains(value):
-        raise UnreadableError("invalid", f"{value!s:.60} is not on the scale {scale.name()}")
+        raise UnreadableError(
+            "invalid", f"{value!s:.60} is not on the scale {scale.name()}"
+        )
     return float(value) + 0.0
 
 
@@ -248,11 +308,14 @@ def _spelt(text: str, scale: Scale) -> float:
     written = _WRITTEN.fullmatch(plain)
     if written is None:
         raise UnreadableError(
-            "invalid", f"'{text.strip()[:60]}' is not a score: write a number on the scale {scale.name()}"
+            "invalid",
+            f"'{text.strip()[:60]}' is not a score: write a number on the scale {scale.name()}",
         )
     base = 100.0 if written["percent"] else float(written["of"] or scale.max)
     if base != scale.max:
-        raise UnreadableError("invalid", f"'{plain[:60]}' is not a score out of {scale.text(scale.max)}")
+        raise UnreadableError(
+            "invalid", f"'{plain[:60]}' is not a score out of {scale.text(scale.max)}"
+        )
     return float(written["score"])
 
 
@@ -265,14 +328,18 @@ def read_class(value: object, classes: Classes) -> str:
     found = classes.find(value) if isinstance(value, str) else None
     if found is None:
         shown = value.strip() if isinstance(value, str) else repr(value)
-        raise UnreadableError("invalid", f"'{shown[:60]}' is not a class: write one of {', '.join(classes.answers)}")
+        raise UnreadableError(
+            "invalid",
+            f"'{shown[:60]}' is not a class: write one of {', '.join(classes.answers)}",
+        )
     return found
 
 
 _TIES = ("TIE", "TIED", "DRAW", "EQUAL", "平局", "平手", "打平", "持平")
 _SPELLINGS = MappingProxyType({"A": "A", "B": "B"} | dict.fromkeys(_TIES, "TIE"))
 _TITLE = re.compile(
-    r"\A(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)[ _]?|响应|回答|回复|答案)\(?(?P<letter>[AB])\)?\Z"
+    r"\A(?:(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT)["
+    r" _]?|响应|回答|回复|答案)\(?(?P<letter>[AB])\)?\Z"
 )
 
 
@@ -286,5 +353,7 @@ def read_winner(text: str) -> Winner:
     titled = _TITLE.match(spelt)
     winner = _SPELLINGS.get(titled["letter"].strip() if titled else spelt)
     if winner is None:
-        raise UnreadableError("invalid", f"'{text.strip()[:60]}' is not a winner: write A, B, or TIE")
+        raise UnreadableError(
+            "invalid", f"'{text.strip()[:60]}' is not a winner: write A, B, or TIE"
+        )
     return "A" if winner == "A" else "B" if winner == "B" else "TIE"

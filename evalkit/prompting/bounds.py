@@ -17,16 +17,31 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MOST_STEPS = 250_000
-"""Rounds of loops within one rendering; a call counts as 20, and 100 characters that an expression makes as one."""
+"""Rounds of loops within one rendering; a call counts as 20, and 100 characters that an expression
+makes as one."""
 LONGEST = 20_000_000
 """Characters of a message, and characters or elements of any value that an expression makes."""
 _PER_CALL, _PER_STEP, _BITS = 20, 100, 100_000
 _WIDE = re.compile(r"%[^A-Za-z%]*(?:\d{7}|\*)|\{[^{}]*(?:\d{7}|\{)")
 """A width of seven digits, or one that is a value, in a format."""
-_PADDED = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs", "indent", "tojson", "batch", "slice"})
+_PADDED = frozenset(
+    {
+        "center",
+        "ljust",
+        "rjust",
+        "zfill",
+        "expandtabs",
+        "indent",
+        "tojson",
+        "batch",
+        "slice",
+    }
+)
 _SUBSTITUTED = frozenset({"replace", "translate", "wordwrap"})
 _FORMATTED = frozenset({"format", "format_map", "%"})
-_steps: ContextVar[list[int] | None] = ContextVar("evalkit_template_steps", default=None)
+_steps: ContextVar[list[int] | None] = ContextVar(
+    "evalkit_template_steps", default=None
+)
 
 
 class BoundError(SecurityError):
@@ -57,26 +72,45 @@ def joined(parts: Iterable[Any]) -> str:
     Raises:
         BoundError: If it is too long.
     """
-    texts, size = [], 0
+    texts = []
+    size = 0
     for part in parts:
         texts.append(str(part))
         size += len(texts[-1])
-        if size > LONGEST and isinstance(parts, Generator):  # a template: its line is in the traceback
+        if size > LONGEST and isinstance(
+            parts, Generator
+        ):  # a template: its line is in the traceback
             parts.throw(BoundError(f"its text has more than {LONGEST:,} characters"))
         _check(size)
     return "".join(texts)
 
 
 @pass_eval_context
-def _join(context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+def _join(
+    context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None
+) -> str:
     """Join as Jinja's filter of this name does."""
-    items = value if attribute is None else map(make_attrgetter(context.environment, attribute), value)
-    return str(_made(joined(part for index, item in enumerate(items) for part in ((d, item) if index else (item,)))))
+    items = (
+        value
+        if attribute is None
+        else map(make_attrgetter(context.environment, attribute), value)
+    )
+    return str(
+        _made(
+            joined(
+                part
+                for index, item in enumerate(items)
+                for part in ((d, item) if index else (item,))
+            )
+        )
+    )
 
 
 def _check(size: int) -> None:
     if size > LONGEST:
-        raise BoundError(f"it makes a text or list of more than {LONGEST:,} characters or elements")
+        raise BoundError(
+            f"it makes a text or list of more than {LONGEST:,} characters or elements"
+        )
 
 
 def _check_bits(bits: int) -> None:
@@ -114,8 +148,14 @@ def _foresee(name: str, values: list[Any]) -> None:
         _check((sizes[0] + 1) * max(sizes) if name == "join" else max(sizes))
     elif name in _FORMATTED and isinstance(values[0], str):
         if _WIDE.search(values[0]):
-            raise BoundError("it formats a value with a width of more than 999,999, or with one that is a value")
-        _check(len(values[0]) * max(sizes[1:], default=0) if len(values[0]) > _PER_STEP else max(sizes))
+            raise BoundError(
+                "it formats a value with a width of more than 999,999, or with one that is a value"
+            )
+        _check(
+            len(values[0]) * max(sizes[1:], default=0)
+            if len(values[0]) > _PER_STEP
+            else max(sizes)
+        )
 
 
 def _size(value: Any) -> int:
@@ -123,7 +163,11 @@ def _size(value: Any) -> int:
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(_size(part) for part in chain(value.keys(), value.values()) if isinstance(part, Sized)) + len(value)
+        return sum(
+            _size(part)
+            for part in chain(value.keys(), value.values())
+            if isinstance(part, Sized)
+        ) + len(value)
     if isinstance(value, list | tuple):
         return sum(len(part) for part in value if isinstance(part, Sized)) + len(value)
     return 0
@@ -148,7 +192,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         del self.globals["lipsum"]
-        self.filters = {name: _filter(name, function) for name, function in self.filters.items()}
+        self.filters = {
+            name: _filter(name, function) for name, function in self.filters.items()
+        }
         self.filters |= {"join": _join, "bounded items": _items, "bounded value": _made}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -170,14 +216,21 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         _spend(_PER_CALL)
         if isinstance(obj, LoopContext):
             args = tuple(map(_items, args))
-        owner = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)  # Jinja wraps the method format
+        owner = getattr(
+            getattr(obj, "__wrapped__", obj), "__self__", None
+        )  # Jinja wraps the method format
         if isinstance(owner, str | bytes | int):
-            _foresee(obj.__name__, [owner if not isinstance(owner, int) else "", *args, *kwargs.values()])
+            _foresee(
+                obj.__name__,
+                [owner if not isinstance(owner, int) else "", *args, *kwargs.values()],
+            )
         return _made(super().call(context, obj, *args, **kwargs))
 
     def _generate(self, source: nodes.Template, *args: Any, **settings: Any) -> str:
         for loop in source.find_all(nodes.For):
-            loop.iter = nodes.Filter(loop.iter, "bounded items", [], [], None, None, lineno=loop.lineno)
+            loop.iter = nodes.Filter(
+                loop.iter, "bounded items", [], [], None, None, lineno=loop.lineno
+            )
         _replace_concats(source)
         source.set_environment(self)
         return super()._generate(source, *args, **settings)
@@ -196,5 +249,7 @@ def _checked(value: Any) -> Any:
     if isinstance(value, nodes.Node):
         _replace_concats(value)
         if isinstance(value, nodes.Concat):
-            return nodes.Filter(value, "bounded value", [], [], None, None, lineno=value.lineno)
+            return nodes.Filter(
+                value, "bounded value", [], [], None, None, lineno=value.lineno
+            )
     return value

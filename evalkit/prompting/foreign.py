@@ -14,27 +14,37 @@ from evalkit.errors import PromptError, did_you_mean
 def foreign_template(path: Path, source: SourceConfig) -> str:
     """Return the Jinja template that fills a third-party template with the same text as its authors' code.
 
-    A Python file is parsed and never run: texts and f-strings that are assigned to names are templates of `str.format`.
-    Any other file is one such template, which has an empty name.
+    A Python file is parsed and never run: texts and f-strings that are assigned to names are
+    templates of `str.format`. Any other file is one such template, which has an empty name.
 
     Raises:
         PromptError: If the file cannot be read, or has no such text.
     """
-    where, remedy = f"prompt.template '{path}'", f"get it from {source.url}"
+    where = f"prompt.template '{path}'"
+    remedy = f"get it from {source.url}"
     try:
         text = path.read_text("utf-8")
         texts = _texts(ast.parse(text)) if path.suffix == ".py" else {"": [text]}
         jinja = [
-            "{{ '\\n' }}".join("".join(_converted(texts, source.fields, name)) for name in names)
+            "{{ '\\n' }}".join(
+                "".join(_converted(texts, source.fields, name)) for name in names
+            )
             for names in (*source.when.values(), source.text)
         ]
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise PromptError(f"cannot be read ({error})", where=where, remedy=remedy) from None
+        raise PromptError(
+            f"cannot be read ({error})", where=where, remedy=remedy
+        ) from None
     except LookupError as error:
         remedy = f"{did_you_mean(str(error.args[0]), texts)}; {remedy}"
-        raise PromptError(f"has no text named '{error.args[0]}'", where=where, remedy=remedy) from None
+        raise PromptError(
+            f"has no text named '{error.args[0]}'", where=where, remedy=remedy
+        ) from None
     *others, rest = jinja
-    branches = [f"{{% if {field} %}}{one}{{% else %}}" for field, one in zip(source.when, others, strict=True)]
+    branches = [
+        f"{{% if {field} %}}{one}{{% else %}}"
+        for field, one in zip(source.when, others, strict=True)
+    ]
     return "".join([*branches, rest, *["{% endif %}"] * len(branches)])
 
 
@@ -42,7 +52,10 @@ def _texts(tree: ast.AST) -> dict[str, list[str]]:
     """Return the texts assigned to each name, in order; the name of an f-string's value is its placeholder."""
     found: dict[str, list[str]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and (text := _text(node.value)) is not None:
+        if (
+            isinstance(node, ast.Assign | ast.AnnAssign)
+            and (text := _text(node.value)) is not None
+        ):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             found.setdefault(ast.unparse(target), []).append(text)
     return found
@@ -50,14 +63,27 @@ def _texts(tree: ast.AST) -> dict[str, list[str]]:
 
 def _text(value: ast.expr | None) -> str | None:
     if isinstance(value, ast.JoinedStr):
-        return str(ast.literal_eval(ast.unparse(value)[1:]))  # the same text without its f, so with its placeholders
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "strip":
+        return str(
+            ast.literal_eval(ast.unparse(value)[1:])
+        )  # the same text without its f, so with its placeholders
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "strip"
+    ):
         return (_text(value.func.value) or "").strip() or None
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+    return (
+        value.value
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+        else None
+    )
 
 
 def _converted(
-    texts: Mapping[str, Sequence[str]], fields: Mapping[str, str], name: str, within: tuple[str, ...] = ()
+    texts: Mapping[str, Sequence[str]],
+    fields: Mapping[str, str],
+    name: str,
+    within: tuple[str, ...] = (),
 ) -> Iterator[str]:
     bare, _, number = name.rstrip("]").partition("[")
     if name in within or bare not in texts or not int(number or 0) < len(texts[bare]):

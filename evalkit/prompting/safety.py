@@ -23,12 +23,16 @@ MARKERS = (
 """The markers around texts in the shipped templates, such as `<task>` and `</task>`."""
 
 _OPENER = re.compile(f"[{OPENERS}]")
-# In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a marker.
+# In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a
+# marker.
 _ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
 _NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab]|requirements)"
-# Two views of the text after an opener: `tight` without white space, `plain` with each run of white space as one space.
-# Code and prose such as "i < context.length" or "a < task and b > c" have no markers: a name must be closed or tight.
-# A tag ends at the next bracket of either kind, so that neutralizing the next tag cannot turn this one into a marker.
+# Two views of the text after an opener: `tight` without white space, `plain` with each run of white
+# space as one space. Code and prose such as "i < context.length" or "a < task and b > c" have no
+# markers: a name must
+# be closed or tight. A tag ends at the next bracket of either kind, so that neutralizing the next
+# tag cannot turn this
+# one into a marker.
 _TIGHT = re.compile(rf"</*{_NAME}/*>")
 _PLAIN = re.compile(rf"<(?: */[ /]*{_NAME}|{_NAME}) *(?:/* *$|[ /][^<>]*[<>])")
 _LOOKAHEAD = 120
@@ -48,18 +52,23 @@ _THINKING = r"</?(?:think|thinking|thought|reasoning)>"
 _CONTROL = re.compile(rf"(?={_TURNS}|{_DOCUMENTS}|(?i:{_THINKING}))[<\[]")
 _BRACKET = re.compile(r"[<\[]")
 _ENDING = "|>"
-# The characters that can follow the opening bracket of a control token, unless the token ends with `_ENDING`.
+# The characters that can follow the opening bracket of a control token, unless the token ends with
+# `_ENDING`.
 _LIKELY_BRACKET = re.compile(r"[<\[](?=[|｜/<sSebrRtTfgijIA])")
 _ESCAPED = {"[": "&#91;"}
-_PLACED = re.compile(rf"^<(({'|'.join(MARKERS)})(?: [^<>\n]*)?)>\n(.*?)\n</\2>$", re.DOTALL | re.MULTILINE)
+_PLACED = re.compile(
+    rf"^<(({'|'.join(MARKERS)})(?: [^<>\n]*)?)>\n(.*?)\n</\2>$",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def neutralize(text: str) -> str:
     """Return `text` with every marker and every control token of chat templates escaped, and otherwise unchanged.
 
-    The opening bracket becomes `&lt;` (`&#91;` if square). Opening and closing markers are found in any case and width,
-    also with white space, invisible characters, attributes or look-alike letters in them. Control tokens are found only
-    in their exact spelling, because servers parse nothing else.
+    The opening bracket becomes `&lt;` (`&#91;` if square). Opening and closing markers are found in
+    any case and width, also with white space, invisible characters, attributes or look-alike
+    letters in them. Control tokens are found only in their exact spelling, because servers parse
+    nothing else.
     """
     if _is_safe(text):
         return text
@@ -71,11 +80,19 @@ def neutralize(text: str) -> str:
 
 def _is_safe(text: str) -> bool:
     """Return whether a text has no character that can begin a marker or a control token, as most texts."""
-    return "<" not in text and "[" not in text and (text.isascii() or not any(opener in text for opener in OPENERS))
+    return (
+        "<" not in text
+        and "[" not in text
+        and (text.isascii() or not any(opener in text for opener in OPENERS))
+    )
 
 
 def _safe(text: str, bracket: re.Match[str]) -> str:
-    return _ESCAPED.get(bracket[0], "&lt;") if _CONTROL.match(text, bracket.start()) else bracket[0]
+    return (
+        _ESCAPED.get(bracket[0], "&lt;")
+        if _CONTROL.match(text, bracket.start())
+        else bracket[0]
+    )
 
 
 def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -85,11 +102,16 @@ def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
 
 def marked(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
     """Yield the content of each opening marker, such as `response label="A"`, and the text after it."""
-    return ((match[1], match[3]) for message in messages for match in _PLACED.finditer(message["content"]))
+    return (
+        (match[1], match[3])
+        for message in messages
+        for match in _PLACED.finditer(message["content"])
+    )
 
 
 def _without_markers(text: str) -> str:
-    pieces, done = [], 0
+    pieces = []
+    done = 0
     for at in _openers(text):
         if _is_marker(text, at):
             pieces += [text[done:at], "&lt;"]
@@ -98,7 +120,10 @@ def _without_markers(text: str) -> str:
 
 
 def _openers(text: str) -> Iterator[int]:
-    return (match.start() for match in (_ASCII_OPENER if text.isascii() else _OPENER).finditer(text))
+    return (
+        match.start()
+        for match in (_ASCII_OPENER if text.isascii() else _OPENER).finditer(text)
+    )
 
 
 def _is_marker(text: str, at: int) -> bool:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import not_
@@ -14,7 +21,16 @@ from types import CodeType
 from typing import Any, NoReturn
 
 import yaml
-from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, meta, nodes
+from jinja2 import (
+    BaseLoader,
+    Environment,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateNotFound,
+    meta,
+    nodes,
+)
 from jinja2.exceptions import TemplateSyntaxError
 
 from evalkit.core.resources import shipped
@@ -24,14 +40,16 @@ from evalkit.types import Message
 
 _PART = "; "
 _EXHAUSTED = (RecursionError, MemoryError, SyntaxError)
-"""What Python raises for a template that is nested too deeply; Jinja's own errors of syntax are others."""
+"""What Python raises for a template that is nested too deeply; Jinja's own errors of syntax are
+others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
     """A catalog of reasons: English regular expressions and translations in which `{name}` is a group's text.
 
-    `otherwise` replaces a reason that the catalog does not contain, so that no message mixes two languages.
+    `otherwise` replaces a reason that the catalog does not contain, so that no message mixes two
+    languages.
     """
 
     known: tuple[tuple[re.Pattern[str], str], ...]
@@ -46,11 +64,16 @@ class Reasons:
         """
         try:
             found = yaml.safe_load(text)
-            known = tuple((re.compile(pattern), str(translation)) for pattern, translation in found["reasons"].items())
+            known = tuple(
+                (re.compile(pattern), str(translation))
+                for pattern, translation in found["reasons"].items()
+            )
             return cls(known, str(found["otherwise"]))
         except (yaml.YAMLError, re.error, TypeError, KeyError, AttributeError) as error:
             what = f"not a catalog of reasons: {error}"
-            raise PromptError(what, where=place, remedy="set 'reasons' (a mapping) and 'otherwise'") from None
+            raise PromptError(
+                what, where=place, remedy="set 'reasons' (a mapping) and 'otherwise'"
+            ) from None
 
     def translate(self, reason: str) -> str:
         """Return a reason, or several joined by semicolons, in the catalog's language."""
@@ -58,7 +81,11 @@ class Reasons:
         if whole is not None:
             return whole
         parts = [self._one(part) for part in reason.split(_PART)]
-        return "；".join(part for part in parts if part is not None) if None not in parts else self.otherwise
+        return (
+            "；".join(part for part in parts if part is not None)
+            if None not in parts
+            else self.otherwise
+        )
 
     def _one(self, reason: str) -> str | None:
         for pattern, translation in self.known:
@@ -76,11 +103,16 @@ class Reasons:
 
 def _environment(loader: BaseLoader | None = None) -> Environment:
     return BoundedEnvironment(
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+        loader=loader,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
     )
 
 
-# Each job of a sweep has an environment of its own; what only depends on a template's text is found once.
+# Each job of a sweep has an environment of its own; what only depends on a template's text is found
+# once.
 _SYNTAX = _environment()
 
 
@@ -93,7 +125,9 @@ def _compiled(source: str, name: str, path: str) -> CodeType:
 def _names_in(source: str, path: str) -> tuple[frozenset[str], tuple[str | None, ...]]:
     """Return the placeholders in the text of a template and the templates that it extends or includes."""
     tree = _SYNTAX.parse(source, path)
-    return frozenset(meta.find_undeclared_variables(tree)), tuple(meta.find_referenced_templates(tree))
+    return frozenset(meta.find_undeclared_variables(tree)), tuple(
+        meta.find_referenced_templates(tree)
+    )
 
 
 _SHIPPED = "shipped/"
@@ -105,7 +139,9 @@ class TemplateFiles(BaseLoader):
     `recorded` is the text of templates by name. Recorded templates take precedence over files.
     """
 
-    def __init__(self, folders: Sequence[Path], recorded: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folders: Sequence[Path], recorded: Mapping[str, str] | None = None
+    ) -> None:
         self.recorded = recorded or {}
         self.hashes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
@@ -128,7 +164,9 @@ class TemplateFiles(BaseLoader):
         if inside.is_absolute() or ".." in inside.parts:
             return None
         folders = self._folders[-1:] if name.startswith(_SHIPPED) else self._folders
-        return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
+        return next(
+            (folder / inside for folder in folders if (folder / inside).is_file()), None
+        )
 
     def place(self, name: str, line: int | None) -> str:
         """Return the file and line for an error message."""
@@ -139,7 +177,11 @@ class TemplateFiles(BaseLoader):
         """Return the text of a template."""
         return self._read(name)[0]
 
-    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002
+    def get_source(
+        self,
+        environment: Environment,  # noqa: ARG002
+        template: str,
+    ) -> tuple[str, str, Callable[[], bool]]:
         """Return source, path and freshness check, as Jinja requires of a loader."""
         source, path = self._read(template)
         return source, str(path), lambda: True
@@ -153,7 +195,9 @@ class TemplateFiles(BaseLoader):
         """Return a template, compiled once for all environments."""
         source, path = self._read(name)
         variables = {} if globals is None else globals
-        return environment.template_class.from_code(environment, _compiled(source, name, str(path)), variables)
+        return environment.template_class.from_code(
+            environment, _compiled(source, name, str(path)), variables
+        )
 
     def _read(self, name: str) -> tuple[str, Path]:
         if name not in self._sources:
@@ -161,15 +205,25 @@ class TemplateFiles(BaseLoader):
             if path is None:
                 raise TemplateNotFound(name)
             try:
-                text = self.recorded[name] if name in self.recorded else path.read_bytes().decode("utf-8-sig")
+                text = (
+                    self.recorded[name]
+                    if name in self.recorded
+                    else path.read_bytes().decode("utf-8-sig")
+                )
             except UnicodeDecodeError as error:
                 what = f"the byte at offset {error.start} is not UTF-8"
-                raise PromptError(what, where=str(path), remedy="save the file as UTF-8") from None
+                raise PromptError(
+                    what, where=str(path), remedy="save the file as UTF-8"
+                ) from None
             except OSError as error:
-                raise PromptError(f"cannot be read ({error.strerror})", where=str(path)) from None
+                raise PromptError(
+                    f"cannot be read ({error.strerror})", where=str(path)
+                ) from None
             self._sources[name] = text, path
             known = path.name if name in self._admitted else name
-            self.hashes[known] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            self.hashes[known] = hashlib.sha256(
+                text.encode("utf-8", "surrogatepass")
+            ).hexdigest()
             self.texts[known] = text
         return self._sources[name]
 
@@ -196,9 +250,15 @@ def _only_inserts(source: str, path: str, texts: frozenset[str]) -> bool:
     tree = _SYNTAX.parse(source, path)
     if next(tree.find_all(_OPAQUE), None) is not None:
         return False
-    plain = {id(part) for output in tree.find_all(nodes.Output) for part in output.nodes}
+    plain = {
+        id(part) for output in tree.find_all(nodes.Output) for part in output.nodes
+    }
     plain |= {id(branch.test) for branch in tree.find_all(nodes.If)}
-    names = [name for name in tree.find_all(nodes.Name) if name.name in texts or name.name in ("self", "super")]
+    names = [
+        name
+        for name in tree.find_all(nodes.Name)
+        if name.name in texts or name.name in ("self", "super")
+    ]
     return all(id(name) in plain and name.ctx == "load" for name in names)
 
 
@@ -207,11 +267,16 @@ class PartialTemplate:
 
     Args:
         render: Fills the template with texts by placeholder.
-        in_pieces: Whether Jinja needs to render the text around the placeholders only once for each combination of
-            empty ones; see `_only_inserts`.
+        in_pieces: Whether Jinja needs to render the text around the placeholders only once for each
+            combination of empty ones; see `_only_inserts`.
     """
 
-    def __init__(self, render: Callable[[Mapping[str, str]], tuple[Message, ...]], *, in_pieces: bool) -> None:
+    def __init__(
+        self,
+        render: Callable[[Mapping[str, str]], tuple[Message, ...]],
+        *,
+        in_pieces: bool,
+    ) -> None:
         self._render, self._in_pieces = render, in_pieces
         self._known: dict[tuple[bool, ...], list[tuple[Message, list[str]]]] = {}
 
@@ -225,9 +290,13 @@ class PartialTemplate:
             return self._render(texts)
         empty = tuple(map(not_, texts.values()))
         if empty not in self._known:
-            holes = {name: f"{_HOLE}{name}\0" if text else "" for name, text in texts.items()}
+            holes = {
+                name: f"{_HOLE}{name}\0" if text else "" for name, text in texts.items()
+            }
             rendered = self._render(holes)
-            self._known[empty] = [(message, _PIECES.split(message["content"])) for message in rendered]
+            self._known[empty] = [
+                (message, _PIECES.split(message["content"])) for message in rendered
+            ]
         filled = []
         for message, pieces in self._known[empty]:
             if len(pieces) > 1:
@@ -247,14 +316,16 @@ _JINJA_NAMES = {"super", "self", "caller", "varargs", "kwargs"}
 class Prompts:
     """The templates of one language.
 
-    A template has a block `system`, which is the same for all cases so that providers can cache it, and a block `user`.
-    A template without blocks is one user message. `folders` are searched in order, then the shipped templates, each for
-    `<language>/<name>.md.j2`. A template can extend a shipped one, for example `shipped/en/pairwise.md.j2`.
+    A template has a block `system`, which is the same for all cases so that providers can cache it,
+    and a block `user`. A template without blocks is one user message. `folders` are searched in
+    order, then the shipped templates, each for `<language>/<name>.md.j2`. A template can extend a
+    shipped one, for example `shipped/en/pairwise.md.j2`.
 
     Args:
         language: The folder of the templates, such as `en`.
         folders: The user's folders of prompts; they need not exist.
-        recorded: The text of templates by name, from a run folder; these take precedence over all files.
+        recorded: The text of templates by name, from a run folder; these take precedence over all
+            files.
         optional: The names of templates that fall back to English.
     """
 
@@ -277,13 +348,21 @@ class Prompts:
         """Fill a template and return its messages; `name` is a template's name or the path of a file.
 
         Raises:
-            PromptError: If it cannot be found, parsed or filled; reports the file, the line and the placeholders.
+            PromptError: If it cannot be found, parsed or filled; reports the file, the line and the
+                placeholders.
         """
         template = self._template(name, frozenset(variables))
         try:
             with bounded():
                 return tuple(_messages(template, variables))
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, *_EXHAUSTED) as error:
+        except (
+            TemplateError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+            *_EXHAUSTED,
+        ) as error:
             _refuse(error, self._files, variables)
 
     def partial(self, name: str, texts: Sequence[str], **fixed: Any) -> PartialTemplate:
@@ -295,7 +374,9 @@ class Prompts:
         self._template(name, frozenset({*texts, *fixed}))
         path = self._path(name)
         in_pieces = _only_inserts(self._files.source(path), path, frozenset(texts))
-        return PartialTemplate(lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces)
+        return PartialTemplate(
+            lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces
+        )
 
     def instruction(self, name: str, **variables: Any) -> str:
         """Return the text of a template that is part of a message; falls back to English.
@@ -312,7 +393,8 @@ class Prompts:
         Raises:
             PromptError: If it cannot be found or parsed.
         """
-        paths, seen = [self._path(name)], set[str]()
+        paths = [self._path(name)]
+        seen = set[str]()
         try:
             for path in paths:
                 placeholders, others = _names_in(self._files.source(path), path)
@@ -327,7 +409,8 @@ class Prompts:
     def retry(self, error: str) -> str:
         """Return the message that asks a judge again after an unusable answer.
 
-        The message and the reason `error` are in the judge's language, or in English if there is no such template.
+        The message and the reason `error` are in the judge's language, or in English if there is no
+        such template.
 
         Raises:
             PromptError: As for `render`.
@@ -336,10 +419,14 @@ class Prompts:
 
     def _translated(self, error: str) -> str:
         path = f"{self.language}/{REASONS}"
-        if self._files.find(path) is None or not self._files.find(f"{self.language}/{RETRY}{SUFFIX}"):
+        if self._files.find(path) is None or not self._files.find(
+            f"{self.language}/{RETRY}{SUFFIX}"
+        ):
             return error
         if self._reasons is None:
-            self._reasons = Reasons.parse(self._files.source(path), self._files.place(path, None))
+            self._reasons = Reasons.parse(
+                self._files.source(path), self._files.place(path, None)
+            )
         return self._reasons.translate(error)
 
     def place(self, name: str) -> str:
@@ -368,7 +455,10 @@ class Prompts:
     def _path(self, name: str) -> str:
         if name.endswith(".j2") or "/" in name or name in self._files.recorded:
             return self._file(name)
-        for language in (self.language, *([FALLBACK] if name in self._optional else [])):
+        for language in (
+            self.language,
+            *([FALLBACK] if name in self._optional else []),
+        ):
             if self._files.find(path := f"{language}/{name}{SUFFIX}"):
                 return path
         raise self._missing(name, f"{self.language}/{name}{SUFFIX}")
@@ -381,28 +471,54 @@ class Prompts:
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
         remedy = "give the path of a template, or a name without folder and suffix, such as pairwise"
-        raise PromptError(f"file '{name}' not found", where="prompt.template", remedy=remedy)
+        raise PromptError(
+            f"file '{name}' not found", where="prompt.template", remedy=remedy
+        )
 
     def _missing(self, name: str, path: str) -> PromptError:
-        languages = {found.parent.name for folder in self._folders for found in folder.glob(f"*/{name}{SUFFIX}")}
+        languages = {
+            found.parent.name
+            for folder in self._folders
+            for found in folder.glob(f"*/{name}{SUFFIX}")
+        }
         if languages:
-            what, known, where = f"no prompts in '{self.language}' for '{name}'", languages, "prompt.language"
+            what = f"no prompts in '{self.language}' for '{name}'"
+            known = languages
+            where = "prompt.language"
         else:
-            what, where = f"no template '{name}'", "prompt.template"
+            what = f"no template '{name}'"
+            where = "prompt.template"
             known = {
-                found.name.removesuffix(SUFFIX) for folder in self._folders for found in folder.glob(f"*/*{SUFFIX}")
+                found.name.removesuffix(SUFFIX)
+                for folder in self._folders
+                for found in folder.glob(f"*/*{SUFFIX}")
             }
         hint = did_you_mean(self.language if languages else name, known)
-        rest = f"if not, write prompts/{path}" if hint.startswith("did") else f"or write prompts/{path}"
-        return PromptError(what, where=where, remedy=f"{hint} {rest}" if hint.startswith("did") else f"{hint}, {rest}")
+        rest = (
+            f"if not, write prompts/{path}"
+            if hint.startswith("did")
+            else f"or write prompts/{path}"
+        )
+        return PromptError(
+            what,
+            where=where,
+            remedy=f"{hint} {rest}" if hint.startswith("did") else f"{hint}, {rest}",
+        )
 
     def _check(self, path: str, known: frozenset[str]) -> None:
         """Raise if the template, or one that it extends or includes, has a placeholder that is not `known`."""
         source = self._files.source(path)
         placeholders, others = _names_in(source, path)
-        if unknown := placeholders - known - _JINJA_NAMES - set(self._environment.globals):
+        if (
+            unknown := placeholders
+            - known
+            - _JINJA_NAMES
+            - set(self._environment.globals)
+        ):
             names = _SYNTAX.parse(source, path).find_all(nodes.Name)
-            uses = [node for node in names if node.ctx == "load" and node.name in unknown]
+            uses = [
+                node for node in names if node.ctx == "load" and node.name in unknown
+            ]
             first = min(uses, key=lambda node: node.lineno)
             raise _unknown(self._files.place(path, first.lineno), first.name, known)
         for other in others:
@@ -410,13 +526,24 @@ class Prompts:
                 try:
                     self._environment.get_template(other)
                 except TemplateNotFound:
-                    raise self._not_there(path, _SYNTAX.parse(source, path), other) from None
+                    raise self._not_there(
+                        path, _SYNTAX.parse(source, path), other
+                    ) from None
                 self._check(other, known)
 
     def _not_there(self, path: str, tree: nodes.Template, other: str) -> PromptError:
-        wanting = tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport))
-        lines = [node.lineno for node in wanting if other in (part.value for part in node.find_all(nodes.Const))]
-        remedy = f"name one as <language>/<name>{SUFFIX}, or a shipped one as shipped/en/pairwise{SUFFIX}"
+        wanting = tree.find_all(
+            (nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)
+        )
+        lines = [
+            node.lineno
+            for node in wanting
+            if other in (part.value for part in node.find_all(nodes.Const))
+        ]
+        remedy = (
+            f"name one as <language>/<name>{SUFFIX}, or a shipped one as"
+            f" shipped/en/pairwise{SUFFIX}"
+        )
         where = self._files.place(path, min(lines, default=None))
         return PromptError(f"template '{other}' not found", where=where, remedy=remedy)
 
@@ -429,7 +556,9 @@ def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message
         yield {"role": "user", "content": whole}
         return
     for role in ("system", "user"):
-        content = joined(context.blocks[role][0](context)) if role in context.blocks else ""
+        content = (
+            joined(context.blocks[role][0](context)) if role in context.blocks else ""
+        )
         if role == "user" or content.strip():
             yield {"role": role, "content": content}
 
@@ -438,29 +567,50 @@ def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoR
     """Raise `error` as a PromptError with the file and line."""
     if isinstance(error, TemplateNotFound):
         raise PromptError(
-            f"template '{error.name}' not found", where="prompt", remedy="give it as <language>/<name>.md.j2"
+            f"template '{error.name}' not found",
+            where="prompt",
+            remedy="give it as <language>/<name>.md.j2",
         ) from None
     if isinstance(error, TemplateSyntaxError):
         place = files.place(error.name or error.filename or "", error.lineno)
-        raise PromptError(f"not a Jinja template: {error.message}", where=place, remedy="fix the template") from None
+        raise PromptError(
+            f"not a Jinja template: {error.message}",
+            where=place,
+            remedy="fix the template",
+        ) from None
     if isinstance(error, (BoundError, *_EXHAUSTED)):
-        what = str(error) if isinstance(error, BoundError) else "it is nested too deeply or calls itself"
-        raise PromptError(f"cannot be filled: {what}", where=_line(error), remedy="simplify the template") from None
+        what = (
+            str(error)
+            if isinstance(error, BoundError)
+            else "it is nested too deeply or calls itself"
+        )
+        raise PromptError(
+            f"cannot be filled: {what}",
+            where=_line(error),
+            remedy="simplify the template",
+        ) from None
     raise PromptError(
-        f"cannot be filled: {error}", where=_line(error), remedy=f"the placeholders are {', '.join(sorted(known))}"
+        f"cannot be filled: {error}",
+        where=_line(error),
+        remedy=f"the placeholders are {', '.join(sorted(known))}",
     ) from None
 
 
 def _unknown(where: str, name: str, known: frozenset[str]) -> PromptError:
     placeholders = ", ".join(sorted(known))
     close = did_you_mean(name, known)
-    hint = f"{close} the placeholders are {placeholders}" if close.startswith("did") else f"use one of {placeholders}"
+    hint = (
+        f"{close} the placeholders are {placeholders}"
+        if close.startswith("did")
+        else f"use one of {placeholders}"
+    )
     return PromptError(f"unknown placeholder '{name}'", where=where, remedy=hint)
 
 
 def _line(error: Exception) -> str:
     """Return the file and line of the innermost template in an error's traceback."""
-    place, step = "prompt", error.__traceback__
+    place = "prompt"
+    step = error.__traceback__
     while step is not None:
         template = step.tb_frame.f_globals.get("__jinja_template__")
         if template is not None:

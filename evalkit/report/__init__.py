@@ -8,4 +8,13 @@ from evalkit.report.findings.finding import Finding
 from evalkit.report.page import render_report, run_files
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 
-__all__ = ["Asked", "Finding", "SweepFacts", "findings", "render_prompts", "render_report", "render_sweep", "run_files"]
+__all__ = [
+    "Asked",
+    "Finding",
+    "SweepFacts",
+    "findings",
+    "render_prompts",
+    "render_report",
+    "render_sweep",
+    "run_files",
+]

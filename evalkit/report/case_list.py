@@ -43,7 +43,9 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
     items = {item.id: item for item in case.checklist}
     return _filled(
         id=case.id,
-        unit=unit_of(case.prompt) or unit_of(case.responses[0].text) if case.responses else None,
+        unit=unit_of(case.prompt) or unit_of(case.responses[0].text)
+        if case.responses
+        else None,
         prompt=case.prompt,
         context=case.context,
         reference=case.reference,
@@ -97,13 +99,21 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
     """Return the filters of the page that match a case."""
     tests = {
         "mismatch": any(
-            (found := v.winner or v.class_name) and isinstance(v.label, str) and found != v.label for v in verdicts
+            (found := v.winner or v.class_name)
+            and isinstance(v.label, str)
+            and found != v.label
+            for v in verdicts
         ),
-        "flip": any(v.orders is not None and v.orders.consistent is False for v in verdicts),
+        "flip": any(
+            v.orders is not None and v.orders.consistent is False for v in verdicts
+        ),
         "disagreement": _repeats_disagree(judgments),
         "tie": any(v.winner == "TIE" for v in verdicts),
         "cycle": len(verdicts) > 2 and bool(cycles_among(verdicts, 1)),
-        "missing": any(not j.readable for j in judgments) or any(v.reason == "missing" for v in verdicts),
+        "missing": (
+            any(not j.readable for j in judgments)
+            or any(v.reason == "missing" for v in verdicts)
+        ),
     }
     return [name for name, holds in tests.items() if holds]
 
@@ -121,23 +131,40 @@ def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
 def _cycles(verdicts: Sequence[Verdict]) -> str | None:
     """Return the cycles of wins as `A > B > C > A`, one per line."""
     cycles = cycles_among(verdicts, CYCLES) if len(verdicts) > 2 else []
-    return "\n".join(" > ".join(letter(k) for k in (*cycle, cycle[0])) for cycle in cycles) or None
+    return (
+        "\n".join(" > ".join(letter(k) for k in (*cycle, cycle[0])) for cycle in cycles)
+        or None
+    )
 
 
 def _ranking(ranking: Ranking | None) -> str | None:
-    return None if ranking is None else " > ".join(" = ".join(map(letter, group)) for group in ranking)
+    return (
+        None
+        if ranking is None
+        else " > ".join(" = ".join(map(letter, group)) for group in ranking)
+    )
 
 
 def _filled(**values: Any) -> JsonObject:
-    return {key: value for key, value in values.items() if value is not None and value != {}}
+    return {
+        key: value for key, value in values.items() if value is not None and value != {}
+    }
 
 
 def _winner(winner: str | None, unit: Unit) -> str | None:
-    return letter(unit["AB".index(winner)]) if winner in ("A", "B") and len(unit) == 2 else winner
+    return (
+        letter(unit["AB".index(winner)])
+        if winner in ("A", "B") and len(unit) == 2
+        else winner
+    )
 
 
 def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject:
-    label = verdict.label if isinstance(verdict.label, float | int) else _winner(verdict.label, verdict.unit)
+    label = (
+        verdict.label
+        if isinstance(verdict.label, float | int)
+        else _winner(verdict.label, verdict.unit)
+    )
     by_class = len(verdict.unit) == 1 and isinstance(label, str)
     orders = verdict.orders
     return _filled(
@@ -151,7 +178,9 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject
         label=None if by_class else label,
         class_label=label if by_class else None,
         criteria=dict(verdict.criteria),
-        votes={judge: _vote(vote, verdict.unit) for judge, vote in verdict.votes.items()},
+        votes={
+            judge: _vote(vote, verdict.unit) for judge, vote in verdict.votes.items()
+        },
         first=_winner(orders.first, verdict.unit) if orders else None,
         second=_winner(orders.second, verdict.unit) if orders else None,
         third=_winner(orders.third, verdict.unit) if orders else None,
@@ -174,43 +203,60 @@ def _vote(vote: float | str | None, unit: Unit) -> str | float | None:
     return vote if isinstance(vote, float | int) else _winner(vote, unit)
 
 
-Asked: TypeAlias = Callable[[Case, Sequence[Judgment]], Mapping[str, tuple[Message, ...]]]
-"""Returns the messages of a case's judgments by content key, as far as they can be rendered again."""
+Asked: TypeAlias = Callable[
+    [Case, Sequence[Judgment]], Mapping[str, tuple[Message, ...]]
+]
+"""Returns the messages of a case's judgments by content key, as far as they can be rendered
+again."""
 
 
-def render_prompts(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: JudgeSpec | None = None) -> Asked:
+def render_prompts(
+    evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: JudgeSpec | None = None
+) -> Asked:
     """Return a function that renders the prompts of a case again.
 
-    A content key is a hash of everything that was sent, so a rendered prompt is only shown if its key is the key of a
-    judgment; a changed template or case gives another key. Requests that contain an answer that the run does not keep
-    cannot be rendered: repeated requests, and follow-ups to a judge's own answer.
+    A content key is a hash of everything that was sent, so a rendered prompt is only shown if its
+    key is the key of a judgment; a changed template or case gives another key. Requests that
+    contain an answer that the run does not keep cannot be rendered: repeated requests, and
+    follow-ups to a judge's own answer.
 
     Args:
         evaluator: plans the requests.
         specs: the judges.
         arbiter: the judge of third judgments, if it is another one.
     """
-    from evalkit.engine.requests import call_key  # imported here because findings alone do not need the engine
+    from evalkit.engine.requests import (
+        call_key,
+    )  # imported here because findings alone do not need the engine
 
     by_name = {spec.name: spec for spec in specs}
 
-    def requests(case: Case, judgments: Sequence[Judgment]) -> Iterator[tuple[JudgeSpec, JudgeRequest]]:
+    def requests(
+        case: Case, judgments: Sequence[Judgment]
+    ) -> Iterator[tuple[JudgeSpec, JudgeRequest]]:
         asked = {judgment.judge for judgment in judgments}
         for request in evaluator.plan(case):
             for name in asked & by_name.keys():
                 yield by_name[name], request
-        if any(judgment.arbiter is not None for judgment in judgments) and isinstance(evaluator, FollowUpEvaluator):
+        if any(judgment.arbiter is not None for judgment in judgments) and isinstance(
+            evaluator, FollowUpEvaluator
+        ):
             for name, passes in _passes(judgments):
                 if name in by_name:
                     for request in evaluator.follow(case, passes):
                         yield arbiter or by_name[name], request
 
-    def asked(case: Case, judgments: Sequence[Judgment]) -> dict[str, tuple[Message, ...]]:
+    def asked(
+        case: Case, judgments: Sequence[Judgment]
+    ) -> dict[str, tuple[Message, ...]]:
         wanted = {key for judgment in judgments for key in judgment.keys}
         if not wanted:
             return {}
         try:
-            keyed = [(call_key(spec, request), request.messages) for spec, request in requests(case, judgments)]
+            keyed = [
+                (call_key(spec, request), request.messages)
+                for spec, request in requests(case, judgments)
+            ]
         except EvalkitError:
             return {}
         return {key: messages for key, messages in keyed if key in wanted}
@@ -220,7 +266,10 @@ def render_prompts(evaluator: Evaluator, specs: Sequence[JudgeSpec], arbiter: Ju
 
 def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]]]:
     """Yield each judge's judgments of each unit, without third judgments."""
-    first = sorted((one for one in judgments if one.arbiter is None), key=lambda one: (one.judge, one.unit))
+    first = sorted(
+        (one for one in judgments if one.arbiter is None),
+        key=lambda one: (one.judge, one.unit),
+    )
     for (name, _), group in groupby(first, key=lambda one: (one.judge, one.unit)):
         yield name, list(group)
 
@@ -230,11 +279,13 @@ BUDGET = 2_400_000
 SHORT, LONG = 200, 20_000
 """The most characters of a text in shortened cases, and in other cases."""
 _LEAST, _OF_JUDGMENT = 20, 300
-"""The fewest bytes of a response, and a third of those of a case, without texts; and about the bytes of a judgment."""
+"""The fewest bytes of a response, and a third of those of a case, without texts; and about the
+bytes of a judgment."""
 PARTS, ROOM = 1_000, 60_000
 """The most parts of a long conversation, and about the most characters of all of them."""
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
-"""The filters in the order in which their cases take turns for full texts; a case belongs to the first that matches."""
+"""The filters in the order in which their cases take turns for full texts; a case belongs to the
+first that matches."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -247,8 +298,9 @@ Grouped = TypeVar("Grouped", Judgment, Verdict)
 class CaseData:
     """Cases as JSON that is safe inside a script element.
 
-    `flags` counts the cases of each filter, `whole` the cases with full texts, `short` those with shortened texts, and
-    `left_out` those that are not listed. `unlike` counts judgments whose rendered prompt is not the one that was sent.
+    `flags` counts the cases of each filter, `whole` the cases with full texts, `short` those with
+    shortened texts, and `left_out` those that are not listed. `unlike` counts judgments whose
+    rendered prompt is not the one that was sent.
     """
 
     json: str
@@ -264,13 +316,16 @@ class _BoundedHeap(Generic[T]):
     """Keeps the items with the best ranks within `size` bytes, and no item larger than a quarter of that."""
 
     def __init__(self, size: int) -> None:
-        self._limit, self._left = size // 4, size
+        self._limit = size // 4
+        self._left = size
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
     def takes(self, rank: Rank, size: int) -> bool:
         """Return whether an item would be kept: it fits, or an item with a worse rank would be removed."""
         worst_first = (-rank[0], -rank[1], -rank[2])
-        return size <= self._limit and (size <= self._left or (bool(self._heap) and worst_first > self._heap[0][0]))
+        return size <= self._limit and (
+            size <= self._left or (bool(self._heap) and worst_first > self._heap[0][0])
+        )
 
     def offer(self, rank: Rank, size: int, item: T) -> None:
         """Add an item if it is taken, and remove items with the worst ranks until all fit."""
@@ -284,7 +339,10 @@ class _BoundedHeap(Generic[T]):
 
     def kept(self) -> list[T]:
         """Return the kept items, best rank first."""
-        return [item for _, _, item in sorted(self._heap, key=lambda one: one[0], reverse=True)]
+        return [
+            item
+            for _, _, item in sorted(self._heap, key=lambda one: one[0], reverse=True)
+        ]
 
 
 @frozen
@@ -300,7 +358,8 @@ def select_cases(
     cases: Iterable[Case], verdicts: Iterable[Verdict], judgments: Iterable[Judgment]
 ) -> Iterator[tuple[Case, list[Verdict], list[Judgment]]]:
     """Yield each case with its verdicts and judgments, reading each of the three once."""
-    of_verdicts, of_judgments = _Groups(verdicts), _Groups(judgments)
+    of_verdicts = _Groups(verdicts)
+    of_judgments = _Groups(judgments)
     for case in cases:
         yield case, of_verdicts.take(case.id), of_judgments.take(case.id)
 
@@ -309,7 +368,9 @@ class _Groups(Generic[Grouped]):
     """Groups items by case; the items are mostly in case order."""
 
     def __init__(self, items: Iterable[Grouped]) -> None:
-        self._groups: Iterator[tuple[str, Iterator[Grouped]]] = groupby(items, key=lambda item: item.case_id)
+        self._groups: Iterator[tuple[str, Iterator[Grouped]]] = groupby(
+            items, key=lambda item: item.case_id
+        )
         self._ahead: dict[str, list[Grouped]] = {}
 
     def take(self, case_id: str) -> list[Grouped]:
@@ -325,8 +386,9 @@ class _Groups(Generic[Grouped]):
 class PageBudget:
     """Receives the cases of a run one by one, and keeps only those that fit on the page.
 
-    Each case is listed with the first `SHORT` characters of prompt and responses. As far as they fit, cases that match
-    a filter have full texts with prompts and answers, in turns of `CLASSES`, and then the other cases in order.
+    Each case is listed with the first `SHORT` characters of prompt and responses. As far as they
+    fit, cases that match a filter have full texts with prompts and answers, in turns of `CLASSES`,
+    and then the other cases in order.
     """
 
     def __init__(self, asked: Asked | None = None, *, budget: int = BUDGET) -> None:
@@ -336,14 +398,22 @@ class PageBudget:
         self._short: _BoundedHeap[tuple[int, str]] = _BoundedHeap(budget)
         self._whole: _BoundedHeap[_Candidate] = _BoundedHeap(budget)
 
-    def add(self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> None:
+    def add(
+        self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
+    ) -> None:
         """Add a case."""
-        found, place = flags(verdicts, judgments), self._counts["all"]
+        found = flags(verdicts, judgments)
+        place = self._counts["all"]
         self._counts.update(["all", *found])
-        rank, texts = (not found, 0, place), (case.prompt, *(one.text for one in case.responses))
-        least = _LEAST * (2 + len(texts)) + sum([min(len(text), SHORT) for text in texts])
+        rank = (not found, 0, place)
+        texts = (case.prompt, *(one.text for one in case.responses))
+        least = _LEAST * (2 + len(texts)) + sum(
+            [min(len(text), SHORT) for text in texts]
+        )
         if self._short.takes(rank, least):  # otherwise it need not be encoded
-            short = _encode(_cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True})
+            short = _encode(
+                _cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True}
+            )
             self._short.offer(rank, _size(short) + 1, (place, short))
         turn = self._rank(found, place)
         if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
@@ -359,8 +429,11 @@ class PageBudget:
 
     def data(self) -> CaseData:
         """Return the cases on the page."""
-        rows, shared = dict(self._short.kept()), _Shared()
-        listed, total, unlike = len(rows), self._counts["all"], 0
+        rows = dict(self._short.kept())
+        shared = _Shared()
+        listed = len(rows)
+        total = self._counts["all"]
+        unlike = 0
         room = self._budget - sum(_size(text) + 1 for text in rows.values())
         whole = 0
         for candidate in self._whole.kept():
@@ -373,24 +446,43 @@ class PageBudget:
                 shared.forget(known)
                 continue
             rows[candidate.place] = text
-            room, whole, unlike = room - more, whole + 1, unlike + missed
+            room = room - more
+            whole = whole + 1
+            unlike = unlike + missed
         cases = ",".join(rows[place] for place in sorted(rows))
         text = f'{{"parts":{_encode(shared.parts)},"cases":[{cases}]}}'
-        return CaseData(text, dict(self._counts), total, whole, listed - whole, total - listed, unlike)
+        return CaseData(
+            text,
+            dict(self._counts),
+            total,
+            whole,
+            listed - whole,
+            total - listed,
+            unlike,
+        )
 
     def _row(self, candidate: _Candidate, shared: _Shared) -> tuple[JsonObject, int]:
-        case, judgments = candidate.case, candidate.judgments
+        case = candidate.case
+        judgments = candidate.judgments
         asked = self._asked(case, judgments) if self._asked else {}
-        unlike, shown = 0, []
+        unlike = 0
+        shown = []
         for judgment in judgments:
             messages = asked.get(judgment.keys[0]) if judgment.keys else None
             unlike += bool(judgment.keys) and messages is None
             row = _cut(judgment_row(judgment), LONG)
             if messages is not None:
-                row |= {"asked": shared.messages(case, messages), "key": judgment.keys[0], "asks": len(judgment.keys)}
+                row |= {
+                    "asked": shared.messages(case, messages),
+                    "key": judgment.keys[0],
+                    "asks": len(judgment.keys),
+                }
             shown.append(row)
         row = _cut(case_row(case, candidate.verdicts), LONG)
-        return row | {"judgments": shown, "flags": list(candidate.flags)}, unlike if self._asked else 0
+        return row | {
+            "judgments": shown,
+            "flags": list(candidate.flags),
+        }, (unlike if self._asked else 0)
 
 
 class _Shared:
@@ -404,19 +496,35 @@ class _Shared:
 
     def messages(self, case: Case, messages: Sequence[Message]) -> list[list[Any]]:
         """Return each message as its role and its pieces."""
-        texts: list[tuple[list[Any], str]] = [(["responses", i], one.text) for i, one in enumerate(case.responses)]
-        texts += [([name], getattr(case, name) or "") for name in ("context", "reference", "prompt")]
+        texts: list[tuple[list[Any], str]] = [
+            (["responses", i], one.text) for i, one in enumerate(case.responses)
+        ]
+        texts += [
+            ([name], getattr(case, name) or "")
+            for name in ("context", "reference", "prompt")
+        ]
         # The longest first, so that a text within another text does not split it.
-        texts = sorted((one for one in texts if len(one[1]) > 20), key=lambda one: -len(one[1]))
-        return [[message["role"], *self._pieces(message["content"], texts)] for message in messages]
+        texts = sorted(
+            (one for one in texts if len(one[1]) > 20), key=lambda one: -len(one[1])
+        )
+        return [
+            [message["role"], *self._pieces(message["content"], texts)]
+            for message in messages
+        ]
 
-    def _pieces(self, content: str, texts: Sequence[tuple[list[Any], str]]) -> list[Any]:
+    def _pieces(
+        self, content: str, texts: Sequence[tuple[list[Any], str]]
+    ) -> list[Any]:
         if not content:
             return []
         for rank, (reference, text) in enumerate(texts):
             before, found, after = content.partition(text)
             if found:
-                return [*self._pieces(before, texts[rank:]), reference, *self._pieces(after, texts[rank:])]
+                return [
+                    *self._pieces(before, texts[rank:]),
+                    reference,
+                    *self._pieces(after, texts[rank:]),
+                ]
         return [self._literal(content)]
 
     def _literal(self, text: str) -> str | int:
@@ -440,7 +548,12 @@ class _Shared:
 
 
 def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
-    texts = [case.prompt, case.context or "", case.reference or "", *(one.text for one in case.responses)]
+    texts = [
+        case.prompt,
+        case.context or "",
+        case.reference or "",
+        *(one.text for one in case.responses),
+    ]
     completions = [one.completion for one in judgments if one.completion is not None]
     texts += [text or "" for one in completions for text in (one.text, one.reasoning)]
     return _OF_JUDGMENT * (1 + len(judgments)) + sum(
@@ -468,14 +581,24 @@ def _cut_text(text: str, length: int) -> str:
 
 def _cut_conversation(text: str, unit: Heading) -> str:
     """Return a conversation with its longest parts shortened; of very many parts, the first and the last."""
-    parts, half, most = parse(text), PARTS // 2, ROOM
+    parts = parse(text)
+    half = PARTS // 2
+    most = ROOM
     if len(parts) > PARTS:
         omitted = sum(len(part.text) for part in parts[half:-half])
-        gap = replace(parts[half], kind="said", name="omitted", text=f"… (+{omitted:,})", judged=False)
+        gap = replace(
+            parts[half],
+            kind="said",
+            name="omitted",
+            text=f"… (+{omitted:,})",
+            judged=False,
+        )
         parts = [*parts[:half], gap, *parts[-half:]]
     while sum(min(len(part.text), most) for part in parts) > ROOM:
         most = most * 3 // 4
-    return render((replace(part, text=_cut_text(part.text, most)) for part in parts), unit)
+    return render(
+        (replace(part, text=_cut_text(part.text, most)) for part in parts), unit
+    )
 
 
 def _cut(value: Any, length: int) -> Any:
@@ -483,4 +606,6 @@ def _cut(value: Any, length: int) -> Any:
         return _cut_text(value, length)
     if isinstance(value, dict):
         return {key: _cut(inner, length) for key, inner in value.items()}
-    return [_cut(inner, length) for inner in value] if isinstance(value, list) else value
+    return (
+        [_cut(inner, length) for inner in value] if isinstance(value, list) else value
+    )

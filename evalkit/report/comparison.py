@@ -16,27 +16,56 @@ STOP = "runner.stop"
 """Marks the metric that may stop a run, on all of its cases."""
 
 
-def values_table(comparison: Comparison, decisions: Sequence[Decision] = ()) -> list[list[str]]:
+def values_table(
+    comparison: Comparison, decisions: Sequence[Decision] = ()
+) -> list[list[str]]:
     """Return the head and the rows of the table of each run's metrics, after the decisions if there are any."""
     rows = [["metric", *comparison.runs]]
     whole = " (all cases)" if any(comparison.left_out.values()) else ""
     if decisions:
-        rows.append([f"decision{whole}", *(in_every_language(USES[one.use])[0] for one in decisions)])
+        rows.append(
+            [
+                f"decision{whole}",
+                *(in_every_language(USES[one.use])[0] for one in decisions),
+            ]
+        )
     by_name: dict[str, dict[str, str]] = {}
     for entry in comparison.entries:
-        if entry.metric.value is not None and entry.metric.name in (*COLUMNS["compared"], *comparison.family):
+        if entry.metric.value is not None and entry.metric.name in (
+            *COLUMNS["compared"],
+            *comparison.family,
+        ):
             mark = f" {entry.letters}" if entry.letters else ""
-            by_name.setdefault(entry.metric.name, {})[entry.run] = with_interval(entry.metric) + mark
+            by_name.setdefault(entry.metric.name, {})[entry.run] = (
+                with_interval(entry.metric) + mark
+            )
     for entry in comparison.stops:
-        by_name.setdefault(f"{entry.metric.name} ({STOP})", {})[entry.run] = with_interval(entry.metric)
-    return [*rows, *([name, *(values.get(run, "–") for run in comparison.runs)] for name, values in by_name.items())]
+        by_name.setdefault(f"{entry.metric.name} ({STOP})", {})[entry.run] = (
+            with_interval(entry.metric)
+        )
+    return [
+        *rows,
+        *(
+            [name, *(values.get(run, "–") for run in comparison.runs)]
+            for name, values in by_name.items()
+        ),
+    ]
 
 
 def differences_table(comparison: Comparison) -> list[list[str]]:
     """Return the head and the rows of the table of differences between runs, and of their agreement."""
     tested = [d for d in comparison.differences if d.metric.name in comparison.family]
     return [
-        ["first − second", "metric", "difference", "n", "test", "p", "Holm", "detectable"],
+        [
+            "first − second",
+            "metric",
+            "difference",
+            "n",
+            "test",
+            "p",
+            "Holm",
+            "detectable",
+        ],
         *(
             [
                 f"{d.first} − {d.second}" if d in tested else f"{d.first}, {d.second}",
@@ -57,12 +86,19 @@ def sentences(comparison: Comparison) -> list[str]:
     """Return what each test found, as a sentence."""
     alpha = 1 - comparison.confidence
     if not comparison.family:
-        return ["Nothing could be tested: no metric of agreement or of scores has a value in every run."]
-    return [_sentence(d, alpha) for d in comparison.differences if d.metric.name in comparison.family]
+        return [
+            "Nothing could be tested: no metric of agreement or of scores has a value in every run."
+        ]
+    return [
+        _sentence(d, alpha)
+        for d in comparison.differences
+        if d.metric.name in comparison.family
+    ]
 
 
 def _sentence(d: Difference, alpha: float) -> str:
-    what, p = f"{d.first} and {d.second} in {d.metric.name}", p_value(d.p_holm, "= ")
+    what = f"{d.first} and {d.second} in {d.metric.name}"
+    p = p_value(d.p_holm, "= ")
     value = f"{with_interval(d.metric, signed=True)} (n = {d.metric.n:,})"
     if d.p_holm is None:
         return f"No difference found between {what}: {value}; {d.test}."
@@ -70,8 +106,14 @@ def _sentence(d: Difference, alpha: float) -> str:
         return f"A difference between {what}: {value}, p {p}."
     seen = ""
     if d.detectable is not None:
-        seen = f"; with these cases one of {number(d.detectable)} would probably have been"
-    if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
+        seen = (
+            f"; with these cases one of {number(d.detectable)} would probably have been"
+        )
+    if (
+        d.detectable is not None
+        and d.detectable > 1
+        and d.metric.name.startswith("agreement/accuracy")
+    ):
         seen = "; these cases are too few to show any"
     return f"No difference found between {what}: {value}, p {p}{seen}."
 

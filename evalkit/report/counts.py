@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from evalkit.types import Case, Judgment, Verdict, Winner
 
 RATIOS = (1.1, 1.5, 2.0, 3.0)
-"""Upper ends of the classes of length ratios (longer to shorter response); the last class has no end."""
+"""Upper ends of the classes of length ratios (longer to shorter response); the last class has no
+end."""
 
 
 @dataclass(slots=True)
@@ -37,27 +38,37 @@ class Spending:
     def latency(self, share: float) -> float | None:
         """Return a quantile of the latencies, or `None` if there are none."""
         ordered = sorted(self.latencies)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+        return (
+            ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+            if ordered
+            else None
+        )
 
 
 @dataclass(slots=True)
 class RunCounts:
     """Counts over the cases of a run, added one by one.
 
-    `passes` counts pairs by the winners of the first and the second order (`None` if missing). `scores` and `grades`
-    count responses by score and by annotators' grade. `cluster` maps case ids to clusters; other cases are their own
-    clusters.
+    `passes` counts pairs by the winners of the first and the second order (`None` if missing).
+    `scores` and `grades` count responses by score and by annotators' grade. `cluster` maps case ids
+    to clusters; other cases are their own clusters.
     """
 
-    passes: Counter[tuple[Winner | None, Winner | None]] = field(default_factory=Counter)
-    lengths: list[LengthClass] = field(default_factory=lambda: [LengthClass() for _ in range(len(RATIOS) + 1)])
+    passes: Counter[tuple[Winner | None, Winner | None]] = field(
+        default_factory=Counter
+    )
+    lengths: list[LengthClass] = field(
+        default_factory=lambda: [LengthClass() for _ in range(len(RATIOS) + 1)]
+    )
     scores: Counter[float] = field(default_factory=Counter)
     grades: Counter[float] = field(default_factory=Counter)
     judges: dict[str, Spending] = field(default_factory=dict)
     cluster: Mapping[str, int] = field(default_factory=dict)
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
-    def add(self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> None:
+    def add(
+        self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
+    ) -> None:
         """Add a case."""
         touched = set()
         for verdict in verdicts:

@@ -36,11 +36,22 @@ def html_of(value: RunResult | Leaderboard | Comparison) -> str:
     """Return a value as HTML with its own style."""
     match value:
         case RunResult():
-            first = [metric for name, metric in value.metrics.items() if CATALOG.is_headline(name)]
+            first = [
+                metric
+                for name, metric in value.metrics.items()
+                if CATALOG.is_headline(name)
+            ]
             headline = metric_table(first, "")["metrics"]
-            return _html({**table_values(value), "headline": headline}, language_of(value.config))
+            return _html(
+                {**table_values(value), "headline": headline}, language_of(value.config)
+            )
         case Leaderboard():
-            return _html({**sweep_values(value, SweepFacts(SWEEP["leaderboard"][0])), "metrics": {}})
+            return _html(
+                {
+                    **sweep_values(value, SweepFacts(SWEEP["leaderboard"][0])),
+                    "metrics": {},
+                }
+            )
         case Comparison():
             title = f"{' · '.join(value.runs)} ({value.cases} shared cases)"
             tables = (values_table(value), differences_table(value))
@@ -48,10 +59,14 @@ def html_of(value: RunResult | Leaderboard | Comparison) -> str:
             return _html({"title": title, "tables": tables, "notes": notes})
 
 
-def judge_html(title: str, use: Use, sentence: str, metrics: Collection[Metric], level: str) -> str:
+def judge_html(
+    title: str, use: Use, sentence: str, metrics: Collection[Metric], level: str
+) -> str:
     """Return what is known about a judge as HTML: its decision, and its metrics with intervals of a level."""
     finding = Finding("decision", TONES[use], sentence, sentence)
-    return _html({"title": title, "findings": [finding], **metric_table(metrics, level)})
+    return _html(
+        {"title": title, "findings": [finding], **metric_table(metrics, level)}
+    )
 
 
 def _html(values: Json, language: str = "en") -> str:

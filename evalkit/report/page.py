@@ -17,18 +17,40 @@ from markupsafe import Markup, escape
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, p_value, span
 from evalkit.core.resources import project
-from evalkit.core.translation import Text, gettext, in_every_language, joined, pgettext, translator
+from evalkit.core.translation import (
+    Text,
+    gettext,
+    in_every_language,
+    joined,
+    pgettext,
+    translator,
+)
 from evalkit.decision import Metrics, judges_of, metrics_of
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.report.case_list import Asked, CaseData, PageBudget, render_prompts, select_cases
+from evalkit.report.case_list import (
+    Asked,
+    CaseData,
+    PageBudget,
+    render_prompts,
+    select_cases,
+)
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
 from evalkit.report.findings.decisions import USES, sentence
 from evalkit.report.findings.finding import as_markdown
-from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS, Words, metric_words, note_text, note_words
+from evalkit.report.texts import (
+    FLAGS,
+    PAGE,
+    SCRIPT,
+    TOKENS,
+    Words,
+    metric_words,
+    note_text,
+    note_words,
+)
 from evalkit.results import RunResult
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS, simulated_judges
 from evalkit.scoring import Scores
@@ -42,7 +64,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render(template: str, values: Json, *, data: Mapping[str, str], script: str | None = None) -> str:
+def render(
+    template: str, values: Json, *, data: Mapping[str, str], script: str | None = None
+) -> str:
     """Render a page with its style sheet and scripts from `assets/` inline.
 
     Args:
@@ -51,7 +75,9 @@ def render(template: str, values: Json, *, data: Mapping[str, str], script: str 
         data: JSON by the id of its script element; it must not contain `<`.
         script: the name of the page's script in `assets/`.
     """
-    code = "\n".join(asset(name) for name in ("switches.js", *([script] if script else [])))
+    code = "\n".join(
+        asset(name) for name in ("switches.js", *([script] if script else []))
+    )
     page = (
         _environment()
         .get_template(template)
@@ -59,7 +85,9 @@ def render(template: str, values: Json, *, data: Mapping[str, str], script: str 
             values,
             style=asset("report.css"),
             script=code,
-            script_hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
+            script_hash=base64.b64encode(
+                hashlib.sha256(code.encode()).digest()
+            ).decode(),
             data=data,
         )
     )
@@ -80,8 +108,16 @@ def _environment() -> Environment:
     # Imported here because the terminal's summary only needs the findings.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(loader=FunctionLoader(asset), autoescape=_is_html, undefined=StrictUndefined)
-    environment.filters |= {"number": exact, "brief": brief, "dollars": dollars, "p_value": p_value, "md": as_markdown}
+    environment = Environment(
+        loader=FunctionLoader(asset), autoescape=_is_html, undefined=StrictUndefined
+    )
+    environment.filters |= {
+        "number": exact,
+        "brief": brief,
+        "dollars": dollars,
+        "p_value": p_value,
+        "md": as_markdown,
+    }
     environment.globals["span"] = span
     return environment
 
@@ -106,7 +142,8 @@ def filled(words: Words, **values: str) -> Words:
     """Return words with each `{name}` replaced by its value."""
     english, chinese = words
     for name, value in values.items():
-        english, chinese = english.replace(f"{{{name}}}", value), chinese.replace(f"{{{name}}}", value)
+        english = english.replace(f"{{{name}}}", value)
+        chinese = chinese.replace(f"{{{name}}}", value)
     return english, chinese
 
 
@@ -115,29 +152,41 @@ def script_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def render_report(result: RunResult, details: Json | None = None, asked: Asked | None = None) -> str:
+def render_report(
+    result: RunResult, details: Json | None = None, asked: Asked | None = None
+) -> str:
     """Return one self-contained HTML page on a run; see `draw_report`."""
     return draw_report(result, details, asked)[0]
 
 
-def draw_report(result: RunResult, details: Json | None = None, asked: Asked | None = None) -> tuple[str, list[Figure]]:
+def draw_report(
+    result: RunResult, details: Json | None = None, asked: Asked | None = None
+) -> tuple[str, list[Figure]]:
     """Return one self-contained HTML page on a run (findings in words, figures, metrics, cases), and its figures.
 
-    Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a script shows as
-    text, and the page's own policy runs no script but that one.
+    Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a
+    script shows as text, and the page's own policy runs no script but that one.
 
     Args:
         result: the run; its cases, judgments and verdicts are read once, in order.
-        details: the content of the run folder's detail files, by name without suffix (`ranking`, `frontier`, …).
+        details: the content of the run folder's detail files, by name without suffix (`ranking`,
+            `frontier`, …).
         asked: renders the prompts again; without it none is shown.
     """
-    page_cases, counts = PageBudget(asked), RunCounts(cluster=_clusters(result))
-    for case, verdicts, judgments in select_cases(result.cases, result.verdicts, result.judgments):
+    page_cases = PageBudget(asked)
+    counts = RunCounts(cluster=_clusters(result))
+    for case, verdicts, judgments in select_cases(
+        result.cases, result.verdicts, result.judgments
+    ):
         page_cases.add(case, verdicts, judgments)
         counts.add(case, verdicts, judgments)
     cases = page_cases.data()
     figures = run_figures(result, counts, details or {})
-    values = _case_values(result, cases) | table_values(result, details) | {"figures": figures}
+    values = (
+        _case_values(result, cases)
+        | table_values(result, details)
+        | {"figures": figures}
+    )
     data = {"words": script_json(SCRIPT), "data": cases.json}
     return render("report.html.j2", values, script="report.js", data=data), figures
 
@@ -156,9 +205,15 @@ def _case_values(result: RunResult, cases: CaseData) -> JsonObject:
         "level": level_of(result.config),
         "facts": _facts(result),
         "embedded": _embedded(cases),
-        "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
-        "config": json.dumps(result.config.dump(), indent=2, ensure_ascii=False, default=str),
-        "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
+        "flags": [
+            (name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()
+        ],
+        "config": json.dumps(
+            result.config.dump(), indent=2, ensure_ascii=False, default=str
+        ),
+        "manifest": json.dumps(
+            result.manifest, indent=2, ensure_ascii=False, default=str
+        ),
     }
 
 
@@ -170,7 +225,9 @@ def table_values(result: RunResult, details: Json | None = None) -> JsonObject:
         "notes": [*_gate(result), *map(note_words, result.manifest.get("notes") or [])],
         "judges": list(_judges(result)),
         "subsets": ((details or {}).get("panel") or {}).get("subsets", ()),
-        "judge_columns": [(name, metric_words(name)) for name in _judge_columns(result.metrics)],
+        "judge_columns": [
+            (name, metric_words(name)) for name in _judge_columns(result.metrics)
+        ],
         **metric_table(result.metrics.values(), level_of(result.config)),
     }
 
@@ -185,7 +242,9 @@ def metric_table(metrics: Collection[Metric], level: str) -> JsonObject:
 
 
 def _judge_columns(metrics: Metrics) -> list[str]:
-    known = {name for judge in judges_of(metrics) for name in metrics_of(metrics, judge)}
+    known = {
+        name for judge in judges_of(metrics) for name in metrics_of(metrics, judge)
+    }
     return [name for name in JUDGE_COLUMNS if name in known]
 
 
@@ -197,7 +256,9 @@ def _judges(result: RunResult) -> Iterator[JsonObject]:
         yield {
             "name": name,
             "use": in_every_language(USES[decision.use]),
-            "why": ("", "") if planted else in_every_language(sentence(decision, metrics)),
+            "why": ("", "")
+            if planted
+            else in_every_language(sentence(decision, metrics)),
             "metrics": metrics,
         }
 
@@ -210,8 +271,16 @@ def _gate(result: RunResult) -> Iterator[Words]:
         "undecided": pgettext("gate", "undecided"),
     }
     for rule in (result.manifest.get("gate") or {}).get("rules") or []:
-        why = _decision_of(result, rule["state"]) if rule["metric"] == DECISION else note_text(rule["why"])
-        text = gettext("gate: {metric} {rule}: {state} ({why})", metric=rule["metric"], rule=note_text(rule["rule"]))
+        why = (
+            _decision_of(result, rule["state"])
+            if rule["metric"] == DECISION
+            else note_text(rule["why"])
+        )
+        text = gettext(
+            "gate: {metric} {rule}: {state} ({why})",
+            metric=rule["metric"],
+            rule=note_text(rule["rule"]),
+        )
         yield in_every_language(text.fill(state=states[rule["state"]], why=why))
 
 
@@ -221,16 +290,29 @@ def _decision_of(result: RunResult, state: str) -> Text:
     if state == "undecided":
         text = gettext("{use} (the intervals do not exclude {possible}): {sentence}")
     decision = result.decision
-    return text.fill(use=decision.use, possible=decision.possible, sentence=sentence(decision, result.metrics))
+    return text.fill(
+        use=decision.use,
+        possible=decision.possible,
+        sentence=sentence(decision, result.metrics),
+    )
 
 
 def _embedded(cases: CaseData) -> list[Words]:
     """Return what to say of the cases that the page does not hold, or not wholly."""
-    counts = {name: f"{getattr(cases, name):,}" for name in ("total", "whole", "short", "left_out", "unlike")}
-    return [filled(PAGE[name], **counts) for name in ("short", "left_out", "unlike") if getattr(cases, name)]
+    counts = {
+        name: f"{getattr(cases, name):,}"
+        for name in ("total", "whole", "short", "left_out", "unlike")
+    }
+    return [
+        filled(PAGE[name], **counts)
+        for name in ("short", "left_out", "unlike")
+        if getattr(cases, name)
+    ]
 
 
-def _by_heading(metrics: Iterable[Metric]) -> dict[Words, list[tuple[Words, Metric, Words]]]:
+def _by_heading(
+    metrics: Iterable[Metric],
+) -> dict[Words, list[tuple[Words, Metric, Words]]]:
     """Return the title, numbers and note of each metric with a value, by the heading of its group."""
     found: dict[Words, list[tuple[Words, Metric, Words]]] = {}
     for metric in metrics:
@@ -251,16 +333,25 @@ def _undetermined(metrics: Iterable[Metric]) -> dict[Words, list[str]]:
 
 def _title(result: RunResult) -> list[str]:
     dataset = result.manifest.get("dataset") or {}
-    parts = (result.manifest.get("mode"), result.manifest.get("judge"), dataset.get("name"))
+    parts = (
+        result.manifest.get("mode"),
+        result.manifest.get("judge"),
+        dataset.get("name"),
+    )
     return [str(part) for part in parts if part] or ["evalkit"]
 
 
 def _facts(result: RunResult) -> list[tuple[str, Words]]:
     started = str(result.manifest.get("started") or "")[:16].replace("T", " ")
-    facts: list[tuple[str, Words]] = [("started", (f"{started} UTC",) * 2)] if started else []
+    facts: list[tuple[str, Words]] = (
+        [("started", (f"{started} UTC",) * 2)] if started else []
+    )
     facts += [("cases", (f"{len(result.cases):,}",) * 2)]
     imported = result.manifest.get("imported")
-    return [*facts, *([("imported", _imported(imported))] if imported else _spent(result))]
+    return [
+        *facts,
+        *([("imported", _imported(imported))] if imported else _spent(result)),
+    ]
 
 
 def _imported(brought: Json) -> Words:
@@ -274,31 +365,49 @@ def _imported(brought: Json) -> Words:
 
 
 def _spent(result: RunResult) -> list[tuple[str, Words]]:
-    calls = {key: getattr(result.calls, key) for key in ("planned", "stored", "sent", "failed")}
+    calls = {
+        key: getattr(result.calls, key)
+        for key in ("planned", "stored", "sent", "failed")
+    }
     english, chinese = (text.format(**calls) for text in PAGE["calls_text"])
     tokens = in_every_language(
-        joined(gettext("{n:,} {kind}", n=n, kind=TOKENS.get(kind, kind)) for kind, n in result.tokens.items())
+        joined(
+            gettext("{n:,} {kind}", n=n, kind=TOKENS.get(kind, kind))
+            for kind, n in result.tokens.items()
+        )
     )
-    cost = PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
+    cost = (
+        PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
+    )
     facts: list[tuple[str, Words]] = [("calls", (english, chinese)), ("cost", cost)]
     return [*facts, ("tokens", tokens)] if result.tokens else facts
 
 
 def run_files(
-    config: RunConfig, result: RunResult, scores: Scores, evaluator: Evaluator | None = None
+    config: RunConfig,
+    result: RunResult,
+    scores: Scores,
+    evaluator: Evaluator | None = None,
 ) -> dict[str, str]:
     """Return `report.html`, its figures and words and the JSON files of a run just scored; `prompts.json` of a new one.
 
-    Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
-    prompts; where that cannot be, it shows none.
+    Without the `evaluator` that asked for its judgments one is made of the config again, so that
+    the page can show prompts; where that cannot be, it shows none.
     """
-    details = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
+    details = {
+        "frontier": [asdict(point) for point in scores.frontier],
+        **scores.details,
+    }
     page, figures = draw_report(result, details, _asked(config, evaluator))
-    language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
+    language = language_of(result.config)
+    texts = getattr(evaluator, "prompt_texts", {})
     return {
         "report.html": page,
         FINDINGS: _in_words(result, details, language),
-        **{f"{FIGURES}/{figure.name}.svg": alone(figure, language) for figure in figures},
+        **{
+            f"{FIGURES}/{figure.name}.svg": alone(figure, language)
+            for figure in figures
+        },
         **{f"{name}.json": _json(value) for name, value in details.items()},
         **({PROMPTS: _json(texts)} if texts else {}),
     }
@@ -307,7 +416,10 @@ def run_files(
 def _in_words(result: RunResult, details: Json, language: str) -> str:
     found = findings_of(result, details)
     texts = [one.text_zh if language == "zh" else one.text for one in found]
-    return "".join(f"- {as_markdown(text)}\n" for text in [*texts, *_cluster_notes(result, language)])
+    return "".join(
+        f"- {as_markdown(text)}\n"
+        for text in [*texts, *_cluster_notes(result, language)]
+    )
 
 
 def _cluster_notes(result: RunResult, language: str) -> list[str]:
@@ -315,18 +427,28 @@ def _cluster_notes(result: RunResult, language: str) -> list[str]:
     found = result.manifest.get("clusters") or {}
     if found.get("count") == found.get("cases"):
         return []
-    by, count, cases = found["by"], found["count"], found["cases"]
-    text = gettext("{cases} cases in {count} clusters by {by}: intervals and tests resample clusters.")
+    by = found["by"]
+    count = found["count"]
+    cases = found["cases"]
+    text = gettext(
+        "{cases} cases in {count} clusters by {by}: intervals and tests resample clusters."
+    )
     return [text.fill(cases=cases, count=count, by=by).render(translator(language))]
 
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
-    from evalkit.evaluators import make_evaluator  # loads the template engine, which findings do not need
+    from evalkit.evaluators import (
+        make_evaluator,
+    )  # loads the template engine, which findings do not need
 
     try:
-        evaluator = evaluator or make_evaluator(config, prompt_folders=[project() / "prompts"])
+        evaluator = evaluator or make_evaluator(
+            config, prompt_folders=[project() / "prompts"]
+        )
         arbiter = make_arbiter(config)
-        return render_prompts(evaluator, spec_of(config.judge), arbiter.spec if arbiter else None)
+        return render_prompts(
+            evaluator, spec_of(config.judge), arbiter.spec if arbiter else None
+        )
     except EvalkitError:
         return None
 
@@ -339,23 +461,27 @@ _MARGIN, _HEAD = 16, 40
 _OPENING = re.compile(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
 _COLOR = re.compile(r"(--\w+): light-dark\((#\w+), #\w+\)")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_FONT = '"Segoe UI", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", system-ui, sans-serif'
+_FONT = (
+    '"Segoe UI", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", system-ui,'
+    " sans-serif"
+)
 
 
 def alone(figure: Figure, language: str) -> str:
     """Return a figure as an SVG document with its title, in `en` or `zh`, on a light background."""
     opening = _OPENING.match(figure.svg)
     assert opening is not None, figure.name
-    width, height = int(opening[1]) + 2 * _MARGIN, int(opening[2]) + _HEAD + 2 * _MARGIN
+    width = int(opening[1]) + 2 * _MARGIN
+    height = int(opening[2]) + _HEAD + 2 * _MARGIN
     hidden = "en" if language == "zh" else "zh"
     body = str(figure.svg)[opening.end() :]
     title = escape(figure.title[language == "zh"])
     elements = Markup(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img" lang="{language}">'
-        f"<style>{_style()}\nsvg .{hidden} {{ display: none; }}</style>"
-        f'<rect class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}" height="{height}"/>'
-        f'<text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+        f' viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img"'
+        f' lang="{language}"><style>{_style()}\nsvg .{hidden} {{ display: none; }}</style><rect'
+        f' class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}"'
+        f' height="{height}"/><text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
     )
     return _NOT_XML.sub("�", elements)
 
@@ -365,10 +491,16 @@ def _style() -> str:
     """Return the page's style rules for drawings, with light colors."""
     sheet = asset("report.css")
     colors = dict(_COLOR.findall(sheet))
-    rules = [line for line in sheet.splitlines() if line.startswith("svg ") and not line.startswith("svg {")]
+    rules = [
+        line
+        for line in sheet.splitlines()
+        if line.startswith("svg ") and not line.startswith("svg {")
+    ]
     own = [
         f"svg {{ font-family: {_FONT}; }}",
         "svg .ground { fill: var(--page); }",
         "svg text.heading { font-size: 15px; font-weight: 600; }",
     ]
-    return re.sub(r"var\((--\w+)\)", lambda name: colors[name[1]], "\n".join([*own, *rules]))
+    return re.sub(
+        r"var\((--\w+)\)", lambda name: colors[name[1]], "\n".join([*own, *rules])
+    )

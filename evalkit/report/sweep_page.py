@@ -9,7 +9,12 @@ from urllib.parse import quote
 from evalkit.core.display import dollars
 from evalkit.core.translation import LANGUAGES, gettext, in_every_language, translator
 from evalkit.report.figures.drawing import Figure
-from evalkit.report.figures.sweep_figures import MOST_ROWS, by_metric, pareto_front, significance_groups
+from evalkit.report.figures.sweep_figures import (
+    MOST_ROWS,
+    by_metric,
+    pareto_front,
+    significance_groups,
+)
 from evalkit.report.findings.decisions import USES, simulated
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.page import filled, render
@@ -19,16 +24,21 @@ from evalkit.values import JsonObject, frozen
 
 MAIN = 5
 """The number of metrics in the leaderboard before all are shown."""
-_WORD = re.compile(r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE)
-_OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria can have spaces
+_WORD = re.compile(
+    r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE
+)
+_OVERRIDE = re.compile(
+    r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)"
+)  # names of criteria can have spaces
 
 
 @frozen
 class SweepFacts:
     """Facts on a sweep's page in addition to its leaderboard.
 
-    `datasets` has dataset names by fingerprint, `pages` the jobs that have a page. `cost_usd` is `None` if a price is
-    unknown. `language` is the initial language. `simulated` has the names of simulated judges.
+    `datasets` has dataset names by fingerprint, `pages` the jobs that have a page. `cost_usd` is
+    `None` if a price is unknown. `language` is the initial language. `simulated` has the names of
+    simulated judges.
     """
 
     title: str
@@ -42,7 +52,9 @@ class SweepFacts:
 
 def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     """Return one self-contained HTML page on a sweep; it links to the pages of its jobs, `JOB/report.html`."""
-    return render("sweep.html.j2", sweep_values(board, facts), script="sweep.js", data={})
+    return render(
+        "sweep.html.j2", sweep_values(board, facts), script="sweep.js", data={}
+    )
 
 
 def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
@@ -50,7 +62,9 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
     settings = {row.job: settings_of(row.name) for row in board.rows}
     varying = _varying(list(settings.values()))
     brief = _self_explanatory(list(settings.values()), varying)
-    names = {row.job: _name(row, settings[row.job], varying, brief) for row in board.rows}
+    names = {
+        row.job: _name(row, settings[row.job], varying, brief) for row in board.rows
+    }
     level = f"{100 * board.confidence:g}%"
     datasets = facts.datasets or {}
     several = len({row.dataset for row in board.rows}) > 1
@@ -61,8 +75,14 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "start": facts.language,
         "level": level,
         "facts": _facts(board, facts),
-        "findings": [*simulated(facts.simulated), *contest_findings(board, names, datasets)],
-        "words": {key: filled(words, level=level, margin=f"{board.margin:g}") for key, words in SWEEP.items()},
+        "findings": [
+            *simulated(facts.simulated),
+            *contest_findings(board, names, datasets),
+        ],
+        "words": {
+            key: filled(words, level=level, margin=f"{board.margin:g}")
+            for key, words in SWEEP.items()
+        },
         "columns": [(name, metric_words(name), name in main) for name in board.columns],
         "omitted": len(board.columns) > len(main),
         "keys": varying,
@@ -71,7 +91,11 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "same": _shared_settings(list(settings.values()), varying),
         "fronts": [figure for figure in figures if figure.name == "front"],
         "figures": [figure for figure in figures if figure.name != "front"],
-        "metrics": [figure for name in board.columns if (figure := by_metric(name, board.rows, names)) is not None],
+        "metrics": [
+            figure
+            for name in board.columns
+            if (figure := by_metric(name, board.rows, names)) is not None
+        ],
         "beyond": _beyond(len(board.rows)),
     }
 
@@ -79,7 +103,11 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
 def settings_of(name: str) -> dict[str, str]:
     """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
     parts = [part.partition("=") for part in _OVERRIDE.split(name)]
-    return {key.strip(): value for key, _, value in parts} if all(sign for _, sign, _ in parts) else {}
+    return (
+        {key.strip(): value for key, _, value in parts}
+        if all(sign for _, sign, _ in parts)
+        else {}
+    )
 
 
 def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
@@ -87,13 +115,25 @@ def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
     return [key for key in keys if len({one.get(key) for one in settings}) > 1]
 
 
-def _shared_settings(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> list[str]:
-    return [f"{key}={value}" for key, value in (settings[0].items() if settings else ()) if key not in varying]
+def _shared_settings(
+    settings: Sequence[Mapping[str, str]], varying: Sequence[str]
+) -> list[str]:
+    return [
+        f"{key}={value}"
+        for key, value in (settings[0].items() if settings else ())
+        if key not in varying
+    ]
 
 
-def _self_explanatory(settings: Sequence[Mapping[str, str]], varying: Sequence[str]) -> set[str]:
+def _self_explanatory(
+    settings: Sequence[Mapping[str, str]], varying: Sequence[str]
+) -> set[str]:
     """Return the keys whose values need no key to be understood: words, but not numbers or `none`."""
-    return {key for key in varying if all(_WORD.fullmatch(one[key]) for one in settings if key in one)}
+    return {
+        key
+        for key in varying
+        if all(_WORD.fullmatch(one[key]) for one in settings if key in one)
+    }
 
 
 def _short(key: str, varying: Sequence[str]) -> str:
@@ -103,7 +143,12 @@ def _short(key: str, varying: Sequence[str]) -> str:
     return last if len(alike) == 1 else key.removeprefix("criteria.")
 
 
-def _name(row: Standing, settings: Mapping[str, str], varying: Sequence[str], brief: Collection[str]) -> str:
+def _name(
+    row: Standing,
+    settings: Mapping[str, str],
+    varying: Sequence[str],
+    brief: Collection[str],
+) -> str:
     """Return a job's name: its settings as briefly as possible."""
     parts = (
         settings[key] if key in brief else f"{_short(key, varying)}={settings[key]}"
@@ -118,15 +163,30 @@ def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:
     found: list[tuple[str, Words]] = [("jobs", (f"{len(board.rows):,}",) * 2)]
     found += [("by", metric_words(board.by))] if board.by else []
     found += [("data", (data, data))] if data else []
-    found += [("started", (f"{facts.started[:16].replace('T', ' ')} UTC",) * 2)] if facts.started else []
-    found += [("spent", (dollars(facts.cost_usd),) * 2)] if facts.cost_usd is not None else []
+    found += (
+        [("started", (f"{facts.started[:16].replace('T', ' ')} UTC",) * 2)]
+        if facts.started
+        else []
+    )
+    found += (
+        [("spent", (dollars(facts.cost_usd),) * 2)]
+        if facts.cost_usd is not None
+        else []
+    )
     return found
 
 
-def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], facts: SweepFacts) -> JsonObject:
+def _row(
+    row: Standing,
+    settings: Mapping[str, str],
+    varying: Sequence[str],
+    facts: SweepFacts,
+) -> JsonObject:
     return {
         "rank": row.rank,
-        "ranks": None if row.rank_low == row.rank_high else (row.rank_low, row.rank_high),
+        "ranks": None
+        if row.rank_low == row.rank_high
+        else (row.rank_low, row.rank_high),
         "name": row.name if not varying else "",
         "job": row.job,
         "href": f"{quote(row.job)}/report.html" if row.job in facts.pages else None,
@@ -139,7 +199,9 @@ def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], fac
     }
 
 
-def _figures(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]) -> list[Figure]:
+def _figures(
+    board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]
+) -> list[Figure]:
     found: list[Figure] = []
     for fingerprint in dict.fromkeys(row.dataset for row in board.rows):
         rows = [row for row in board.rows if row.dataset == fingerprint]
@@ -147,7 +209,11 @@ def _figures(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str
             pareto_front(rows, board.by, names),
             significance_groups(rows, board.contrasts, 1 - board.confidence, names),
         )
-        found += [_of(figure, datasets.get(fingerprint, "")) for figure in pair if figure is not None]
+        found += [
+            _of(figure, datasets.get(fingerprint, ""))
+            for figure in pair
+            if figure is not None
+        ]
     return found
 
 
@@ -155,11 +221,19 @@ def _of(figure: Figure, dataset: str) -> Figure:
     if not dataset:
         return figure
     english, chinese = (
-        gettext("{figure}: {dataset}", figure=title, dataset=dataset).render(translator(language))
+        gettext("{figure}: {dataset}", figure=title, dataset=dataset).render(
+            translator(language)
+        )
         for language, title in zip(LANGUAGES, figure.title, strict=True)
     )
-    return Figure(figure.name, (english, chinese), figure.svg, figure.caption, figure.wide)
+    return Figure(
+        figure.name, (english, chinese), figure.svg, figure.caption, figure.wide
+    )
 
 
 def _beyond(total: int) -> Words | None:
-    return filled(SWEEP["beyond"], most=f"{MOST_ROWS:,}", total=f"{total:,}") if total > MOST_ROWS else None
+    return (
+        filled(SWEEP["beyond"], most=f"{MOST_ROWS:,}", total=f"{total:,}")
+        if total > MOST_ROWS
+        else None
+    )

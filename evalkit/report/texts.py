@@ -1,7 +1,8 @@
 """Texts of reports in every language: those of figures, pages and decisions, titles of metrics, and notes.
 
-Notes are stored in English, as a run folder keeps them, and translated where they are shown: `note_text` finds each
-part of a note in notes.txt, with its arguments. A note that is not there is shown in English.
+Notes are stored in English, as a run folder keeps them, and translated where they are shown:
+`note_text` finds each part of a note in notes.txt, with its arguments. A note that is not there is
+shown in English.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Final, TypeAlias
 from evalkit.core.translation import Joined, Text, gettext, in_every_language, joined
 from evalkit.scoring.catalog import CATALOG, Match
 
-NOTES: Final = tuple(map(Text, (Path(__file__).parent / "notes.txt").read_text("utf-8").splitlines()))
+NOTES: Final = tuple(
+    map(Text, (Path(__file__).parent / "notes.txt").read_text("utf-8").splitlines())
+)
 """Parts of notes; a note joins one or more by semicolons."""
 
 
@@ -28,7 +31,12 @@ def note_text(note: str) -> Joined:
 def _part(part: str) -> Text:
     for pattern, text in _patterns():
         if found := pattern.fullmatch(part):
-            return text.fill(**{name: _argument(name, value) for name, value in found.groupdict().items()})
+            return text.fill(
+                **{
+                    name: _argument(name, value)
+                    for name, value in found.groupdict().items()
+                }
+            )
     return Text(part)  # of a plug-in, which may bring its translation
 
 
@@ -42,7 +50,10 @@ def _argument(name: str, value: str) -> Joined | str:
 def _patterns() -> list[tuple[re.Pattern[str], Text]]:
     """Return the pattern of each note, those with the most letters of their own first."""
     parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
-    return [(re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(text.message))), text) for text in parts]
+    return [
+        (re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(text.message))), text)
+        for text in parts
+    ]
 
 
 def _argument_pattern(found: re.Match[str]) -> str:
@@ -75,17 +86,29 @@ def metric_measure(name: str) -> Text | str:
 
 
 def _title(found: Match) -> Text:
-    title, benchmark = _measure(found), found.spec.benchmark
-    return gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title) if benchmark else title
+    title = _measure(found)
+    benchmark = found.spec.benchmark
+    return (
+        gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title)
+        if benchmark
+        else title
+    )
 
 
 def _measure(found: Match) -> Text:
     if "metric" in found.values:  # of a slice, which the data name
-        return Text(found.spec.title, {**found.values, "metric": metric_measure(found.values["metric"])})
+        return Text(
+            found.spec.title,
+            {**found.values, "metric": metric_measure(found.values["metric"])},
+        )
     if found.values.keys() & {"criterion", "system", "class"}:  # named by the user
         return Text(found.spec.title, found.values)
     words = {key: found.spec.words.get(value) for key, value in found.values.items()}
-    values = {key: Text(word) if isinstance(word, str) else word for key, word in words.items() if word}
+    values = {
+        key: Text(word) if isinstance(word, str) else word
+        for key, word in words.items()
+        if word
+    }
     return Text(found.spec.title, {**found.values, **values})
 
 
@@ -99,11 +122,17 @@ def note_words(note: str) -> Words:
     return in_every_language(note_text(note))
 
 
-_FILES: Final = ("figures/captions.toml", "assets/words.toml", "findings/decisions.toml")
+_FILES: Final = (
+    "figures/captions.toml",
+    "assets/words.toml",
+    "findings/decisions.toml",
+)
 _TABLE: Final = {
     section: table
     for file in _FILES
-    for section, table in tomllib.loads((Path(__file__).parent / file).read_text("utf-8")).items()
+    for section, table in tomllib.loads(
+        (Path(__file__).parent / file).read_text("utf-8")
+    ).items()
 }
 
 
@@ -132,7 +161,9 @@ def words(section: str) -> dict[str, Words]:
     return {key: in_every_language(text) for key, text in texts(section).items()}
 
 
-FLAGS, PAGE, SCRIPT = words("flags"), words("page"), words("script")
+FLAGS = words("flags")
+PAGE = words("page")
+SCRIPT = words("script")
 SHARED: Final = ("findings", "figures", "dark", "light", "language")
 """Words of a run's page that other pages share."""
 SWEEP = words("sweep") | {key: PAGE[key] for key in SHARED}
@@ -143,18 +174,22 @@ LABELING = {
     **{key: SCRIPT[key] for key in ("prompt", "context", "reference", "response")},
 }
 """Words of the labeling page."""
-TOKENS, LABELS = texts("tokens"), words("labels")
+TOKENS = texts("tokens")
+LABELS = words("labels")
 
 _FIGURES: Final[dict[str, dict[str, Text]]] = {
-    name: {key: _text(text) for key, text in entry.items()} for name, entry in _TABLE["figures"].items()
+    name: {key: _text(text) for key, text in entry.items()}
+    for name, entry in _TABLE["figures"].items()
 }
 _FIGURES["reliability_after"] = {
     "title": _FIGURES["reliability"]["title"],
     "caption": gettext(
-        "{caption} Other lines: recalibrated, by cross-validation.", caption=_FIGURES["reliability"]["caption"]
+        "{caption} Other lines: recalibrated, by cross-validation.",
+        caption=_FIGURES["reliability"]["caption"],
     ),
 }
 FIGURES: Final[dict[str, tuple[Words, Words]]] = {
-    name: (in_every_language(entry["title"]), in_every_language(entry["caption"])) for name, entry in _FIGURES.items()
+    name: (in_every_language(entry["title"]), in_every_language(entry["caption"]))
+    for name, entry in _FIGURES.items()
 }
 """Title and caption of each figure."""

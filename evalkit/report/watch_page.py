@@ -22,36 +22,52 @@ REPORTED: Final = {"models": gettext("model"), "fingerprints": gettext("fingerpr
 
 def watch_findings(baseline: Baseline) -> list[Finding]:
     """Return what is known after the last look, the conclusion first."""
-    looks, last = baseline.complete, baseline.looks[-1]
+    looks = baseline.complete
+    last = baseline.looks[-1]
     found = [] if last.complete else [_incomplete(last)]
     found += [_conclusion(baseline, looks)]
-    scores = bool(looks) and any(isinstance(one, int | float) for one in looks[-1].answers)
+    scores = bool(looks) and any(
+        isinstance(one, int | float) for one in looks[-1].answers
+    )
     if looks and (facts := looks[-1].facts) is not None:
-        if facts.excess is not None and facts.noise is not None and facts.flips is not None:
-            parts = {"flips": _share(facts.flips), "noise": _share(facts.noise), "excess": points(facts.excess)}
+        if (
+            facts.excess is not None
+            and facts.noise is not None
+            and facts.flips is not None
+        ):
+            parts = {
+                "flips": _share(facts.flips),
+                "noise": _share(facts.noise),
+                "excess": points(facts.excess),
+            }
             what = gettext(
-                "In the last look alone, {flips} of the answers differ from those of the first two, which differ from "
-                "each other in {noise}: a difference of {excess} points.",
+                "In the last look alone, {flips} of the answers differ from those of the first two,"
+                " which differ from each other in {noise}: a difference of {excess} points.",
                 **parts,
             )
             if scores:
                 what = gettext(
-                    "In the last look alone, scores are {flips} of the scale away from those of the first two on "
-                    "average, which are {noise} away from each other: a difference of {excess} points.",
+                    "In the last look alone, scores are {flips} of the scale away from those of the"
+                    " first two on average, which are {noise} away from each other: a difference of"
+                    " {excess} points.",
                     **parts,
                 )
             found.append(finding("watch/excess_flips", "info", what))
         if facts.change is not None and facts.agreement is not None:
-            values = {"agreement": _share(facts.agreement), "change": points(facts.change)}
+            values = {
+                "agreement": _share(facts.agreement),
+                "change": points(facts.change),
+            }
             what = gettext(
-                "Agreement with the labels: {agreement} in the last look, a difference of {change} points from the "
-                "first two.",
+                "Agreement with the labels: {agreement} in the last look, a difference of {change}"
+                " points from the first two.",
                 **values,
             )
             if scores:
                 what = gettext(
-                    "Agreement with the labels (1 minus the distance of scores as a share of the scale): {agreement} "
-                    "in the last look, a difference of {change} points from the first two.",
+                    "Agreement with the labels (1 minus the distance of scores as a share of the"
+                    " scale): {agreement} in the last look, a difference of {change} points from"
+                    " the first two.",
                     **values,
                 )
             found.append(finding("watch/agreement_change", "info", what))
@@ -62,9 +78,9 @@ def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
     later = len(looks) - BASELINE
     if (first := baseline.changed) is not None:
         what: Message = gettext(
-            "The judge has changed: look {look} shows that its answers differ from the earlier ones by more than its "
-            "own noise (evidence {evidence}, and {limit} suffices). Validate it again; --reset then starts from a new "
-            "baseline.",
+            "The judge has changed: look {look} shows that its answers differ from the earlier ones"
+            " by more than its own noise (evidence {evidence}, and {limit} suffices). Validate it"
+            " again; --reset then starts from a new baseline.",
             look=first.number,
             evidence=_evidence(first),
             limit=_LIMIT,
@@ -72,17 +88,17 @@ def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
         return finding("watch/evidence", "bad", what)
     if later < 1:
         what = gettext(
-            "Complete looks of the baseline: {n} of {baseline}. Nothing is compared yet. Take the next look by the "
-            "same command.",
+            "Complete looks of the baseline: {n} of {baseline}. Nothing is compared yet. Take the"
+            " next look by the same command.",
             n=len(looks),
             baseline=BASELINE,
         )
         return finding("watch/evidence", "info", what)
     what = ngettext(
-        "No change of the judge was found in the look after the first two (evidence {evidence}; {limit} would "
-        "suffice). This does not show that there is none.",
-        "No change of the judge was found in {n} looks after the first two (evidence {evidence}; {limit} would "
-        "suffice). This does not show that there is none.",
+        "No change of the judge was found in the look after the first two (evidence {evidence};"
+        " {limit} would suffice). This does not show that there is none.",
+        "No change of the judge was found in {n} looks after the first two (evidence {evidence};"
+        " {limit} would suffice). This does not show that there is none.",
         later,
         evidence=_evidence(looks[-1]),
         limit=_LIMIT,
@@ -95,16 +111,21 @@ _LIMIT: Final = f"{1 / FALSE_ALARMS:g}"
 
 def _evidence(look: Look) -> str:
     size = look.facts.evidence if look.facts is not None else 1.0
-    return f"{size:.2g}" if size < 100 else f"{size:,.0f}" if size <= 1e6 else ">1,000,000"
+    return (
+        f"{size:.2g}" if size < 100 else f"{size:,.0f}" if size <= 1e6 else ">1,000,000"
+    )
 
 
 def _share(metric: Metric) -> str:
-    return estimate(metric.value, metric.low, metric.high, lambda value: fixed(100 * value, 1), "%")
+    return estimate(
+        metric.value, metric.low, metric.high, lambda value: fixed(100 * value, 1), "%"
+    )
 
 
 def _incomplete(look: Look) -> Finding:
     what = gettext(
-        "Look {look} is not complete ({why}) and decides nothing: run the same command again to take the rest.",
+        "Look {look} is not complete ({why}) and decides nothing: run the same command again to"
+        " take the rest.",
         look=look.number,
         why=note_text(look.why or "interrupted"),
     )
@@ -118,23 +139,36 @@ def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
             now = getattr(looks[-1], attribute).get(judge, ())
             if not now or {*now} & {*before}:
                 continue
-            since = next(one.number for one in looks if not {*getattr(one, attribute).get(judge, ())} & {*before})
+            since = next(
+                one.number
+                for one in looks
+                if not {*getattr(one, attribute).get(judge, ())} & {*before}
+            )
             what = gettext(
-                "The provider reports another {kind} for {judge} since look {look}: {now} instead of {before}.",
+                "The provider reports another {kind} for {judge} since look {look}: {now} instead"
+                " of {before}.",
                 kind=kind,
                 judge=judge,
                 look=since,
                 now=joined(now),
                 before=joined(before),
             )
-            same = gettext("{report} Its answers have not changed noticeably.", report=what)
-            yield finding(f"watch/{attribute}", "warn", what if baseline.changed else same)
+            same = gettext(
+                "{report} Its answers have not changed noticeably.", report=what
+            )
+            yield finding(
+                f"watch/{attribute}", "warn", what if baseline.changed else same
+            )
 
 
 def render_watch(baselines: Sequence[Baseline]) -> str:
     """Return one self-contained HTML page on a watch."""
     baseline = baselines[-1]
-    later = [(one, one.facts) for one in baseline.complete[BASELINE:][-MOST:] if one.facts is not None]
+    later = [
+        (one, one.facts)
+        for one in baseline.complete[BASELINE:][-MOST:]
+        if one.facts is not None
+    ]
     figures = [
         _figure("watch_flips", [(look, facts.excess) for look, facts in later]),
         _figure("watch_agreement", [(look, facts.change) for look, facts in later]),
@@ -144,21 +178,35 @@ def render_watch(baselines: Sequence[Baseline]) -> str:
         "start": "en",
         "level": f"{100 * (1 - FALSE_ALARMS):g}%",
         "facts": [
-            (name, (f"{n:,}",) * 2) for name, n in (("looks", len(baseline.complete)), ("cases", baseline.cases))
+            (name, (f"{n:,}",) * 2)
+            for name, n in (
+                ("looks", len(baseline.complete)),
+                ("cases", baseline.cases),
+            )
         ],
         "findings": watch_findings(baseline),
         "words": WATCH,
         "figures": [figure for figure in figures if figure is not None],
         "baselines": [*reversed(baselines)],
         "first": BASELINE,
-        "shown": {"share": _share, "points": points, "dollars": dollars, "evidence": _evidence, "why": note_words},
+        "shown": {
+            "share": _share,
+            "points": points,
+            "dollars": dollars,
+            "evidence": _evidence,
+            "why": note_words,
+        },
     }
     return render("watch.html.j2", values, data={})
 
 
-def _figure(name: str, differences: Sequence[tuple[Look, Metric | None]]) -> Figure | None:
+def _figure(
+    name: str, differences: Sequence[tuple[Look, Metric | None]]
+) -> Figure | None:
     """Return differences from the first two looks with their intervals, by look; `None` if there are none."""
     rows = [
-        Row((f"{look.number} · {look.started[:10]}",) * 2, one, 0.0) for look, one in differences if one is not None
+        Row((f"{look.number} · {look.started[:10]}",) * 2, one, 0.0)
+        for look, one in differences
+        if one is not None
     ]
     return forest_figure(name, FIGURES[name], rows, *bounds(rows)) if rows else None

@@ -2,7 +2,15 @@
 
 from evalkit.runs.folders import check_free, check_no_sweep, remove_files, written_files
 from evalkit.runs.layout import unused_folder
-from evalkit.runs.read import Outcome, read_cases, read_config, read_details, read_facts, read_outcome, read_run
+from evalkit.runs.read import (
+    Outcome,
+    read_cases,
+    read_config,
+    read_details,
+    read_facts,
+    read_outcome,
+    read_run,
+)
 from evalkit.runs.write import write_files, write_manifest, write_run
 
 __all__ = [

@@ -22,10 +22,17 @@ from evalkit.values import Json, JsonObject, frozen
 REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replace it"
 
 
-def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = None, imported: str | None = None) -> None:
+def check_free(
+    folder: Path,
+    config: RunConfig,
+    *,
+    fingerprint: str | None = None,
+    imported: str | None = None,
+) -> None:
     """Check that a folder is empty or has an earlier run of the same config.
 
-    An imported or labeled run counts as another run, because repeating it would not restore its contents.
+    An imported or labeled run counts as another run, because repeating it would not restore its
+    contents.
 
     Args:
         folder: The folder.
@@ -41,7 +48,11 @@ def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = Non
     if not found:
         return
     if layout.CONFIG not in found:
-        raise ConfigError(f"contains {found[0]}, which the run would replace", where=str(folder), remedy=REMEDY)
+        raise ConfigError(
+            f"contains {found[0]}, which the run would replace",
+            where=str(folder),
+            remedy=REMEDY,
+        )
     manifest = read_object(folder / layout.MANIFEST)
     before = _fingerprint(manifest)
     changed = fingerprint is not None and before not in ("", fingerprint)
@@ -49,7 +60,11 @@ def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = Non
     if source != imported or manifest.get("labels") or _hash(folder) != config.hash():
         raise ConfigError("contains another run", where=str(folder), remedy=REMEDY)
     if changed:
-        raise ConfigError("contains a run of this config on other data", where=str(folder), remedy=REMEDY)
+        raise ConfigError(
+            "contains a run of this config on other data",
+            where=str(folder),
+            remedy=REMEDY,
+        )
 
 
 def check_no_sweep(folder: Path) -> None:
@@ -66,8 +81,15 @@ def check_no_sweep(folder: Path) -> None:
 def written_files(folder: Path) -> set[str]:
     """Return the names of the files that the run, or later commands about it, wrote to a folder."""
     listed = read_object(folder / layout.MANIFEST).get("files")
-    names = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
-    figures = {f"{layout.FIGURES}/{figure.name}" for figure in (folder / layout.FIGURES).glob("*.svg")}
+    names = (
+        {name for name in listed if isinstance(name, str)}
+        if isinstance(listed, list)
+        else set()
+    )
+    figures = {
+        f"{layout.FIGURES}/{figure.name}"
+        for figure in (folder / layout.FIGURES).glob("*.svg")
+    }
     return {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
 
 
@@ -78,7 +100,9 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
         ConfigError: If a file cannot be removed.
     """
     for name in sorted(names):
-        with file_errors("cannot be removed", folder / name, "check the folder's permissions"):
+        with file_errors(
+            "cannot be removed", folder / name, "check the folder's permissions"
+        ):
             (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         (folder / layout.FIGURES).rmdir()
@@ -120,9 +144,11 @@ class RunStatus:
 
 def read_status(folder: Path) -> RunStatus:
     """Return the status of a run folder; empty if there is no run."""
-    manifest, calls = read_object(folder / layout.MANIFEST), read_object(folder / layout.METRICS).get("calls") or {}
+    manifest = read_object(folder / layout.MANIFEST)
+    calls = read_object(folder / layout.METRICS).get("calls") or {}
     whole = all(
-        (folder / name).is_file() or (name == layout.JUDGMENTS and (folder / layout.PARQUET).is_file())
+        (folder / name).is_file()
+        or (name == layout.JUDGMENTS and (folder / layout.PARQUET).is_file())
         for name in layout.FILES
     )
     return RunStatus(
@@ -138,7 +164,10 @@ def read_status(folder: Path) -> RunStatus:
 
 def _fingerprint(manifest: Json) -> str:
     """Return the fingerprint of a run's data, with cases that were not needed; empty if it is unknown."""
-    return str((manifest.get("not_needed") or manifest.get("dataset") or {}).get("fingerprint") or "")
+    return str(
+        (manifest.get("not_needed") or manifest.get("dataset") or {}).get("fingerprint")
+        or ""
+    )
 
 
 def read_object(path: Path) -> JsonObject:
@@ -153,7 +182,9 @@ NOTE = "test labels opened"
 """The beginning of the note."""
 
 
-def count_opening(config: RunConfig, fingerprint: str, cases: Iterable[Case]) -> int | None:
+def count_opening(
+    config: RunConfig, fingerprint: str, cases: Iterable[Case]
+) -> int | None:
     """Count that a run on `dataset.split.use=test` was scored, and return the count for its data so far.
 
     The counts of a user are in one file of the user's state folder.
@@ -164,18 +195,24 @@ def count_opening(config: RunConfig, fingerprint: str, cases: Iterable[Case]) ->
         cases: Its cases.
 
     Returns:
-        The count with this one; `None` if the run is not on the test side or has no labels, or the file cannot be
-        written.
+        The count with this one; `None` if the run is not on the test side or has no labels, or the
+        file cannot be written.
     """
     division = config.dataset.division
     if division is None or division.use != "test" or not any(map(is_labeled, cases)):
         return None
     path = user_state_path("evalkit") / "test-labels.jsonl"
-    opened = {"data": fingerprint, "config": config.hash(), "at": datetime.now(UTC).isoformat()}
+    opened = {
+        "data": fingerprint,
+        "config": config.hash(),
+        "at": datetime.now(UTC).isoformat(),
+    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b", buffering=0) as file:
-            file.write(json.dumps(opened).encode() + b"\n")  # one write: runs at the same time do not mix
+            file.write(
+                json.dumps(opened).encode() + b"\n"
+            )  # one write: runs at the same time do not mix
             file.seek(0)
             return file.read().count(f'"data": "{fingerprint}"'.encode())
     except OSError:

@@ -14,7 +14,8 @@ MANIFEST: Final = "manifest.json"
 CASES: Final = "cases.jsonl"
 JUDGMENTS: Final = "judgments.jsonl"
 PARQUET: Final = "judgments.parquet"
-"""The judgments of a run with `runner.judgments=parquet`; in another run's folder, what `evalkit export` wrote."""
+"""The judgments of a run with `runner.judgments=parquet`; in another run's folder, what
+`evalkit export` wrote."""
 VERDICTS: Final = "verdicts.jsonl"
 METRICS: Final = "metrics.json"
 
@@ -85,7 +86,8 @@ DERIVED: Final = (
     HOLDOUT,
     ALIGNMENTS,
 )
-"""Other files that commands write to a run folder; the manifest's `files` lists those of the run itself."""
+"""Other files that commands write to a run folder; the manifest's `files` lists those of the run
+itself."""
 SWEEP: Final = "sweep.json"
 """The definition of a sweep, in the sweep's folder."""
 
@@ -105,10 +107,16 @@ def judgments_of(config: RunConfig) -> str:
 def unused_folder(folder: Path) -> Path:
     """Return `folder`, or else the first of `folder-2`, `folder-3` and so on without a finished run."""
     numbered = (folder.with_name(f"{folder.name}-{n}") for n in count(2))
-    return next(path for path in chain((folder,), numbered) if not (path / MANIFEST).exists())
+    return next(
+        path for path in chain((folder,), numbered) if not (path / MANIFEST).exists()
+    )
 
 
 def simulated_judges(manifest: Json) -> list[str]:
     """Return the names of the simulated judges in a run's manifest."""
-    judges = [one for one in manifest.get("judges") or () if str(one.get("model") or "").startswith(SIMULATED)]
+    judges = [
+        one
+        for one in manifest.get("judges") or ()
+        if str(one.get("model") or "").startswith(SIMULATED)
+    ]
     return [str(one.get("name")) for one in judges]

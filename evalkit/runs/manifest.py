@@ -19,7 +19,17 @@ from evalkit.core.hashing import digest
 from evalkit.core.resources import own_version
 from evalkit.values import Json, JsonObject
 
-PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
+PACKAGES = (
+    "hydra-core",
+    "omegaconf",
+    "pydantic",
+    "litellm",
+    "mlflow",
+    "numpy",
+    "scipy",
+    "jinja2",
+    "json-repair",
+)
 
 
 def environment_versions() -> JsonObject:
@@ -44,7 +54,9 @@ def version_of(package: str) -> str | None:
 def _git_commit() -> str | None:
     command = ("git", "rev-parse", "HEAD")
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=False
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None
@@ -122,7 +134,11 @@ def describe_scoring(
         described["test_labels_opened"] = opened
     if rescored is not None:
         return {**described, "config_hash": rescored.hash(), "rescored": _now()}
-    return {**described, "timing": {**described["timing"], "scoring": seconds}, "ended": _now()}
+    return {
+        **described,
+        "timing": {**described["timing"], "scoring": seconds},
+        "ended": _now(),
+    }
 
 
 def _now() -> str:
@@ -132,8 +148,8 @@ def _now() -> str:
 HEAD = "# The resolved config of this run. Repeat the run with `evalkit run` on this file.\n"
 DEFAULTS = ["schema", "runtime", "_self_"]
 
-# Some YAML readers take a text such as 1e3 for a number, and an unescaped NEL, LS or PS for a line break. In double
-# quotes it is a text for all of them.
+# Some YAML readers take a text such as 1e3 for a number, and an unescaped NEL, LS or PS for a line
+# break. In double quotes it is a text for all of them.
 _QUOTED = re.compile("^[-+.\\d]|[\x85\u2028\u2029\ufeff]")
 _INTERPOLATION = re.compile(r"(\\*)\$\{")
 
@@ -158,7 +174,9 @@ _Dumper.add_representer(str, _represent_text)
 def dump(config: Json) -> bytes:
     """Return a config of JSON values as YAML with a Hydra defaults list; `${` is escaped so that it stays text."""
     body = {"defaults": DEFAULTS, **escaped(config)}
-    text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.dump(
+        body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120
+    )
     return (HEAD + text).encode()
 
 
@@ -172,7 +190,8 @@ def load(content: bytes) -> JsonObject:
     """Return a config that was written by `dump`.
 
     Raises:
-        ValueError: If the file is not such a config; the message is one line, with the line number if known.
+        ValueError: If the file is not such a config; the message is one line, with the line number
+            if known.
     """
     try:
         config = yaml.safe_load(content.decode())
@@ -193,7 +212,11 @@ def _texts(value: Any, change: Callable[[str], str]) -> Any:
         return change(value)
     if isinstance(value, Mapping):
         return {key: _texts(part, change) for key, part in value.items()}
-    return [_texts(part, change) for part in value] if isinstance(value, list | tuple) else value
+    return (
+        [_texts(part, change) for part in value]
+        if isinstance(value, list | tuple)
+        else value
+    )
 
 
 def _escaped(text: str) -> str:

@@ -31,7 +31,8 @@ def read_run(folder: Path) -> RunResult:
     """Read the run in a folder, exactly as it was written.
 
     Raises:
-        ConfigError: If it is not a run folder, or a file is missing or damaged; the message names the file and line.
+        ConfigError: If it is not a run folder, or a file is missing or damaged; the message names
+            the file and line.
     """
     folder = folder.absolute()
     _check(folder)
@@ -62,7 +63,8 @@ def read_outcome(folder: Path) -> Outcome:
     """Read the results of the run in a folder.
 
     Raises:
-        ConfigError: If it is not a run folder, or a file is missing or damaged; the message names the file and line.
+        ConfigError: If it is not a run folder, or a file is missing or damaged; the message names
+            the file and line.
     """
     folder = folder.absolute()
     _check(folder)
@@ -70,7 +72,9 @@ def read_outcome(folder: Path) -> Outcome:
         config=_config(folder / layout.CONFIG),
         manifest=_object(folder / layout.MANIFEST),
         verdicts=read_records(folder / layout.VERDICTS, Verdict),
-        metrics=_numbers(_object(folder / layout.METRICS), folder / layout.METRICS)["metrics"],
+        metrics=_numbers(_object(folder / layout.METRICS), folder / layout.METRICS)[
+            "metrics"
+        ],
     )
 
 
@@ -98,7 +102,9 @@ def read_probes(folder: Path) -> tuple[Sequence[Case], Sequence[Judgment]]:
     Raises:
         ConfigError: If a file is missing or damaged.
     """
-    return read_edits(folder), read_records(folder.absolute() / layout.PROBE_JUDGMENTS, Judgment)
+    return read_edits(folder), read_records(
+        folder.absolute() / layout.PROBE_JUDGMENTS, Judgment
+    )
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -117,7 +123,9 @@ def read_facts(folder: Path) -> tuple[JsonObject, float | None]:
         ConfigError: If a file is missing or damaged.
     """
     cost = _object(folder / layout.METRICS).get("cost_usd")
-    return _object(folder / layout.MANIFEST), cost if isinstance(cost, float | int) else None
+    return _object(folder / layout.MANIFEST), cost if isinstance(
+        cost, float | int
+    ) else None
 
 
 def read_details(folder: Path, names: Iterable[str]) -> JsonObject:
@@ -127,7 +135,11 @@ def read_details(folder: Path, names: Iterable[str]) -> JsonObject:
         ConfigError: If a file is damaged.
     """
     paths = {name: folder / f"{name}.json" for name in names}
-    return {name: _json(_content(path), str(path)) for name, path in paths.items() if path.exists()}
+    return {
+        name: _json(_content(path), str(path))
+        for name, path in paths.items()
+        if path.exists()
+    }
 
 
 def _check(folder: Path) -> None:
@@ -141,18 +153,36 @@ def _check(folder: Path) -> None:
     if (folder / layout.PARQUET).is_file():
         present.append(layout.JUDGMENTS)  # one of them; the config says which
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
-        if job := next((child for child in sorted(folder.iterdir()) if (child / layout.MANIFEST).is_file()), None):
-            what, remedy = "contains several runs and is not a run folder", f"choose one of them, for example {job}"
+        if job := next(
+            (
+                child
+                for child in sorted(folder.iterdir())
+                if (child / layout.MANIFEST).is_file()
+            ),
+            None,
+        ):
+            what = "contains several runs and is not a run folder"
+            remedy = f"choose one of them, for example {job}"
             raise ConfigError(what, where=str(folder), remedy=remedy)
-        raise ConfigError("not a run folder: it has none of a run's files", where=str(folder), remedy=remedy)
+        raise ConfigError(
+            "not a run folder: it has none of a run's files",
+            where=str(folder),
+            remedy=remedy,
+        )
     if missing := [name for name in layout.FILES if name not in present]:
-        raise ConfigError("the file is missing", where=str(folder / missing[0]), remedy=_REMEDY)
+        raise ConfigError(
+            "the file is missing", where=str(folder / missing[0]), remedy=_REMEDY
+        )
 
 
 def _alike(folder: Path) -> Path | None:
     """Return the run folder whose name is closest to that of an absent folder, in the same place."""
     try:
-        names = [child.name for child in folder.parent.iterdir() if (child / layout.MANIFEST).is_file()]
+        names = [
+            child.name
+            for child in folder.parent.iterdir()
+            if (child / layout.MANIFEST).is_file()
+        ]
     except OSError:
         return None
     close = get_close_matches(folder.name, names, n=1, cutoff=0.6)
@@ -174,11 +204,17 @@ def _content(path: Path, remedy: str = _REMEDY) -> bytes:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            raise ConfigError("the file is missing", where=str(path), remedy=remedy) from None
+            raise ConfigError(
+                "the file is missing", where=str(path), remedy=remedy
+            ) from None
 
 
 def _unreadable(path: Path, bad: OSError) -> ConfigError:
-    return ConfigError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check its permissions")
+    return ConfigError(
+        f"cannot be read ({bad.strerror or bad})",
+        where=str(path),
+        remedy="check its permissions",
+    )
 
 
 def _object(path: Path, remedy: str = _REMEDY) -> JsonObject:
@@ -220,7 +256,9 @@ def read_record(path: Path, kind: Any, remedy: str = _REMEDY) -> Any:
     return _part(path, _object(path, remedy), kind, (), remedy)
 
 
-def _part(path: Path, content: Any, kind: Any, keys: Sequence[str], remedy: str = _REMEDY) -> Any:
+def _part(
+    path: Path, content: Any, kind: Any, keys: Sequence[str], remedy: str = _REMEDY
+) -> Any:
     """Check what a JSON file has at a path of keys."""
     try:
         return decoder(kind)(content)
@@ -235,7 +273,9 @@ def read_templates(result: RunResult) -> dict[str, str] | None:
         ConfigError: If the file is damaged.
     """
     path = Path(result.folder or "") / layout.PROMPTS
-    return read_record(path, dict[str, str]) if result.folder and path.is_file() else None
+    return (
+        read_record(path, dict[str, str]) if result.folder and path.is_file() else None
+    )
 
 
 def read_records(path: Path, kind: Any) -> Sequence[Any]:
@@ -270,9 +310,13 @@ def _parquet_records(path: Path, decode: Any) -> Iterator[Any]:
     except ConfigError:
         raise
     except FileNotFoundError:
-        raise ConfigError("the file is missing", where=str(path), remedy=_REMEDY) from None
+        raise ConfigError(
+            "the file is missing", where=str(path), remedy=_REMEDY
+        ) from None
     except Exception as bad:  # pyarrow has many errors for a damaged file
-        raise _damaged(f"{path}: row {number + 1}", " ".join(str(bad).split())[:120]) from None
+        raise _damaged(
+            f"{path}: row {number + 1}", " ".join(str(bad).split())[:120]
+        ) from None
 
 
 def _decoded(decode: Any, value: Any, where: str) -> Any:
@@ -288,9 +332,21 @@ def _numbers(content: JsonObject, path: Path) -> JsonObject:
             name: _part(path, {**values, "name": name}, Metric, ("metrics", name))
             for name, values in content["metrics"].items()
         }
-        kinds: Json = {"calls": Calls, "tokens": dict[str, int], "cost_usd": float | None}
-        return {"metrics": metrics, **{key: _part(path, content[key], kind, (key,)) for key, kind in kinds.items()}}
+        kinds: Json = {
+            "calls": Calls,
+            "tokens": dict[str, int],
+            "cost_usd": float | None,
+        }
+        return {
+            "metrics": metrics,
+            **{
+                key: _part(path, content[key], kind, (key,))
+                for key, kind in kinds.items()
+            },
+        }
     except KeyError as bad:
         raise _damaged(str(path), f"key {bad} is missing") from None
     except (TypeError, AttributeError):
-        raise _damaged(_place(path, ("metrics",)), "metrics is not an object of objects") from None
+        raise _damaged(
+            _place(path, ("metrics",)), "metrics is not an object of objects"
+        ) from None

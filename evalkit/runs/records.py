@@ -1,6 +1,7 @@
 """Encode the frozen values as JSON or Parquet and decode them exactly, and write tables for spreadsheets.
 
-Judges' texts may contain unpaired surrogates, which UTF-8 cannot encode. pydantic refuses them; `json` keeps them.
+Judges' texts may contain unpaired surrogates, which UTF-8 cannot encode. pydantic refuses them;
+`json` keeps them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 class MalformedError(ValueError):
     """A JSON value does not have the expected type; `str()` names the key and the mismatch, `keys` its place."""
 
-    def __init__(self, what: str, path: str = "", keys: Sequence[str | int] = ()) -> None:
+    def __init__(
+        self, what: str, path: str = "", keys: Sequence[str | int] = ()
+    ) -> None:
         super().__init__(f"{path}: {what}" if path else what)
         self.keys = keys
 
@@ -100,7 +103,8 @@ def encode_pretty(value: Any) -> bytes:
 
 
 def _one_line(text: str) -> bytes:
-    # Some readers also split lines at NEL, LS and PS, which JSON does not escape; escape all of such a line.
+    # Some readers also split lines at NEL, LS and PS, which JSON does not escape; escape all of
+    # such a line.
     if len(text.splitlines()) == 1:
         try:
             return text.encode() + b"\n"
@@ -113,8 +117,9 @@ def _one_line(text: str) -> bytes:
 def decoder(hint: Any) -> Decoder:
     """Return a function that decodes a JSON value to a type, or raises `MalformedError`.
 
-    It is pydantic's validator with a strict version of the type's schema: a text is not a number, and unknown keys are
-    errors. It takes the values of `json`, not bytes, because pydantic's JSON parser refuses unpaired surrogates.
+    It is pydantic's validator with a strict version of the type's schema: a text is not a number,
+    and unknown keys are errors. It takes the values of `json`, not bytes, because pydantic's JSON
+    parser refuses unpaired surrogates.
     """
     from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator, ValidationError
@@ -137,7 +142,13 @@ def _strict(schema: Any) -> Any:
     if not isinstance(schema, dict) or schema.get("type") == "literal":
         return schema
     if schema.get("type") == "float":
-        text = {"type": "chain", "steps": [{"type": "literal", "expected": sorted(NOT_FINITE)}, {"type": "float"}]}
+        text = {
+            "type": "chain",
+            "steps": [
+                {"type": "literal", "expected": sorted(NOT_FINITE)},
+                {"type": "float"},
+            ],
+        }
         choices = [({**schema, "strict": True}, _CHOICE), (text, _CHOICE)]
         return {"type": "union", "mode": "left_to_right", "choices": choices}
     strict = {key: _strict(part) for key, part in schema.items()}
@@ -147,43 +158,69 @@ def _strict(schema: Any) -> Any:
         case "dataclass-args":
             strict["extra_behavior"] = "forbid"
         case "union":
-            strict |= {"mode": "left_to_right", "choices": [(part, _CHOICE) for part in strict["choices"]]}
+            strict |= {
+                "mode": "left_to_right",
+                "choices": [(part, _CHOICE) for part in strict["choices"]],
+            }
     return strict
 
 
 def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
     """Return a pydantic error on one line, with the path of keys."""
     # A misspelled key is also a missing one: report the unknown key.
-    error = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
-    kind, loc = error["type"], [part for part in error["loc"] if part != _CHOICE]
+    error = next(
+        (one for one in errors if one["type"] == "unexpected_keyword_argument"),
+        errors[0],
+    )
+    kind = error["type"]
+    loc = [part for part in error["loc"] if part != _CHOICE]
     keys = loc[:-1] if kind == "missing" else loc
     if kind == "unexpected_keyword_argument":
         *loc, key = loc
-        what = f"unknown key '{key}', {did_you_mean(key, _names(_record_at(hint, loc)))}"
+        what = (
+            f"unknown key '{key}', {did_you_mean(key, _names(_record_at(hint, loc)))}"
+        )
     elif kind == "missing" and isinstance(loc[-1], str):
         *loc, key = loc
         what = f"key '{key}' is missing"
     else:
         expected = _EXPECTED.get(kind, "a list of a different length")
         if kind == "literal_error":
-            expected = "one of " + str(error["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+            expected = "one of " + str(error["ctx"]["expected"]).replace(
+                "'", ""
+            ).replace(" or ", ", ")
         shown = json.dumps(error["input"])
         if len(shown) > 40:
             shown = _NAMES.get(type(error["input"]), "a number")
         what = f"expected {expected}, got {shown}"
-    return MalformedError(what, ".".join(part for part in loc if isinstance(part, str)), keys)
+    return MalformedError(
+        what, ".".join(part for part in loc if isinstance(part, str)), keys
+    )
 
 
 def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
     """Return the dataclass at a path in a value of type `hint`."""
     if not is_dataclass(hint):
-        return next((found for part in get_args(hint) if (found := _record_at(part, loc)) is not None), None)
+        return next(
+            (
+                found
+                for part in get_args(hint)
+                if (found := _record_at(part, loc)) is not None
+            ),
+            None,
+        )
     keys = [part for part in loc if isinstance(part, str)]
     return _record_at(get_type_hints(hint)[keys[0]], keys[1:]) if keys else hint
 
 
 _CHOICE = "|"  # pydantic adds this to the path of a type with several choices
-_NAMES = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
+_NAMES = {
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    dict: "an object",
+    list: "a list",
+}
 _EXPECTED = {
     "string_type": _NAMES[str],
     "bool_type": _NAMES[bool],
@@ -209,7 +246,8 @@ def metric_values(metric: Metric) -> JsonObject:
     }
 
 
-# Texts that a spreadsheet takes for a formula; one that already starts with ' gets another, so that it can be undone.
+# Texts that a spreadsheet takes for a formula; one that already starts with ' gets another, so that
+# it can be undone.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 _ESCAPED = re.compile("'+[=+\\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
@@ -221,18 +259,25 @@ def as_csv(columns: Sequence[str], rows: Iterable[Json], *, raw: bool = False) -
     Args:
         columns: The names of the columns.
         rows: The rows, as values by column.
-        raw: Whether to write texts unchanged, instead of adding a `'` before those that a spreadsheet would execute.
+        raw: Whether to write texts unchanged, instead of adding a `'` before those that a
+            spreadsheet would execute.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for cells in chain([columns], ([row.get(column) for column in columns] for row in rows)):
+    for cells in chain(
+        [columns], ([row.get(column) for column in columns] for row in rows)
+    ):
         writer.writerow(cells if raw else [escaped(cell) for cell in cells])
     return out.getvalue()
 
 
 def escaped(value: Any) -> Any:
     """Return a cell's value, with a `'` before a text that a spreadsheet would execute; numbers are unchanged."""
-    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+    if (
+        isinstance(value, str)
+        and _FORMULA.match(value)
+        and not _NUMBER.fullmatch(value)
+    ):
         return f"'{value}"
     return value
 
@@ -246,9 +291,13 @@ _WHERE: Final = "runner.judgments=parquet"
 
 ROWS: Final = 4096
 LINE: Final = "line"
-"""The column of the rows that columns cannot hold, such as texts with unpaired surrogates: each as a line of JSON."""
+"""The column of the rows that columns cannot hold, such as texts with unpaired surrogates: each as
+a line of JSON."""
 _TYPES: Final = {
-    **dict.fromkeys(("case_id", "judge", "status", "read_by", "error", "error_kind", "arbiter"), "string"),
+    **dict.fromkeys(
+        ("case_id", "judge", "status", "read_by", "error", "error_kind", "arbiter"),
+        "string",
+    ),
     **dict.fromkeys(("value", "confidence"), "float64"),
     "sample": "int64",
     "stored": "bool_",
@@ -265,8 +314,11 @@ def encode_judgments(judgments: Iterable[Judgment]) -> Iterator[bytes]:
     arrow, parquet = (optional(name, _WHERE) for name in ("pyarrow", "pyarrow.parquet"))
     kinds = [(name, getattr(arrow, _TYPES.get(name, "string"))()) for name in _FIELDS]
     schema = arrow.schema([*kinds, (LINE, arrow.string())])
-    sink, rest = _Sink(), iter(judgments)
-    with parquet.ParquetWriter(arrow.PythonFile(sink, "w"), schema, compression="zstd") as writer:
+    sink = _Sink()
+    rest = iter(judgments)
+    with parquet.ParquetWriter(
+        arrow.PythonFile(sink, "w"), schema, compression="zstd"
+    ) as writer:
         while some := [_row(one) for one in islice(rest, ROWS)]:
             writer.write_table(arrow.Table.from_pylist(some, schema))
             yield from sink.taken()
@@ -288,14 +340,19 @@ def read_rows(path: Path) -> Iterator[Any]:
                 yield (
                     json.loads(line)
                     if line
-                    else {name: cell if name in _TYPES else json.loads(cell) for name, cell in row.items()}
+                    else {
+                        name: cell if name in _TYPES else json.loads(cell)
+                        for name, cell in row.items()
+                    }
                 )
 
 
 def _row(judgment: Judgment) -> JsonObject:
     row = {name: getattr(judgment, name) for name in _FIELDS}
     try:
-        if not all(isfinite(one or 0.0) for one in (judgment.value, judgment.confidence)):
+        if not all(
+            isfinite(one or 0.0) for one in (judgment.value, judgment.confidence)
+        ):
             raise ValueError
         for name in _TYPES:
             if isinstance(row[name], str):
@@ -333,5 +390,6 @@ class _Sink:
 
     def taken(self) -> Sequence[bytes]:
         """Return the chunks since the last time."""
-        chunks, self._chunks = self._chunks, []
+        chunks = self._chunks
+        self._chunks = []
         return chunks

@@ -13,17 +13,26 @@ from evalkit.errors import EvalkitError
 from evalkit.results import RunResult
 from evalkit.runs import layout
 from evalkit.runs.manifest import dump
-from evalkit.runs.records import encode_finite, encode_judgments, encode_line, encode_pretty, metric_values
+from evalkit.runs.records import (
+    encode_finite,
+    encode_judgments,
+    encode_line,
+    encode_pretty,
+    metric_values,
+)
 from evalkit.values import Json, JsonObject
 
 _REMEDY = "check its permissions and the free disk space"
 
 
-def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None) -> RunResult:
+def write_run(
+    folder: Path, result: RunResult, files: Mapping[str, str | bytes] | None = None
+) -> RunResult:
     """Write a run to its folder, and return it with the folder set.
 
-    Every file is first written next to its destination and moved at the end, so that it is complete or absent. A full
-    disk leaves earlier files unchanged. Figures of an earlier run that are not in `files` are removed.
+    Every file is first written next to its destination and moved at the end, so that it is complete
+    or absent. A full disk leaves earlier files unchanged. Figures of an earlier run that are not in
+    `files` are removed.
 
     Args:
         folder: The run folder.
@@ -60,10 +69,15 @@ def write_manifest(folder: Path, manifest: Json) -> None:
         ConfigError: If it cannot be written.
     """
     with file_errors("cannot be written", folder / layout.MANIFEST, _REMEDY):
-        _write_all(folder, {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)})
+        _write_all(
+            folder,
+            {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)},
+        )
 
 
-def write_files(folder: Path, files: Mapping[str, str | bytes], remedy: str = _REMEDY) -> None:
+def write_files(
+    folder: Path, files: Mapping[str, str | bytes], remedy: str = _REMEDY
+) -> None:
     """Write files to a folder that may have others, each complete or absent.
 
     Args:
@@ -81,8 +95,14 @@ def write_files(folder: Path, files: Mapping[str, str | bytes], remedy: str = _R
 def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
     for name in files:
         plain = name.removeprefix(f"{layout.FIGURES}/")
-        if not plain.strip(".") or Path(plain).name != plain or name in (*layout.FILES, layout.FIGURES):
-            raise ValueError(f"not a valid name for an additional file of a run folder: '{name}'")
+        if (
+            not plain.strip(".")
+            or Path(plain).name != plain
+            or name in (*layout.FILES, layout.FIGURES)
+        ):
+            raise ValueError(
+                f"not a valid name for an additional file of a run folder: '{name}'"
+            )
     return {name: [_bytes(text)] for name, text in files.items()}
 
 
@@ -104,9 +124,15 @@ def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
 def _metrics(result: RunResult) -> JsonObject:
     judges = result.decisions
     return {
-        "metrics": {name: metric_values(metric) for name, metric in result.metrics.items()},
+        "metrics": {
+            name: metric_values(metric) for name, metric in result.metrics.items()
+        },
         "decision": result.decision.json(),
-        **({"decisions": {judge: one.json() for judge, one in judges.items()}} if judges else {}),
+        **(
+            {"decisions": {judge: one.json() for judge, one in judges.items()}}
+            if judges
+            else {}
+        ),
         "calls": result.calls,
         "tokens": result.tokens,
         "cost_usd": result.cost_usd,
@@ -118,7 +144,9 @@ def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:
         try:
             yield encode(value)
         except ValueError as bad:
-            raise EvalkitError(f"{name}: entry {line} has a number that is not finite ({bad})") from None
+            raise EvalkitError(
+                f"{name}: entry {line} has a number that is not finite ({bad})"
+            ) from None
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -23,10 +23,16 @@ from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.types import Annotation, Case, Reason, Unit, Winner
 from evalkit.values import frozen
 
-A, TIE, B, NONE = 1, 0, -1, -2
+A = 1
+TIE = 0
+B = -1
+NONE = -2
 """Winners as numbers: the sign of a margin, and -2 for a missing winner."""
 NAMES: dict[int, Winner] = {A: "A", TIE: "TIE", B: "B"}
-CODES: dict[str | None, int] = {**{name: code for code, name in NAMES.items()}, None: NONE}
+CODES: dict[str | None, int] = {
+    **{name: code for code, name in NAMES.items()},
+    None: NONE,
+}
 NO_SCALE = "rewards have no scale to share with grades"
 
 
@@ -36,7 +42,9 @@ def sign(values: Floats) -> Codes:
     return np.where(np.isnan(values), NONE, codes).astype(np.int8)
 
 
-JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL, ABSTENTION, CANCELED = range(9)
+JUDGED, THRESHOLD, DISAGREEMENT, FORCED, MISSING, SPLIT, EQUAL, ABSTENTION, CANCELED = (
+    range(9)
+)
 REASONS: tuple[Reason, ...] = (
     "judged",
     "threshold",
@@ -96,7 +104,9 @@ class Units(Protocol):
 
     def confusion(self, codes: Sequence[int]) -> Confusion:
         """Return the confusion matrix of labels and verdicts over these codes."""
-        return Confusion.of(self.tally, self.truth, self.codes, self.read, self.unread, codes)
+        return Confusion.of(
+            self.tally, self.truth, self.codes, self.read, self.unread, codes
+        )
 
 
 @frozen
@@ -167,18 +177,23 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
     triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
     i, j = (
-        np.concatenate([np.zeros(0, np.int64), *(triangles[int(n)][axis] for n in sizes)]).astype(np.int64)
+        np.concatenate(
+            [np.zeros(0, np.int64), *(triangles[int(n)][axis] for n in sizes)]
+        ).astype(np.int64)
         for axis in (0, 1)
     )
     case = np.repeat(np.arange(len(cases)), counts)
-    first, second = first_rows[case] + i, first_rows[case] + j
+    first = first_rows[case] + i
+    second = first_rows[case] + j
     lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])
     choice, annotator_labels = _choices(cases)
     own = (i == 0) & (j == 1) & (choice[case] != NONE)
     label[own] = choice[case[own]]
-    pairs = PairColumns(case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes)
+    pairs = PairColumns(
+        case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes
+    )
     for number, labels in annotator_labels.items():
         _label_pairs(pairs, number, labels)
     return pairs
@@ -200,17 +215,22 @@ def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) ->
 
 def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
     """Return each case's label of its first pair, and the annotations that label other pairs, by case index."""
-    codes, annotator_labels = [], {}
+    codes = []
+    annotator_labels = {}
     for number, case in enumerate(cases):
         codes.append(CODES[case.label])
-        if case.labels and any(isinstance(labels, Mapping) for labels in case.labels.values()):
+        if case.labels and any(
+            isinstance(labels, Mapping) for labels in case.labels.values()
+        ):
             annotator_labels[number] = list(case.labels.values())
     return np.array(codes, dtype=np.int8), annotator_labels
 
 
 def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:
     """Return one number for each response of each case, in order."""
-    return np.fromiter(chain.from_iterable(read(case) for case in cases), dtype=np.float64)
+    return np.fromiter(
+        chain.from_iterable(read(case) for case in cases), dtype=np.float64
+    )
 
 
 def system_codes(cases: Sequence[Case]) -> tuple[tuple[str, ...], Ints]:
@@ -221,25 +241,34 @@ def system_codes(cases: Sequence[Case]) -> tuple[tuple[str, ...], Ints]:
     systems = [response.model or "" for case in cases for response in case.responses]
     names = visible_names(sorted({*systems} - {""}))
     codes = {name: code for code, name in enumerate(names)}
-    return tuple(names.values()), np.array([codes.get(name, -1) for name in systems], dtype=np.int64)
+    return tuple(names.values()), np.array(
+        [codes.get(name, -1) for name in systems], dtype=np.int64
+    )
 
 
 def grades(cases: Sequence[Case]) -> Floats:
     """Return the annotators' grade of each response, NaN without a grade."""
-    return flat(cases, lambda c: [np.nan if r.grade is None else r.grade for r in c.responses])
+    return flat(
+        cases, lambda c: [np.nan if r.grade is None else r.grade for r in c.responses]
+    )
 
 
 @frozen
 class PassColumns:
-    """The result of each order of each pair, with samples combined. Order 0 is the unit's own order.
+    """The result of each order of each pair, with samples combined.
+
+    Order 0 is the unit's own order.
 
     Attributes:
-        winner: (pairs, 2) the winner, or the code NONE. `tie.threshold` applies to pairs, not to passes.
-        margin: (pairs, 2) the margin in [-1, 1], positive for the unit's first response; NaN if missing.
+        winner: (pairs, 2) the winner, or the code NONE. `tie.threshold` applies to pairs, not to
+            passes.
+        margin: (pairs, 2) the margin in [-1, 1], positive for the unit's first response; NaN if
+            missing.
         confidence: (pairs, 2) the probability that the winner is correct; NaN if unstated.
         asked: (pairs, 2) whether the order was requested.
         both: whether both orders of every pair were to be judged.
-        third: (pairs,) the winner of the third judgment of a pair whose orders disagree, or the code NONE.
+        third: (pairs,) the winner of the third judgment of a pair whose orders disagree, or the
+            code NONE.
         third_margin: (pairs,) the margin of the third judgment, NaN if there is none.
         third_confidence: (pairs,) its confidence, likewise.
     """
@@ -257,7 +286,9 @@ class PassColumns:
     def of(cls, margin: Floats, confidence: Floats, asked: Bools) -> PassColumns:
         """Return the passes with the winners of their margins, without third judgments."""
         unknown = np.full(len(margin), np.nan)
-        return cls(sign(margin), margin, confidence, asked, sign(unknown), unknown, unknown)
+        return cls(
+            sign(margin), margin, confidence, asked, sign(unknown), unknown, unknown
+        )
 
     @property
     def read(self) -> Bools:
@@ -306,7 +337,13 @@ class ScoreColumns:
         """Return why grades cannot be compared with scores on a scale; empty if they can."""
         grades = self.grade[np.isfinite(self.grade)]
         on_scale = ((scale.min <= grades) & (grades <= scale.max)).all()
-        return NO_SCALE if scale.real else "" if on_scale else f"grades are not on the judge's scale, {scale.name()}"
+        return (
+            NO_SCALE
+            if scale.real
+            else ""
+            if on_scale
+            else f"grades are not on the judge's scale, {scale.name()}"
+        )
 
 
 @frozen
@@ -322,7 +359,8 @@ class VerdictColumns(Units):
         confidence: (pairs,) the probability that the winner is correct; NaN if unstated.
         settle: (pairs,) the margin that decides if ties are forbidden.
         surer: (pairs,) the winner of the more confident pass.
-        judgments: the judgments behind the verdicts: of pairs, or in mode pointwise of single responses.
+        judgments: the judgments behind the verdicts: of pairs, or in mode pointwise of single
+            responses.
         passes: the result of each order; `None` if the verdicts are implied by scores.
         scores: the score of each response; `None` if only pairs were judged.
         ranks: the scores of single responses implied by rankings; `None` without rankings.
@@ -403,9 +441,10 @@ class ClassColumns(Units):
         verdicts: (n,) the class of the verdict, or MISSING, ABSTAINED or SPLIT.
         labels: (n,) the class of the label, or MISSING.
         annotators: by name, (n,) the class that the annotator gave, or MISSING.
-        probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
-            probabilities. `None` if no row has them.
-        abstain: the name of the answer that declines to choose; `None` if the judge may not abstain.
+        probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in
+            rows without probabilities. `None` if no row has them.
+        abstain: the name of the answer that declines to choose; `None` if the judge may not
+            abstain.
         judge: the name of the judge or the panel.
         votes: (n,) the verdicts of each judge of a panel, by name.
     """
@@ -479,11 +518,17 @@ class ClassColumns(Units):
         return unknown if self.probabilities is None else self.probabilities
 
     def with_verdicts(
-        self, judge: str, verdicts: Ints, chances: Floats, votes: Mapping[str, Ints] = MappingProxyType({})
+        self,
+        judge: str,
+        verdicts: Ints,
+        chances: Floats,
+        votes: Mapping[str, Ints] = MappingProxyType({}),
     ) -> ClassColumns:
         """Return the same responses with the verdicts and probabilities of a judge, and the votes of its judges."""
         known = chances if np.isfinite(chances).any() else None
-        return replace(self, judge=judge, verdicts=verdicts, probabilities=known, votes=votes)
+        return replace(
+            self, judge=judge, verdicts=verdicts, probabilities=known, votes=votes
+        )
 
     def rows(self, judgments: JudgmentColumns) -> Ints:
         """Return the row of each judgment's response."""

@@ -76,19 +76,33 @@ class RunEntry:
     def on(self, cases: Sequence[Case]) -> RunEntry:
         """Return the run on some of its cases, which may have other labels.
 
-        A cascade keeps the thresholds that all of its labels chose, and these labels are in no metric.
+        A cascade keeps the thresholds that all of its labels chose, and these labels are in no
+        metric.
         """
         kept = {case.id for case in cases}
-        some = replace(self, cases=cases, judgments=_kept(self.judgments, lambda judgment: judgment.case_id in kept))
+        some = replace(
+            self,
+            cases=cases,
+            judgments=_kept(self.judgments, lambda judgment: judgment.case_id in kept),
+        )
         if not self.config.judge.calibrates:
             return some
-        cascade = cascade_of(self.config, self.cases, self.judgments, Clusters.of(self.config, self.cases))
-        chose = {case.id for case, dev in zip(self.cases, cascade.dev, strict=True) if dev}
+        cascade = cascade_of(
+            self.config,
+            self.cases,
+            self.judgments,
+            Clusters.of(self.config, self.cases),
+        )
+        chose = {
+            case.id for case, dev in zip(self.cases, cascade.dev, strict=True) if dev
+        }
         blind = [without_labels(case) if case.id in chose else case for case in cases]
         return replace(some, config=cascade.fixed(self.config), cases=blind)
 
 
-def pair_runs(runs: Sequence[RunEntry], *, same: bool = True) -> tuple[list[RunEntry], dict[str, int]]:
+def pair_runs(
+    runs: Sequence[RunEntry], *, same: bool = True
+) -> tuple[list[RunEntry], dict[str, int]]:
     """Return the runs on the cases that all of them have, in the order of the first run, and how many others each has.
 
     Each run keeps its own cases: their checklists and classes may differ between runs.
@@ -98,15 +112,26 @@ def pair_runs(runs: Sequence[RunEntry], *, same: bool = True) -> tuple[list[RunE
         same: whether to check that the cases are the same.
 
     Raises:
-        ConfigError: if there are fewer than two runs, two have the same name, they share no case, or a case differs.
+        ConfigError: if there are fewer than two runs, two have the same name, they share no case,
+            or a case differs.
     """
     names = [entry.name for entry in runs]
     if len(runs) < 2 or len(set(names)) < len(names):
-        raise ConfigError("a comparison needs at least two different runs", where=", ".join(names))
-    known = [{case.id: place for place, case in enumerate(entry.cases)} for entry in runs]
-    shared = _kept(runs[0].cases, lambda case: all(case.id in places for places in known))
+        raise ConfigError(
+            "a comparison needs at least two different runs", where=", ".join(names)
+        )
+    known = [
+        {case.id: place for place, case in enumerate(entry.cases)} for entry in runs
+    ]
+    shared = _kept(
+        runs[0].cases, lambda case: all(case.id in places for places in known)
+    )
     if not shared:
-        raise ConfigError("the runs share no case", where=", ".join(names), remedy="compare runs of one dataset")
+        raise ConfigError(
+            "the runs share no case",
+            where=", ".join(names),
+            remedy="compare runs of one dataset",
+        )
     paired = []
     for entry, places in zip(runs, known, strict=True):
         cases = ReorderedSequence(entry.cases, [places[case.id] for case in shared])
@@ -122,9 +147,16 @@ def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
     return values if len(places) == len(values) else ReorderedSequence(values, places)
 
 
-def _check_same(shared: Sequence[Case], others: Sequence[Case], first: RunEntry, second: RunEntry) -> None:
+def _check_same(
+    shared: Sequence[Case], others: Sequence[Case], first: RunEntry, second: RunEntry
+) -> None:
     for case, other in zip(shared, others, strict=True):
-        contents = zip(("prompt", "responses", "label"), _content(case), _content(other), strict=True)
+        contents = zip(
+            ("prompt", "responses", "label"),
+            _content(case),
+            _content(other),
+            strict=True,
+        )
         for what, one, two in contents:
             if one != two:
                 raise ConfigError(
@@ -136,14 +168,19 @@ def _check_same(shared: Sequence[Case], others: Sequence[Case], first: RunEntry,
 
 def _content(case: Case) -> tuple[object, ...]:
     texts = [response.text for response in case.responses]
-    return (case.prompt, case.context, case.reference), texts, (case.label, [r.grade for r in case.responses])
+    return (
+        (case.prompt, case.context, case.reference),
+        texts,
+        (case.label, [r.grade for r in case.responses]),
+    )
 
 
 @frozen
 class PairedVerdicts:
     """A run's verdicts: on pairs in an order that is the same in every run, and on responses if there are any.
 
-    If the rubric has classes, each response takes the place of a pair, with its classes as label and winner.
+    If the rubric has classes, each response takes the place of a pair, with its classes as label
+    and winner.
 
     Attributes:
         pairs: the case of each pair.
@@ -164,28 +201,52 @@ class PairedVerdicts:
     clusters: Clusters
 
     @classmethod
-    def of(cls, entry: RunEntry, verdicts: Sequence[Verdict], clusters: Clusters) -> PairedVerdicts:
+    def of(
+        cls, entry: RunEntry, verdicts: Sequence[Verdict], clusters: Clusters
+    ) -> PairedVerdicts:
         """Return the verdicts of a run."""
         places = {case.id: place for place, case in enumerate(entry.cases)}
-        size, codes = 2, dict[Any, int](CODES)
+        size = 2
+        codes = dict[Any, int](CODES)
         if entry.config.rubric.classes:
-            size, codes = 1, {name: code for code, name in enumerate(entry.config.rubric.classes)} | {None: NONE}
+            size = 1
+            codes = {
+                name: code for code, name in enumerate(entry.config.rubric.classes)
+            } | {None: NONE}
         # Normalized scores and ranks have no unit that two runs share.
-        in_units = entry.config.scoring.normalize == "none" and all(len(j.unit) == 1 for j in entry.judgments)
+        in_units = entry.config.scoring.normalize == "none" and all(
+            len(j.unit) == 1 for j in entry.judgments
+        )
         pairs = [
-            (places[v.case_id], codes.get(v.label, NONE), codes[v.winner or v.class_name])
+            (
+                places[v.case_id],
+                codes.get(v.label, NONE),
+                codes[v.winner or v.class_name],
+            )
             for v in verdicts
             if len(v.unit) == size
         ]
         single = [
-            (places[v.case_id], v.score, v.label if isinstance(v.label, float) else None)
+            (
+                places[v.case_id],
+                v.score,
+                v.label if isinstance(v.label, float) else None,
+            )
             for v in verdicts
             if len(v.unit) == 1 and in_units
         ]
         case, label, winner = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
         response, score, grade = np.array(single, dtype=np.float64).reshape(-1, 3).T
         tally = Tally(case, len(entry.cases))
-        return cls(tally, label, winner, tally.of(response.astype(np.int64)), score, grade, clusters)
+        return cls(
+            tally,
+            label,
+            winner,
+            tally.of(response.astype(np.int64)),
+            score,
+            grade,
+            clusters,
+        )
 
     def statistics(self, span: float) -> list[Statistic]:
         """Return `agreement/error` if responses have scores and grades: their mean absolute difference.
@@ -196,36 +257,60 @@ class PairedVerdicts:
         graded = np.isfinite(self.grade)
         if not graded.any():
             return []
-        read, limits = graded & np.isfinite(self.score), (0.0, span) if np.isfinite(span) else None
+        read = graded & np.isfinite(self.score)
+        limits = (0.0, span) if np.isfinite(span) else None
         why = "no graded response has a score"
         return [
-            self.responses.mean(ERROR, np.abs(self.score - self.grade), read, graded & ~read, limits=limits, why=why)
+            self.responses.mean(
+                ERROR,
+                np.abs(self.score - self.grade),
+                read,
+                graded & ~read,
+                limits=limits,
+                why=why,
+            )
         ]
 
     def by_cluster(self, name: str) -> Floats:
         """Return each cluster's mean score or mean absolute difference from the grades, NaN without values."""
         values = self.score if name == SCORE else np.abs(self.score - self.grade)
-        return group_mean(self.clusters.of_rows(self.responses.case), values, self.clusters.count)
+        return group_mean(
+            self.clusters.of_rows(self.responses.case), values, self.clusters.count
+        )
 
     @property
     def right(self) -> Ints:
         """For each labeled pair whether the run is correct: 1, 0, or the code NONE."""
-        return np.where((self.winner == NONE) | (self.label == NONE), NONE, self.winner == self.label)
+        return np.where(
+            (self.winner == NONE) | (self.label == NONE),
+            NONE,
+            self.winner == self.label,
+        )
 
     def accuracy_lead(self, other: PairedVerdicts) -> tuple[Lead, Statistic]:
         """Return the lead of this run over another in correct pairs, and its mean over labeled pairs read by both.
 
-        The bounds assume that every missing verdict is wrong here and correct there, and the reverse. Pairs that chose
-        the thresholds of a cascade have no label in its run.
+        The bounds assume that every missing verdict is wrong here and correct there, and the
+        reverse. Pairs that chose the thresholds of a cascade have no label in its run.
         """
         lead = Lead.of(self.right, other.right, NONE, self.pairs, self.clusters)
         labeled = (self.label != NONE) & (other.label != NONE)
-        one, two = self.right[labeled], other.right[labeled]
+        one = self.right[labeled]
+        two = other.right[labeled]
         low, high = (
-            float((np.where(one == NONE, end, one) - np.where(two == NONE, 1 - end, two)).mean()) for end in (0, 1)
+            float(
+                (
+                    np.where(one == NONE, end, one)
+                    - np.where(two == NONE, 1 - end, two)
+                ).mean()
+            )
+            for end in (0, 1)
         )
-        why, unread = "no labeled pair has a verdict in both", labeled & ~lead.read
-        return lead, lead.mean(ACCURACY, unread=unread, worst=(low, high), limits=(-1.0, 1.0), why=why)
+        why = "no labeled pair has a verdict in both"
+        unread = labeled & ~lead.read
+        return lead, lead.mean(
+            ACCURACY, unread=unread, worst=(low, high), limits=(-1.0, 1.0), why=why
+        )
 
     @property
     def scored(self) -> bool:
@@ -283,8 +368,9 @@ class Comparison(Shown):
         differences: the difference of each pair of runs in each metric.
         between: the agreement of each pair of runs.
         clusters: a note on the clusters; `None` if each case is its own cluster.
-        stops: the metric of `runner.stop` of each run that has one, on all cases of the run; its interval has the
-            comparison's confidence and holds at any stopping time, whether it stopped the run or not.
+        stops: the metric of `runner.stop` of each run that has one, on all cases of the run; its
+            interval has the comparison's confidence and holds at any stopping time, whether it
+            stopped the run or not.
     """
 
     runs: tuple[str, ...]
@@ -300,11 +386,17 @@ class Comparison(Shown):
 
     def metrics(self, run: str) -> dict[str, Metric]:
         """Return the metrics of a run on the shared cases, by name."""
-        return {entry.metric.name: entry.metric for entry in self.entries if entry.run == run}
+        return {
+            entry.metric.name: entry.metric
+            for entry in self.entries
+            if entry.run == run
+        }
 
     def difference(self, metric: str) -> Difference | None:
         """Return the difference of the first two runs in a metric, `None` if it cannot be compared."""
-        return next((one for one in self.differences if one.metric.name == metric), None)
+        return next(
+            (one for one in self.differences if one.metric.name == metric), None
+        )
 
 
 @frozen
@@ -328,14 +420,18 @@ class _Measured:
 
 
 def compare_runs(
-    runs: Sequence[RunEntry], scoring: ScoringConfig, family: Sequence[str] = (), *, same: bool = True
+    runs: Sequence[RunEntry],
+    scoring: ScoringConfig,
+    family: Sequence[str] = (),
+    *,
+    same: bool = True,
 ) -> Comparison:
     """Compare runs on the cases that all of them have.
 
-    The interval of each difference uses the same resamples of clusters in both runs (paired bootstrap: Efron and
-    Tibshirani 1993, ch. 8). The metrics of `family` are also tested over clusters: accuracy by McNemar's test, scores
-    by Wilcoxon's, others by the bootstrap. The p-values are adjusted over all pairs of runs and metrics of the family
-    (Holm).
+    The interval of each difference uses the same resamples of clusters in both runs (paired
+    bootstrap: Efron and Tibshirani 1993, ch. 8). The metrics of `family` are also tested over
+    clusters: accuracy by McNemar's test, scores by Wilcoxon's, others by the bootstrap. The
+    p-values are adjusted over all pairs of runs and metrics of the family (Holm).
 
     Args:
         runs: the runs.
@@ -344,8 +440,8 @@ def compare_runs(
         same: whether to check that shared cases have the same prompts, responses and labels.
 
     Raises:
-        ConfigError: if there are fewer than two runs, they share no case, a case differs, or a metric of the family is
-            unknown.
+        ConfigError: if there are fewer than two runs, they share no case, a case differs, or a
+            metric of the family is unknown.
     """
     shared, left_out = pair_runs(runs, same=same)
     own = (entry.config.scoring.cluster for entry in runs)
@@ -372,7 +468,9 @@ def compare_runs(
         differences=tuple(differences),
         between=tuple(d for one, two in pairs for d in _between(one, two, scoring)),
         clusters=clusters.note(),
-        stops=tuple(_stop(run, scoring.confidence) for run in runs if run.stop in run.metrics),
+        stops=tuple(
+            _stop(run, scoring.confidence) for run in runs if run.stop in run.metrics
+        ),
     )
 
 
@@ -380,42 +478,68 @@ def _stop(run: RunEntry, confidence: float) -> Entry:
     """Return the metric that may stop a run, on all of its cases, with an interval of the comparison's confidence."""
     if run.config.scoring.confidence == confidence:
         return Entry(run.name, run.metrics[run.stop])
-    config = run.config.with_({"scoring.bootstrap": 0, "scoring.confidence": confidence})
-    return Entry(run.name, score_run(config, run.cases, run.judgments).metrics[run.stop])
+    config = run.config.with_(
+        {"scoring.bootstrap": 0, "scoring.confidence": confidence}
+    )
+    return Entry(
+        run.name, score_run(config, run.cases, run.judgments).metrics[run.stop]
+    )
 
 
 def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
     """Score one run with the comparison's resampling and its other settings unchanged."""
     same = ("bootstrap", "confidence", "seed")
-    config = entry.config.with_({f"scoring.{name}": getattr(scoring, name) for name in same})
+    config = entry.config.with_(
+        {f"scoring.{name}": getattr(scoring, name) for name in same}
+    )
     scored = score_without_intervals(config, entry.cases, entry.judgments, clusters)
     verdicts = PairedVerdicts.of(entry, scored.verdicts, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
     statistics += verdicts.statistics(Scale.of(config.rubric).span)
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
     by_name = {statistic.name: statistic for statistic in statistics}
-    draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
-    metrics = {item.name: item for item in scored.found if isinstance(item, Metric)} | numbers
+    draws = {
+        statistic.name: row for statistic, row in zip(statistics, rows, strict=True)
+    }
+    metrics = {
+        item.name: item for item in scored.found if isinstance(item, Metric)
+    } | numbers
     return _Measured(entry, metrics, by_name, draws, verdicts)
 
 
 def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
-    known = [name for name in measured[0].draws if all(one.knows(name) for one in measured)]
+    known = [
+        name for name in measured[0].draws if all(one.knows(name) for one in measured)
+    ]
     for name in wanted:
         if name not in known:
-            raise ConfigError("not a metric that every run has", where=name, remedy=did_you_mean(name, known))
-    return tuple(dict.fromkeys(wanted)) or tuple(name for name in TESTED if name in known)[:1]
+            raise ConfigError(
+                "not a metric that every run has",
+                where=name,
+                remedy=did_you_mean(name, known),
+            )
+    return (
+        tuple(dict.fromkeys(wanted))
+        or tuple(name for name in TESTED if name in known)[:1]
+    )
 
 
 def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
     """Return whether a metric has the same unit in both runs: units of the rubric need the same rubric."""
     first, second = (Scale.of(m.entry.config.rubric).ends for m in (one, two))
     by_unit = name.startswith(("score/", "length/score")) or name == ERROR
-    return not by_unit or (first == second and first is not None)  # two reward models have no common unit
+    return not by_unit or (
+        first == second and first is not None
+    )  # two reward models have no common unit
 
 
 def _difference(
-    name: str, one: _Measured, two: _Measured, scoring: ScoringConfig, family: Sequence[str], size: int
+    name: str,
+    one: _Measured,
+    two: _Measured,
+    scoring: ScoringConfig,
+    family: Sequence[str],
+    size: int,
 ) -> Difference:
     """Return a difference with its interval and, in the family, its test; for accuracy over the units that both read.
 
@@ -427,70 +551,119 @@ def _difference(
         family: the metrics that are tested.
         size: the number of tests.
     """
-    first, second = one.verdicts, two.verdicts
+    first = one.verdicts
+    second = two.verdicts
     only: tuple[int | None, int | None] = None, None
     if name == ACCURACY:
         lead, statistic = first.accuracy_lead(second)
-        draws, only, test = resample([statistic], scoring, first.clusters)[0], lead.only, lead.test
-        metric = as_metric(statistic, statistic.observed(), draws, scoring, first.clusters)
+        draws = resample([statistic], scoring, first.clusters)[0]
+        only = lead.only
+        test = lead.test
+        metric = as_metric(
+            statistic, statistic.observed(), draws, scoring, first.clusters
+        )
     else:
         resampled = _lead(name, one, two)
-        draws, metric, test = resampled.draws, resampled.difference(name, scoring), resampled.test
+        draws = resampled.draws
+        metric = resampled.difference(name, scoring)
+        test = resampled.test
     if name in (SCORE, ERROR) and first.scored and second.scored:
         test = partial(tests.wilcoxon, first.by_cluster(name) - second.by_cluster(name))
-    p, how = (None, None) if name not in family else test() if metric.n else (None, metric.note)
+    p, how = (
+        (None, None)
+        if name not in family
+        else test()
+        if metric.n
+        else (None, metric.note)
+    )
     finite = draws[np.isfinite(draws)]
     error = float(finite.std()) if len(finite) else 0.0
-    detectable = round_metric(tests.smallest_detectable(error, scoring.confidence, size)) if error > 1e-12 else None
-    return Difference(one.entry.name, two.entry.name, metric, *only, how, p, detectable=detectable)
+    detectable = (
+        round_metric(tests.smallest_detectable(error, scoring.confidence, size))
+        if error > 1e-12
+        else None
+    )
+    return Difference(
+        one.entry.name, two.entry.name, metric, *only, how, p, detectable=detectable
+    )
 
 
 def _lead(name: str, one: _Measured, two: _Measured) -> ResampledLead:
     """Return the difference of values only: each run's metric covers the units that it read."""
-    first, second = one.metrics[name], two.metrics[name]
-    (low, high), (other_low, other_high) = (run.statistics[name].possible for run in (one, two))
+    first = one.metrics[name]
+    second = two.metrics[name]
+    (low, high), (other_low, other_high) = (
+        run.statistics[name].possible for run in (one, two)
+    )
     limits = (
         None if low is None or other_high is None else low - other_high,
         None if high is None or other_low is None else high - other_low,
     )
-    counts = {"n": min(first.n, second.n), "missing": max(first.missing, second.missing)}
-    covered = min(run.statistics[name].clusters(run.verdicts.clusters) for run in (one, two))
-    draws, value = one.draws[name] - two.draws[name], (first.value or 0.0) - (second.value or 0.0)
+    counts = {
+        "n": min(first.n, second.n),
+        "missing": max(first.missing, second.missing),
+    }
+    covered = min(
+        run.statistics[name].clusters(run.verdicts.clusters) for run in (one, two)
+    )
+    draws = one.draws[name] - two.draws[name]
+    value = (first.value or 0.0) - (second.value or 0.0)
     return ResampledLead(value, draws, covered, {**counts, "limits": limits})
 
 
 def _entries(
-    measured: Sequence[_Measured], differences: Sequence[Difference], family: Sequence[str], confidence: float
+    measured: Sequence[_Measured],
+    differences: Sequence[Difference],
+    family: Sequence[str],
+    confidence: float,
 ) -> Iterator[Entry]:
     """Yield each run's metrics; those of the family have letters if there are more than two runs."""
     letters = {}
     for name in family if len(measured) > 2 else ():
         values = {one.entry.name: one.metrics[name].value or 0.0 for one in measured}
-        differ = tests.differing([one for one in differences if one.metric.name == name], confidence)
-        letters[name] = tests.letters(sorted(values, key=values.__getitem__, reverse=name != ERROR), differ)
+        differ = tests.differing(
+            [one for one in differences if one.metric.name == name], confidence
+        )
+        letters[name] = tests.letters(
+            sorted(values, key=values.__getitem__, reverse=name != ERROR), differ
+        )
     for one in measured:
         for name, metric in one.metrics.items():
-            yield Entry(one.entry.name, metric, letters.get(name, {}).get(one.entry.name))
+            yield Entry(
+                one.entry.name, metric, letters.get(name, {}).get(one.entry.name)
+            )
 
 
-def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Difference]:
+def _between(
+    one: _Measured, two: _Measured, scoring: ScoringConfig
+) -> list[Difference]:
     """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
-    first, second, tally = one.verdicts.winner, two.verdicts.winner, one.verdicts.pairs
+    first = one.verdicts.winner
+    second = two.verdicts.winner
+    tally = one.verdicts.pairs
     read = (first != NONE) & (second != NONE)
     table = Confusion.of(tally, first, second, read, ~read, CLASSES)
-    vary = all(np.ptp(winner[read]) for winner in (first, second)) if read.any() else False
+    vary = (
+        all(np.ptp(winner[read]) for winner in (first, second)) if read.any() else False
+    )
     why = "no pair has a verdict in both"
     if read.any():
-        why = "all verdicts of one run are equal: kappa would be 0 for any other verdicts"
+        why = (
+            "all verdicts of one run are equal: kappa would be 0 for any other verdicts"
+        )
     statistics = [
         tally.rate("between/agreement", first == second, read, ~read, why=why),
-        table.statistic("between/kappa", kappa if vary else undefined, reach=None, why=why),
+        table.statistic(
+            "between/kappa", kappa if vary else undefined, reach=None, why=why
+        ),
     ]
     if one.implied != two.implied:
         statistics += contradiction_statistics(first, second, tally)[:1]
     statistics += _halo(one.entry, two.entry)
     found = measure(statistics, scoring, one.verdicts.clusters)
-    return [Difference(one.entry.name, two.entry.name, metric) for metric in found.values()]
+    return [
+        Difference(one.entry.name, two.entry.name, metric) for metric in found.values()
+    ]
 
 
 def _halo(one: RunEntry, two: RunEntry) -> list[Statistic]:
@@ -499,6 +672,11 @@ def _halo(one: RunEntry, two: RunEntry) -> list[Statistic]:
     runs = {run.config.mode.ask in ("each", 1): run for run in checklists}
     if len(runs) < 2:
         return []
-    alone, together = (read_items(runs[ask].cases, runs[ask].judgments, "share")[0] for ask in (True, False))
-    same = [(item.id, item.criterion) for item in alone.items] == [(i.id, i.criterion) for i in together.items]
+    alone, together = (
+        read_items(runs[ask].cases, runs[ask].judgments, "share")[0]
+        for ask in (True, False)
+    )
+    same = [(item.id, item.criterion) for item in alone.items] == [
+        (i.id, i.criterion) for i in together.items
+    ]
     return [halo_statistic(alone, together)] if same else []

@@ -13,7 +13,16 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.splits import is_labeled
-from evalkit.decision import FEW, FEW_LABELS, Decision, Kind, Metrics, decide, kind_of, side
+from evalkit.decision import (
+    FEW,
+    FEW_LABELS,
+    Decision,
+    Kind,
+    Metrics,
+    decide,
+    kind_of,
+    side,
+)
 from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
@@ -28,7 +37,9 @@ from evalkit.values import Json, JsonObject, frozen
 
 State: TypeAlias = Literal["same", "not_worse", "worse", "unknown"]
 Part: TypeAlias = Literal["judge", "prompt", "scoring"]
-FLIPS, NOISE, BEYOND, REVERSALS = (f"between/{name}" for name in ("flips", "noise", "beyond_noise", "reversals"))
+FLIPS, NOISE, BEYOND, REVERSALS = (
+    f"between/{name}" for name in ("flips", "noise", "beyond_noise", "reversals")
+)
 BLIND: Final = ("chance", "hardly_better", "reversed", "constant", "picked")
 """Reasons why labels that did not show agreement before cannot show that there is as much now."""
 _PARTS: Final[Mapping[str, Part]] = {
@@ -38,9 +49,29 @@ _PARTS: Final[Mapping[str, Part]] = {
 }
 """What a setting belongs to, by its section; those of other sections change no verdict."""
 _NO_VERDICT: Final = {
-    *(f"judge.{name}" for name in ("name", "price", "rpm", "tpm", "concurrency", "transport", "max_answer_bytes")),
-    *(f"scoring.{name}" for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "margin")),
-    *("judge.look", "mode.samples", "prompt.source", "scoring.alt_test_epsilon", "scoring.conflict_edges"),
+    *(
+        f"judge.{name}"
+        for name in (
+            "name",
+            "price",
+            "rpm",
+            "tpm",
+            "concurrency",
+            "transport",
+            "max_answer_bytes",
+        )
+    ),
+    *(
+        f"scoring.{name}"
+        for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "margin")
+    ),
+    *(
+        "judge.look",
+        "mode.samples",
+        "prompt.source",
+        "scoring.alt_test_epsilon",
+        "scoring.conflict_edges",
+    ),
 }
 """Settings of these parts that change no verdict."""
 
@@ -86,9 +117,17 @@ class Changes:
     @property
     def parts(self) -> list[str]:
         """What changed, in the order judge, prompt, scoring, answers, data."""
-        found = [part for part in ("judge", "prompt", "scoring") if any(one.part == part for one in self.settings)]
+        found = [
+            part
+            for part in ("judge", "prompt", "scoring")
+            if any(one.part == part for one in self.settings)
+        ]
         found += ["answers"] if self.answers else []
-        return found + (["data"] if self.data or self.only_before or self.only_after or self.labels else [])
+        return found + (
+            ["data"]
+            if self.data or self.only_before or self.only_after or self.labels
+            else []
+        )
 
 
 @frozen
@@ -96,20 +135,21 @@ class Drift:
     """The drift from one run to another.
 
     Attributes:
-        state: `worse` if agreement is worse by more than the margin, `same`, `not_worse` if it is not but verdicts or
-            agreement changed, or `unknown`.
-        reason: what the state follows from: `agreement`, `flips`, `no_labels`, `no_verdicts`, `missing` or a reason of
-            `BLIND`.
+        state: `worse` if agreement is worse by more than the margin, `same`, `not_worse` if it is
+            not but verdicts or agreement changed, or `unknown`.
+        reason: what the state follows from: `agreement`, `flips`, `no_labels`, `no_verdicts`,
+            `missing` or a reason of `BLIND`.
         margin: the largest loss of agreement that does not matter.
         tolerance: the same as a difference of scores: the margin times the span of the scale.
         changes: what differs.
-        cases: the number of compared cases: the shared ones with the same prompts and answers, or if those are too few,
-            all with the same prompts.
+        cases: the number of compared cases: the shared ones with the same prompts and answers, or
+            if those are too few, all with the same prompts.
         separable: whether their answers are the same, so that a difference is the judge's.
         before: the decision about the judge before, from the compared cases.
         after: the decision after.
         metrics: the metrics after, on the compared cases.
-        agreement: the agreement before, after, and the difference (after minus before); empty without labels.
+        agreement: the agreement before, after, and the difference (after minus before); empty
+            without labels.
         shift: the difference in mean scores, if there are scores.
         flips: the share of verdicts that changed, of single samples if there are several.
         noise: the share that changes between samples of one run; `None` if no run has samples.
@@ -151,19 +191,36 @@ class Drift:
     @property
     def noisy(self) -> bool | None:
         """Whether flips are not shown to be more than the judge's noise; `None` if the noise is unknown."""
-        return None if self.beyond is None or self.beyond.low is None else self.beyond.low <= 0
+        return (
+            None
+            if self.beyond is None or self.beyond.low is None
+            else self.beyond.low <= 0
+        )
 
     @property
     def changed(self) -> bool:
         """Whether verdicts are shown to differ by more than the margin and, if known, the noise; or scores by more."""
-        flips, shift = self.flips, self.shift
-        moved = shift is not None and not self.share and max(shift.low or 0.0, -(shift.high or 0.0)) > self.tolerance
-        return moved or (flips is not None and (flips.low or 0.0) > self.margin and not self.noisy)
+        flips = self.flips
+        shift = self.shift
+        moved = (
+            shift is not None
+            and not self.share
+            and max(shift.low or 0.0, -(shift.high or 0.0)) > self.tolerance
+        )
+        return moved or (
+            flips is not None and (flips.low or 0.0) > self.margin and not self.noisy
+        )
 
     def json(self) -> JsonObject:
         """Return the drift as JSON values."""
-        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("metrics", "tolerance")}
-        agreement = dict(zip(("before", "after", "difference"), self.agreement, strict=False))
+        shown = {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if one.name not in ("metrics", "tolerance")
+        }
+        agreement = dict(
+            zip(("before", "after", "difference"), self.agreement, strict=False)
+        )
         values = {**shown, "agreement": agreement, "changed": self.changes.parts}
         return {name: _json(value) for name, value in values.items()}
 
@@ -185,10 +242,11 @@ def measure_drift(
 ) -> Drift:
     """Return what changed between two runs, and whether the judge got worse.
 
-    The difference in agreement is tested for non-inferiority and equivalence by its interval (Schumi and Wittes 2011,
-    Trials 12, 106), which is at least as wide as Tango's. With several samples, flips between the runs less those
-    within them are half the squared distance of each unit's two distributions of verdicts, without bias: 0 if only
-    chance differs (an energy distance: Székely and Rizzo 2013, J. Stat. Plan. Inference 143, 1249-1272).
+    The difference in agreement is tested for non-inferiority and equivalence by its interval
+    (Schumi and Wittes 2011, Trials 12, 106), which is at least as wide as Tango's. With several
+    samples, flips between the runs less those within them are half the squared distance of each
+    unit's two distributions of verdicts, without bias: 0 if only chance differs (an energy
+    distance: Székely and Rizzo 2013, J. Stat. Plan. Inference 143, 1249-1272).
 
     Args:
         before: the run before.
@@ -203,7 +261,9 @@ def measure_drift(
     changes, pairs = _changes(before, after, manifests)
     same = [pair for pair in pairs if _answers(pair[0]) == _answers(pair[1])]
     if separable := 2 * len(same) >= len(pairs):
-        pairs = [(one, one) for one in (two if is_labeled(two) else one for one, two in same)]
+        pairs = [
+            (one, one) for one in (two if is_labeled(two) else one for one, two in same)
+        ]
     first, second = (
         replace(run, name=name).on(tuple(pair[place] for pair in pairs))
         for place, (name, run) in enumerate((("before", before), ("after", after)))
@@ -225,22 +285,34 @@ def measure_drift(
         agreement=_agreement(kind, metrics, comparison),
         shift=None if (shift := comparison.difference(SCORE)) is None else shift.metric,
     )
-    made = replace(made, **_flips(first, second, kind.unit, scoring)) if separable else made
+    made = (
+        replace(made, **_flips(first, second, kind.unit, scoring))
+        if separable
+        else made
+    )
     state, reason = _state(made)
     needed = _needed(made, reason, scoring.confidence) if state == "unknown" else None
     return replace(made, state=state, reason=reason, labels_needed=needed)
 
 
-def _changes(before: RunEntry, after: RunEntry, manifests: Sequence[Json]) -> tuple[Changes, list[tuple[Case, Case]]]:
+def _changes(
+    before: RunEntry, after: RunEntry, manifests: Sequence[Json]
+) -> tuple[Changes, list[tuple[Case, Case]]]:
     """Return what changed, and the shared cases with the same prompts and number of responses."""
     later = {case.id: case for case in after.cases}
     shared = [(case, later[case.id]) for case in before.cases if case.id in later]
     pairs = [(one, two) for one, two in shared if _question(one) == _question(two)]
     same = [(one, two) for one, two in pairs if _answers(one) == _answers(two)]
-    kept = [(one, two) for one, two in pairs if len(one.responses) == len(two.responses)]
+    kept = [
+        (one, two) for one, two in pairs if len(one.responses) == len(two.responses)
+    ]
     if not kept:
         what = "the runs share no case" + (" with the same prompt" if shared else "")
-        raise ConfigError(what, where=f"{before.name}, {after.name}", remedy="name two runs on one dataset")
+        raise ConfigError(
+            what,
+            where=f"{before.name}, {after.name}",
+            remedy="name two runs on one dataset",
+        )
     changes = Changes(
         tuple(_settings((before, after), manifests)),
         len(before.cases) - len(shared),
@@ -248,7 +320,10 @@ def _changes(before: RunEntry, after: RunEntry, manifests: Sequence[Json]) -> tu
         len(shared),
         data=len(shared) - len(pairs),
         answers=len(pairs) - len(same),
-        labels=sum(is_labeled(one) and is_labeled(two) and _labels(one) != _labels(two) for one, two in same),
+        labels=sum(
+            is_labeled(one) and is_labeled(two) and _labels(one) != _labels(two)
+            for one, two in same
+        ),
         unknown=any(one.get("imported") for one in manifests),
         copied=_copied(before, after),
         asked=sum(one.completion is not None for one in after.judgments),
@@ -258,15 +333,26 @@ def _changes(before: RunEntry, after: RunEntry, manifests: Sequence[Json]) -> tu
 
 def _copied(before: RunEntry, after: RunEntry) -> int:
     """Return how many stored answers of a run are those of another one: even their durations are equal."""
-    known = {(one.keys, one.completion.latency) for one in before.judgments if one.completion is not None}
+    known = {
+        (one.keys, one.completion.latency)
+        for one in before.judgments
+        if one.completion is not None
+    }
     return sum(
-        one.stored and one.completion is not None and (one.keys, one.completion.latency) in known
+        one.stored
+        and one.completion is not None
+        and (one.keys, one.completion.latency) in known
         for one in after.judgments
     )
 
 
 def _question(case: Case) -> tuple[Any, ...]:
-    return case.prompt, case.context, case.reference, [replace(item, labels={}) for item in case.checklist]
+    return (
+        case.prompt,
+        case.context,
+        case.reference,
+        [replace(item, labels={}) for item in case.checklist],
+    )
 
 
 def _answers(case: Case) -> list[str]:
@@ -275,22 +361,43 @@ def _answers(case: Case) -> list[str]:
 
 
 def _labels(case: Case) -> tuple[Any, ...]:
-    return case.label, [(one.grade, one.class_name) for one in case.responses], [one.labels for one in case.checklist]
+    return (
+        case.label,
+        [(one.grade, one.class_name) for one in case.responses],
+        [one.labels for one in case.checklist],
+    )
 
 
 def _settings(runs: Sequence[RunEntry], manifests: Sequence[Json]) -> Iterator[Setting]:
     """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
     flat = [dict(_flat(run.config.dump())) for run in runs]
-    answered = [{one.completion.model for one in run.judgments if one.completion is not None} for run in runs]
+    answered = [
+        {one.completion.model for one in run.judgments if one.completion is not None}
+        for run in runs
+    ]
     reported = [", ".join(sorted(filter(None, names))) for names in answered]
-    models = [", ".join(str(one.get("model")) for one in each.get("judges") or ()) for each in manifests]
+    models = [
+        ", ".join(str(one.get("model")) for one in each.get("judges") or ())
+        for each in manifests
+    ]
     if flat[0].get("judge.model") != flat[1].get("judge.model"):
         models = []  # else they have the hash of local weights
-    hashes = [{f"prompt.{name}": one for name, one in (each.get("prompt_hashes") or {}).items()} for each in manifests]
-    more = [[{"judge.model": own} for own in models if own], [{"judge.reported_model": own} for own in reported if own]]
+    hashes = [
+        {
+            f"prompt.{name}": one
+            for name, one in (each.get("prompt_hashes") or {}).items()
+        }
+        for each in manifests
+    ]
+    more = [
+        [{"judge.model": own} for own in models if own],
+        [{"judge.reported_model": own} for own in reported if own],
+    ]
     for both in (*more, hashes):
         if len(both) == len(flat) and all(both):
-            flat = [settings | found for settings, found in zip(flat, both, strict=True)]
+            flat = [
+                settings | found for settings, found in zip(flat, both, strict=True)
+            ]
     for name in flat[0] | flat[1]:
         one, two = (settings.get(name) for settings in flat)
         part = _PARTS.get(name.partition(".")[0])
@@ -306,13 +413,17 @@ def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", one
 
 
-def _agreement(kind: Kind, metrics: Sequence[Metrics], comparison: Comparison) -> tuple[Metric, ...]:
+def _agreement(
+    kind: Kind, metrics: Sequence[Metrics], comparison: Comparison
+) -> tuple[Metric, ...]:
     """Return the agreement before and after, and the difference; empty if any has no value."""
     names = (kind.share,) if kind.share is not None else kind.agreement
     for found in filter(None, map(comparison.difference, names)):
         metric = found.metric
         if found.only_first is not None and found.only_second is not None and metric.n:
-            score = tango(found.only_first, found.only_second, metric.n, comparison.confidence)
+            score = tango(
+                found.only_first, found.only_second, metric.n, comparison.confidence
+            )
             low, high = widest([*score, metric.low, metric.high])
             metric = replace(metric, low=low, high=high)
         if metric.low is not None:
@@ -320,7 +431,9 @@ def _agreement(kind: Kind, metrics: Sequence[Metrics], comparison: Comparison) -
     return ()
 
 
-def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig) -> JsonObject:
+def _flips(
+    first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig
+) -> JsonObject:
     """Return the flips, noise, flips beyond noise, reversals, and the number of lost verdicts."""
     codes: dict[object, int] = {None: -1, "A": 0, "B": 1}
     samples = [list(_outcomes(run, unit)) for run in (first, second)]
@@ -328,17 +441,34 @@ def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig)
         return {}
     units = list(samples[0][0])
     rows: list[list[Ints]] = [
-        [np.array([codes.setdefault(one.get(key), len(codes)) for key in units], dtype=np.int64) for one in each]
+        [
+            np.array(
+                [codes.setdefault(one.get(key), len(codes)) for key in units],
+                dtype=np.int64,
+            )
+            for one in each
+        ]
         for each in samples
     ]
     places = {case.id: place for place, case in enumerate(first.cases)}
-    tally = Tally(np.array([places[key[0]] for key in units], dtype=np.int64), len(places))
-    across, within = list(product(rows[0], rows[1])), [list(combinations(each, 2)) for each in rows]
+    tally = Tally(
+        np.array([places[key[0]] for key in units], dtype=np.int64), len(places)
+    )
+    across = list(product(rows[0], rows[1]))
+    within = [list(combinations(each, 2)) for each in rows]
     flips, read = _share(across, np.not_equal)
     rate: JsonObject = {"span": (0.0, 1.0), "proportion": True}
     found = [tally.mean(FLIPS, flips, read, ~read, **rate)]
     if unit == "pair":
-        found.append(tally.mean(REVERSALS, _share(across, lambda *both: sum(both) == 1)[0], read, ~read, **rate))
+        found.append(
+            tally.mean(
+                REVERSALS,
+                _share(across, lambda *both: sum(both) == 1)[0],
+                read,
+                ~read,
+                **rate,
+            )
+        )
     if repeats := [_share(pairs, np.not_equal) for pairs in within if pairs]:
         noise = np.mean([share for share, _ in repeats], axis=0)
         both = np.logical_and.reduce([read, *(each for _, each in repeats)])
@@ -348,7 +478,9 @@ def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig)
     clusters = Clusters.of(first.config, first.cases, scoring.cluster)
     metrics = measure(found, scoring, clusters)
     names = {"flips": FLIPS, "noise": NOISE, "beyond": BEYOND, "reversals": REVERSALS}
-    return {key: metrics.get(name) for key, name in names.items()} | {"lost": int((had & ~has).sum())}
+    return {key: metrics.get(name) for key, name in names.items()} | {
+        "lost": int((had & ~has).sum())
+    }
 
 
 def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object]]:
@@ -356,7 +488,11 @@ def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object
     config = run.config.with_({"mode.samples": 1})
     for sample in sorted({one.sample for one in run.judgments}):
         own = [replace(one, sample=0) for one in run.judgments if one.sample == sample]
-        answers = unit_answers(verdicts_of(config, run.cases, own), 1 + (unit == "pair"), items=unit == "item")
+        answers = unit_answers(
+            verdicts_of(config, run.cases, own),
+            1 + (unit == "pair"),
+            items=unit == "item",
+        )
         yield {
             key: "abstained" if answer is None and reason == "abstained" else answer
             for key, answer, reason, _ in answers
@@ -364,18 +500,27 @@ def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object
         }
 
 
-def _share(pairs: Sequence[tuple[Ints, Ints]], changed: Callable[..., Any]) -> tuple[Floats, Bools]:
+def _share(
+    pairs: Sequence[tuple[Ints, Ints]], changed: Callable[..., Any]
+) -> tuple[Floats, Bools]:
     """Return for each unit the mean of a change over pairs of samples that are both read, and whether there are any."""
     read = [(one >= 0) & (two >= 0) for one, two in pairs]
-    hits = np.sum([changed(*pair) & both for pair, both in zip(pairs, read, strict=True)], axis=0)
+    hits = np.sum(
+        [changed(*pair) & both for pair, both in zip(pairs, read, strict=True)], axis=0
+    )
     count = np.sum(read, axis=0)
     return np.nan_to_num(divide(hits, count)), count > 0
 
 
 def _state(drift: Drift) -> tuple[State, str]:
     """Return the state, and what it follows from; an end of an interval at the margin is within it."""
-    margin, flips = drift.margin, drift.flips
-    low, high = (drift.agreement[2].low, drift.agreement[2].high) if drift.agreement else (None, None)
+    margin = drift.margin
+    flips = drift.flips
+    low, high = (
+        (drift.agreement[2].low, drift.agreement[2].high)
+        if drift.agreement
+        else (None, None)
+    )
     few = bool(drift.agreement) and drift.agreement[2].n < FEW
     if high is not None and high < -margin and not few:
         return "worse", "agreement"
@@ -395,12 +540,22 @@ def _state(drift: Drift) -> tuple[State, str]:
 def _needed(drift: Drift, reason: str, confidence: float) -> int | None:
     """Return how many more labels would probably show whether agreement is worse; `None` if that is unknown.
 
-    Without labels, for a judge that is as good as before: the difference then varies as much as verdicts change, which
-    fewer than `FEW_LABELS` verdicts do not show.
+    Without labels, for a judge that is as good as before: the difference then varies as much as
+    verdicts change, which fewer than `FEW_LABELS` verdicts do not show.
     """
     if reason == "agreement":
         return labels_for(drift.agreement[2], -drift.margin, confidence)
     flips = drift.flips
-    if reason == "no_labels" and drift.share and flips is not None and flips.value and drift.margin:
-        return labels_to_decide(drift.margin, sqrt(flips.value), confidence) if flips.n >= FEW_LABELS else None
+    if (
+        reason == "no_labels"
+        and drift.share
+        and flips is not None
+        and flips.value
+        and drift.margin
+    ):
+        return (
+            labels_to_decide(drift.margin, sqrt(flips.value), confidence)
+            if flips.n >= FEW_LABELS
+            else None
+        )
     return None

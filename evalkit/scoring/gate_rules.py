@@ -31,17 +31,25 @@ def _several_judges(config: RunConfig) -> bool:
 
 
 def _weighs(config: RunConfig) -> bool:
-    return config.judge.weighs or (config.swap.arbiter is not None and config.swap.arbiter.weighs)
+    return config.judge.weighs or (
+        config.swap.arbiter is not None and config.swap.arbiter.weighs
+    )
 
 
-def _classes_only(condition: Callable[[RunConfig], bool]) -> Callable[[RunConfig], bool]:
+def _classes_only(
+    condition: Callable[[RunConfig], bool],
+) -> Callable[[RunConfig], bool]:
     """Return a condition that holds for every run that has no classes."""
     return lambda config: not config.rubric.classes or condition(config)
 
 
 def _stated(config: RunConfig) -> bool:
     """Return whether verdicts can have a confidence or a probability."""
-    return _weighs(config) if config.rubric.classes else config.rubric.real or config.mode.name != "pointwise"
+    return (
+        _weighs(config)
+        if config.rubric.classes
+        else config.rubric.real or config.mode.name != "pointwise"
+    )
 
 
 SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
@@ -51,7 +59,9 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
         "a positive class": lambda config: config.rubric.positive is not None,
         "a third pass": lambda config: config.swap.resolve == "third_pass",
         "checklists by points": lambda config: config.scoring.checklist == "points",
-        "an abstention": lambda config: config.rubric.abstain is not None or config.judge.cascades,
+        "an abstention": lambda config: (
+            config.rubric.abstain is not None or config.judge.cascades
+        ),
         "comparisons, or ties as edges": lambda config: (
             not config.mode.scores or config.scoring.conflict_edges == "ties"
         ),
@@ -63,7 +73,9 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
         "net votes": lambda config: config.swap.resolve == "net_vote",
         "ordered verdicts": _classes_only(lambda config: config.rubric.ordered),
         "samples": lambda config: config.mode.samples > 1,
-        "samples or a panel": lambda config: config.mode.samples > 1 or _several_judges(config),
+        "samples or a panel": lambda config: (
+            config.mode.samples > 1 or _several_judges(config)
+        ),
         "several criteria": lambda config: len(config.criteria) > 1,
     }
 )
@@ -80,13 +92,18 @@ def is_available(spec: MetricSpec, config: RunConfig) -> bool:
     return spec.needs not in SETTINGS or SETTINGS[spec.needs](config)
 
 
-def fits(match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable[str]]) -> bool:
+def fits(
+    match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable[str]]
+) -> bool:
     """Return whether the placeholders of a metric's name are in the config (a criterion, a class) or in the cases.
 
-    `values_in_cases` returns the names of models, subsets and the like; it is called only if they matter.
+    `values_in_cases` returns the names of models, subsets and the like; it is called only if they
+    matter.
     """
     spec = match.spec
-    free = {name: value for name, value in match.values.items() if name not in spec.values}
+    free = {
+        name: value for name, value in match.values.items() if name not in spec.values
+    }
     own: dict[str, Collection[str]] = {
         "criterion": config.raw_weights(),
         "class": config.rubric.classes,
@@ -97,8 +114,14 @@ def fits(match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable
         value = free.pop(placeholder, None)
         if value is not None and value not in known:
             return False
-    free = {name: value for name, value in free.items() if value not in spec.extra_values.get(name, ())}
-    return not free or {_folded(value) for value in free.values()} <= {_folded(value) for value in values_in_cases()}
+    free = {
+        name: value
+        for name, value in free.items()
+        if value not in spec.extra_values.get(name, ())
+    }
+    return not free or {_folded(value) for value in free.values()} <= {
+        _folded(value) for value in values_in_cases()
+    }
 
 
 def probe_names(config: RunConfig) -> tuple[str, ...]:
@@ -110,7 +133,9 @@ def _folded(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def available_names(config: RunConfig, catalog: Catalog, values_in_cases: Iterable[str]) -> list[str]:
+def available_names(
+    config: RunConfig, catalog: Catalog, values_in_cases: Iterable[str]
+) -> list[str]:
     """Return the names of the metrics that a run can have, as corrections of a typo."""
     names: list[str] = []
     values = tuple(values_in_cases)[:MAX_NAMES]
@@ -143,7 +168,9 @@ def _expanded(
     return [
         match
         for value in values
-        for match in _expanded(spec, name.replace(f"{{{one}}}", value), rest, configured, values_in_cases)
+        for match in _expanded(
+            spec, name.replace(f"{{{one}}}", value), rest, configured, values_in_cases
+        )
     ]
 
 
@@ -175,7 +202,8 @@ class Ruling:
         high: the upper end of its interval.
         n: the number of units behind it.
         missing: the number of missing units.
-        labels_needed: how many more labels would probably decide about the judge, if the rule is about that.
+        labels_needed: how many more labels would probably decide about the judge, if the rule is
+            about that.
     """
 
     metric: str
@@ -208,22 +236,43 @@ class Gate:
     def json(self) -> JsonObject:
         """Return the gate as JSON values."""
         undecided = "fail" if self.strict else "pass"
-        return {"state": self.state, "undecided": undecided, "rules": [asdict(ruling) for ruling in self.rulings]}
+        return {
+            "state": self.state,
+            "undecided": undecided,
+            "rules": [asdict(ruling) for ruling in self.rulings],
+        }
 
 
-def judge_metrics(gate: GateConfig, metrics: Metrics, confidence: float = 0.95) -> Iterator[Ruling]:
+def judge_metrics(
+    gate: GateConfig, metrics: Metrics, confidence: float = 0.95
+) -> Iterator[Ruling]:
     """Yield the ruling of every bound of every metric's rule; a missing metric fails."""
     for name, rule in gate.rules.items():
         for number, sign, limit in rule.bounds():
             metric = metrics.get(name)
             text = f"{'' if number == 'value' else number + ' '}{sign} {limit:g}"
             if metric is None:
-                yield Ruling(name, text, "failed", f"no such metric in this run; {did_you_mean(name, metrics)}")
+                yield Ruling(
+                    name,
+                    text,
+                    "failed",
+                    f"no such metric in this run; {did_you_mean(name, metrics)}",
+                )
             elif number == "value" and (rule.by or gate.by) == "interval":
                 state, why = _by_interval(metric, sign, limit)
-                more = labels_for(metric, limit, confidence) if state == "undecided" else None
-                hint = f"; about {more:,} more labels would probably decide" if more else ""
-                yield replace(_ruling(metric, text, state, why + hint), labels_needed=more)
+                more = (
+                    labels_for(metric, limit, confidence)
+                    if state == "undecided"
+                    else None
+                )
+                hint = (
+                    f"; about {more:,} more labels would probably decide"
+                    if more
+                    else ""
+                )
+                yield replace(
+                    _ruling(metric, text, state, why + hint), labels_needed=more
+                )
             else:
                 yield _ruling(metric, text, *_by_number(metric, number, sign, limit))
 
@@ -240,23 +289,46 @@ def judge_decision(wanted: Use, decision: Decision, sentence: str) -> Ruling:
     state: State = "held" if order(decision.use) >= order(wanted) else "undecided"
     if order(decision.possible) < order(wanted):
         state = "failed"
-    open_to = f" (the intervals do not exclude {decision.possible})" if state == "undecided" else ""
+    open_to = (
+        f" (the intervals do not exclude {decision.possible})"
+        if state == "undecided"
+        else ""
+    )
     metric = replace(decision.metric or Metric("", None), name=DECISION)
-    ruling = _ruling(metric, f">= {wanted}", state, f"{decision.use}{open_to}: {sentence}")
+    ruling = _ruling(
+        metric, f">= {wanted}", state, f"{decision.use}{open_to}: {sentence}"
+    )
     return replace(ruling, labels_needed=decision.labels_needed)
 
 
 def _ruling(metric: Metric, rule: str, state: State, why: str) -> Ruling:
-    return Ruling(metric.name, rule, state, why, metric.value, metric.low, metric.high, metric.n, metric.missing)
+    return Ruling(
+        metric.name,
+        rule,
+        state,
+        why,
+        metric.value,
+        metric.low,
+        metric.high,
+        metric.n,
+        metric.missing,
+    )
 
 
-def _by_number(metric: Metric, number: str, sign: str, limit: float) -> tuple[State, str]:
+def _by_number(
+    metric: Metric, number: str, sign: str, limit: float
+) -> tuple[State, str]:
     """Rule by one number; undecided if there is none."""
     found = getattr(metric, number)
     if found is None:
         missing = "value" if metric.value is None else number
-        return "undecided", f"it has no {missing} ({metric.note or 'none was requested'})"
-    return ("held" if _SIGNS[sign](found, limit) else "failed"), f"{_ENDS[number]} {found:.4g}"
+        return (
+            "undecided",
+            f"it has no {missing} ({metric.note or 'none was requested'})",
+        )
+    return (
+        "held" if _SIGNS[sign](found, limit) else "failed"
+    ), f"{_ENDS[number]} {found:.4g}"
 
 
 def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
@@ -265,7 +337,13 @@ def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
         return _by_number(metric, "value", sign, limit)
     if metric.low is None or metric.high is None:
         reason = metric.note or "none was requested"
-        return "undecided", f"{metric.value:.4g} has no interval ({reason}); `by: value` decides by the value alone"
+        return (
+            "undecided",
+            (
+                f"{metric.value:.4g} has no interval ({reason}); `by: value` decides by the value"
+                " alone"
+            ),
+        )
     kept = {_SIGNS[sign](end, limit) for end in (metric.low, metric.high)}
     shown = estimate(metric.value, metric.low, metric.high, "{:.4g}".format)
     if len(kept) == 2:
@@ -284,14 +362,24 @@ def less_is_better(rule: LeadRule) -> bool:
     if (better := CATALOG.better(rule.metric)) is not None:
         return better == "lower"
     where, remedy = "gate.no_worse_than", "write better: higher, or better: lower"
-    raise ConfigError(f"it is not known whether more of {rule.metric} is better", where=where, remedy=remedy)
+    raise ConfigError(
+        f"it is not known whether more of {rule.metric} is better",
+        where=where,
+        remedy=remedy,
+    )
 
 
-def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: ScoringConfig, by: str = "interval") -> Ruling:
+def judge_lead(
+    rule: LeadRule,
+    mine: RunEntry,
+    other: RunEntry,
+    scoring: ScoringConfig,
+    by: str = "interval",
+) -> Ruling:
     """Return whether a run is at most `rule.margin` worse than another in one metric, paired by case.
 
-    It is non-inferiority by the interval of the difference (Schumi and Wittes 2011, Trials 12, 106): held if the
-    interval lies above minus the margin, failed if it lies below.
+    It is non-inferiority by the interval of the difference (Schumi and Wittes 2011, Trials 12,
+    106): held if the interval lies above minus the margin, failed if it lies below.
 
     Args:
         rule: the rule.
@@ -300,16 +388,25 @@ def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: Scoring
         scoring: the confidence and the number of resamples.
         by: `interval` or `value`.
     """
-    from evalkit.scoring.compare import compare_runs  # imports tests that other rules do not need
+    from evalkit.scoring.compare import (
+        compare_runs,
+    )  # imports tests that other rules do not need
 
     text = lead_text(rule, other.name)
     try:
-        sign, limit = ("<=", rule.margin) if less_is_better(rule) else (">=", -rule.margin)
+        sign, limit = (
+            ("<=", rule.margin) if less_is_better(rule) else (">=", -rule.margin)
+        )
         found = compare_runs([mine, other], scoring, [rule.metric])
     except ConfigError as error:
         return Ruling(rule.metric, text, "undecided", str(error))
     if (difference := found.difference(rule.metric)) is None:
-        return Ruling(rule.metric, text, "undecided", "the runs' values cannot be compared: their scales differ")
+        return Ruling(
+            rule.metric,
+            text,
+            "undecided",
+            "the runs' values cannot be compared: their scales differ",
+        )
     metric = difference.metric
     if by == "value" or UNVARYING in (metric.note or ""):
         state, why = _by_number(metric, "value", sign, limit)
@@ -320,4 +417,6 @@ def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: Scoring
 
 def lead_text(rule: LeadRule, name: str) -> str:
     """Return a rule on another run in words."""
-    return f"no worse than {name}" + (f" by more than {rule.margin:g}" if rule.margin else "")
+    return f"no worse than {name}" + (
+        f" by more than {rule.margin:g}" if rule.margin else ""
+    )

@@ -30,7 +30,8 @@ _KIND_CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 
 
 STATED, RANKING, IMPLIED = range(3)
-"""Origins of a row of judgments: a judgment of a pair or response, a ranking, or an implication of a ranking."""
+"""Origins of a row of judgments: a judgment of a pair or response, a ranking, or an implication of
+a ranking."""
 
 
 def kind_of(judgment: Judgment) -> str:
@@ -47,8 +48,8 @@ def is_list(judgment: Judgment) -> bool:
 def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
     """Return a ranking as one judgment per pair or per response of its unit, with responses in the order shown.
 
-    The margin of a pair is the difference of its scores. Pairs with an omitted response are missing, and so are all
-    pairs of a ranking that could not be read.
+    The margin of a pair is the difference of its scores. Pairs with an omitted response are
+    missing, and so are all pairs of a ranking that could not be read.
 
     Args:
         judgment: the ranking.
@@ -60,7 +61,8 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
     """
     _check(judgment)
     place = {index: at for at, index in enumerate(judgment.shown)}
-    overall, by_criterion = scores_of(judgment.ranking), {n: scores_of(one) for n, one in judgment.rankings.items()}
+    overall = scores_of(judgment.ranking)
+    by_criterion = {n: scores_of(one) for n, one in judgment.rankings.items()}
     return [
         replace(
             judgment,
@@ -68,7 +70,11 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
             shown=tuple(sorted(unit, key=place.__getitem__)),
             sample=sample,
             value=_margin(overall, unit),
-            criteria={n: v for n, scores in by_criterion.items() if (v := _margin(scores, unit)) is not None},
+            criteria={
+                n: v
+                for n, scores in by_criterion.items()
+                if (v := _margin(scores, unit)) is not None
+            },
             ranking=None,
             rankings={},
             weighted=None,
@@ -80,8 +86,9 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
 def scores_of(ranking: Ranking | None) -> dict[int, float]:
     """Return the score in [0, 1] of each ranked response: the share of the others that it beats.
 
-    A tie counts as half. This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by its maximum, where
-    tied responses share their mean rank. A ranking of fewer than two responses has no scores.
+    A tie counts as half. This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by
+    its maximum, where tied responses share their mean rank. A ranking of fewer than two responses
+    has no scores.
     """
     ranked = sum(len(group) for group in ranking or ())
     if ranking is None or ranked < 2:
@@ -95,13 +102,19 @@ def scores_of(ranking: Ranking | None) -> dict[int, float]:
 
 
 def _check(judgment: Judgment) -> None:
-    unit, where = judgment.unit, f"case '{judgment.case_id}'"
+    unit = judgment.unit
+    where = f"case '{judgment.case_id}'"
     if tuple(sorted(judgment.shown)) != unit:
-        raise ConfigError(f"unit {list(unit)} was shown as {list(judgment.shown)}", where=where)
+        raise ConfigError(
+            f"unit {list(unit)} was shown as {list(judgment.shown)}", where=where
+        )
     for ranking in (judgment.ranking or (), *judgment.rankings.values()):
         ranked = [index for group in ranking for index in group]
         if len(set(ranked)) < len(ranked) or not set(ranked) <= set(unit):
-            raise ConfigError(f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}", where=where)
+            raise ConfigError(
+                f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}",
+                where=where,
+            )
 
 
 def _margin(scores: Mapping[int, float], unit: Unit) -> float | None:
@@ -115,7 +128,8 @@ MISSING: Final = -1
 ABSTAINED: Final = -2
 """The code of an answer that declines to choose a class (`rubric.abstain`)."""
 SPLIT: Final = -3
-"""The code of a vote of samples or judges that no class won: there are answers, and they contradict each other."""
+"""The code of a vote of samples or judges that no class won: there are answers, and they contradict
+each other."""
 
 
 NO_CLASSES = "set rubric.classes to the classes of the run"
@@ -128,8 +142,8 @@ Places: TypeAlias = NDArray[np.int32]
 class JudgmentColumns:
     """Judgments as rows, sorted by case, unit, order shown, sample and judge; NaN for a missing number.
 
-    A ranking (`RANKING` in `origin`) is followed by rows for the pairs and responses that it implies (`IMPLIED`). Every
-    other judgment is `STATED`.
+    A ranking (`RANKING` in `origin`) is followed by rows for the pairs and responses that it
+    implies (`IMPLIED`). Every other judgment is `STATED`.
 
     Attributes:
         case: (n,) the index of the judgment's case.
@@ -142,19 +156,23 @@ class JudgmentColumns:
         value: (n,) the overall value: a margin in [-1, 1] for a pair, scale units for a response.
         confidence: (n,) the stated probability, in [0, 1].
         criteria: (n, names) the value by criterion, in the units of `value`.
-        answer: (n,) a number that identifies the completion; judgments from one completion share it.
+        answer: (n,) a number that identifies the completion; judgments from one completion share
+            it.
         cost: (n,) the cost of the completion in dollars.
-        latency: (n,) the latency of the completion in seconds; NaN if unknown, as for answers of a batch.
+        latency: (n,) the latency of the completion in seconds; NaN if unknown, as for answers of a
+            batch.
         shapes: units and orders shown, in the order of the rows.
         judges: names of judges and arbiters, sorted.
         names: names of the criteria.
         cases: the number of cases of the run.
-        expected: (n, 1 + names) value and criteria as expectations over the answer's probabilities; `None` if no
-            judgment has probabilities.
+        expected: (n, 1 + names) value and criteria as expectations over the answer's probabilities;
+            `None` if no judgment has probabilities.
         mass: (n,) the total probability of the values of the scale; `None` as above.
         open: (n,) the probability that was not returned; `None` as above.
-        choice: (n,) the class, an index into the rubric's classes, or MISSING or ABSTAINED; `None` without classes.
-        chances: (n, classes) the probability of each class among the classes, NaN if unknown; `None` without classes.
+        choice: (n,) the class, an index into the rubric's classes, or MISSING or ABSTAINED; `None`
+            without classes.
+        chances: (n, classes) the probability of each class among the classes, NaN if unknown;
+            `None` without classes.
     """
 
     case: Ints
@@ -205,7 +223,9 @@ class JudgmentColumns:
 
     def _by_shape(self, read: Callable[[Unit, Unit], int]) -> Ints:
         """Return a number for each row from its unit and order shown."""
-        return np.array([read(*shape) for shape in self.shapes], dtype=np.int64)[self.shape]
+        return np.array([read(*shape) for shape in self.shapes], dtype=np.int64)[
+            self.shape
+        ]
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -215,7 +235,12 @@ class JudgmentColumns:
     @property
     def units(self) -> tuple[Unit, ...]:
         """The distinct units that were judged, without those implied by rankings."""
-        return tuple({self.shapes[place][0] for place in np.unique(self.shape[self.origin != IMPLIED])})
+        return tuple(
+            {
+                self.shapes[place][0]
+                for place in np.unique(self.shape[self.origin != IMPLIED])
+            }
+        )
 
     @property
     def readable(self) -> Bools:
@@ -230,7 +255,11 @@ class JudgmentColumns:
     @property
     def weighted(self) -> Bools:
         """Which judgments have probabilities, and so an expectation, (n,)."""
-        return np.zeros(len(self), dtype=bool) if self.mass is None else np.asarray(~np.isnan(self.mass))
+        return (
+            np.zeros(len(self), dtype=bool)
+            if self.mass is None
+            else np.asarray(~np.isnan(self.mass))
+        )
 
     @property
     def asked(self) -> JudgmentColumns:
@@ -247,11 +276,15 @@ class JudgmentColumns:
             kept[name] = None if column is None else column[rows]
         return replace(self, **kept)
 
-    def select(self, judge: str | None = None, *, third: bool | None = None) -> JudgmentColumns:
+    def select(
+        self, judge: str | None = None, *, third: bool | None = None
+    ) -> JudgmentColumns:
         """Return the judgments of one judge, or those that are third judgments or not."""
         rows = np.ones(len(self), dtype=bool)
         if judge is not None:
-            rows &= self.judge == (self.judges.index(judge) if judge in self.judges else -1)
+            rows &= self.judge == (
+                self.judges.index(judge) if judge in self.judges else -1
+            )
         if third is not None:
             rows &= (self.arbiter >= 0) == third
         return self.where(rows)
@@ -263,12 +296,17 @@ class JudgmentColumns:
 
 
 _ARRAYS = tuple(
-    field.name for field in fields(JudgmentColumns) if field.name not in ("shapes", "judges", "names", "cases")
+    field.name
+    for field in fields(JudgmentColumns)
+    if field.name not in ("shapes", "judges", "names", "cases")
 )  # one row for each judgment
 
 
 def read_judgments(
-    cases: Sequence[Case], judgments: Iterable[Judgment], names: Sequence[str], classes: Classes | None = None
+    cases: Sequence[Case],
+    judgments: Iterable[Judgment],
+    names: Sequence[str],
+    classes: Classes | None = None,
 ) -> JudgmentColumns:
     """Return judgments as columns.
 
@@ -279,7 +317,8 @@ def read_judgments(
         classes: the classes of the rubric; `None` if it is a scale.
 
     Raises:
-        ConfigError: if a judgment is of an unknown case or class, or a ranking is not of its own responses.
+        ConfigError: if a judgment is of an unknown case or class, or a ranking is not of its own
+            responses.
     """
     rows = _ColumnBuilder(cases, names, classes)
     counts: Counter[tuple[str, str]] = Counter()
@@ -310,77 +349,119 @@ _WIDE: Final = {
     "weighted": "q",
     "choice": "q",
 }
-"""Columns with several numbers for each judgment, or for some; `weighted` are the rows that have expectations."""
+"""Columns with several numbers for each judgment, or for some; `weighted` are the rows that have
+expectations."""
 
 
 class _ColumnBuilder:
     """Builds columns in plain arrays, which take less memory than lists of objects."""
 
-    def __init__(self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None) -> None:
+    def __init__(
+        self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None
+    ) -> None:
         self._cases = {case.id: place for place, case in enumerate(cases)}
-        self._names, self._classes = tuple(names), classes
+        self._names = tuple(names)
+        self._classes = classes
         self._class_codes: dict[str | None, int] = {}
         if classes is not None:
             self._class_codes |= {classes.abstain: ABSTAINED, None: MISSING}
             self._class_codes |= {name: code for code, name in enumerate(classes.names)}
-        self._shapes, self._judges = dict[Shape, int](), dict[str, int]()
-        self._rows: dict[str, array[Any]] = {name: array(kind) for name, kind in (_TYPES | _WIDE).items()}
+        self._shapes = dict[Shape, int]()
+        self._judges = dict[str, int]()
+        self._rows: dict[str, array[Any]] = {
+            name: array(kind) for name, kind in (_TYPES | _WIDE).items()
+        }
 
     def add(self, judgment: Judgment, origin: int) -> None:
         """Add a judgment as a row."""
-        rows, case, judges, arbiter = self._rows, self._cases.get(judgment.case_id), self._judges, judgment.arbiter
+        rows = self._rows
+        case = self._cases.get(judgment.case_id)
+        judges = self._judges
+        arbiter = judgment.arbiter
         if case is None:
-            raise ConfigError("this case was judged but is not in the dataset", where=f"case '{judgment.case_id}'")
+            raise ConfigError(
+                "this case was judged but is not in the dataset",
+                where=f"case '{judgment.case_id}'",
+            )
         if (weighted := judgment.weighted) is not None and origin != RANKING:
             rows["weighted"].append(len(rows["case"]))
             rows["expected"].append(_number(weighted.value))
-            rows["expected"].extend([weighted.criteria.get(name, np.nan) for name in self._names])
+            rows["expected"].extend(
+                [weighted.criteria.get(name, np.nan) for name in self._names]
+            )
             rows["mass"].append(weighted.mass)
             rows["open"].append(weighted.open)
         if self._classes is not None:
             self._add_class(judgment, self._classes)
         elif judgment.class_name is not None:
             where = f"case '{judgment.case_id}'"
-            raise ConfigError("it was judged by class, and the rubric is a scale", where=where, remedy=NO_CLASSES)
-        rows["criteria"].extend([judgment.criteria.get(name, np.nan) for name in self._names])
+            raise ConfigError(
+                "it was judged by class, and the rubric is a scale",
+                where=where,
+                remedy=NO_CLASSES,
+            )
+        rows["criteria"].extend(
+            [judgment.criteria.get(name, np.nan) for name in self._names]
+        )
         completion = judgment.completion
-        rows["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(rows["case"]))
+        rows["answer"].append(
+            hash(judgment.keys[-1]) if judgment.keys else -1 - len(rows["case"])
+        )
         rows["case"].append(case)
-        rows["shape"].append(self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes)))
+        rows["shape"].append(
+            self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes))
+        )
         rows["sample"].append(judgment.sample)
         rows["judge"].append(judges.setdefault(judgment.judge, len(judges)))
-        rows["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
+        rows["arbiter"].append(
+            -1 if arbiter is None else judges.setdefault(arbiter, len(judges))
+        )
         rows["kind"].append(_KIND_CODES[kind_of(judgment)])
         rows["origin"].append(origin)
         rows["value"].append(_number(judgment.value))
         rows["confidence"].append(_number(judgment.confidence))
         rows["cost"].append(_number(completion.cost_usd if completion else None))
-        rows["latency"].append(_number(completion.latency or None if completion else None))
+        rows["latency"].append(
+            _number(completion.latency or None if completion else None)
+        )
 
     def _add_class(self, judgment: Judgment, classes: Classes) -> None:
-        name, where = judgment.class_name, f"case '{judgment.case_id}'"
+        name = judgment.class_name
+        where = f"case '{judgment.case_id}'"
         if name not in self._class_codes:
             what = f"it was judged '{name}', which is not among {', '.join(classes.answers)}"
             raise ConfigError(what, where=where, remedy="add the class")
         if judgment.readable and name is None:
             remedy = "set the rubric of the run, for example rubric=likert5"
-            raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
+            raise ConfigError(
+                "it was not judged by class, and the rubric has classes",
+                where=where,
+                remedy=remedy,
+            )
         self._rows["choice"].append(self._class_codes[name])
         stated = judgment.weighted.classes if judgment.weighted is not None else {}
         total = sum(stated.get(one, 0.0) for one in classes.names)
-        self._rows["chances"].extend(stated.get(one, 0.0) / total if total else np.nan for one in classes.names)
+        self._rows["chances"].extend(
+            stated.get(one, 0.0) / total if total else np.nan for one in classes.names
+        )
 
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""
-        shapes, judges = sorted(self._shapes, key=_shape_order), sorted(self._judges)
-        count, names, classes = len(self._rows["case"]), [*_TYPES, "criteria"], self._classes
-        names += ["weighted", "expected", "mass", "open"] if self._rows["weighted"] else []
+        shapes = sorted(self._shapes, key=_shape_order)
+        judges = sorted(self._judges)
+        count = len(self._rows["case"])
+        names = [*_TYPES, "criteria"]
+        classes = self._classes
+        names += (
+            ["weighted", "expected", "mass", "open"] if self._rows["weighted"] else []
+        )
         names += ["choice", "chances"] if classes is not None else []
         columns: JsonObject = {name: np.array(self._rows.pop(name)) for name in names}
         columns["criteria"] = columns["criteria"].reshape(count, len(self._names))
         columns["shape"] = _renumbered(columns["shape"], self._shapes, shapes)
         columns["judge"], columns["arbiter"] = (
-            _renumbered(columns[name], self._judges, judges) for name in ("judge", "arbiter")
+            _renumbered(columns[name], self._judges, judges)
+            for name in ("judge", "arbiter")
         )
         if (weighted := columns.pop("weighted", None)) is not None:
             columns["expected"] = columns["expected"].reshape(-1, 1 + len(self._names))
@@ -390,18 +471,28 @@ class _ColumnBuilder:
                 columns[name][weighted] = values
         if classes is not None:
             columns["chances"] = columns["chances"].reshape(-1, len(classes))
-        order = np.lexsort([columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")])
+        order = np.lexsort(
+            [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
+        )
         if (np.diff(order) < 0).any():
             for name in columns:
                 columns[name] = columns[name][order]
         return JudgmentColumns(
-            **columns, shapes=tuple(shapes), judges=tuple(judges), names=self._names, cases=len(self._cases)
+            **columns,
+            shapes=tuple(shapes),
+            judges=tuple(judges),
+            names=self._names,
+            cases=len(self._cases),
         )
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
     unit, shown = shape
-    return (unit[0], unit[-1], shown != unit, unit, shown) if unit else (-1, -1, False, unit, shown)
+    return (
+        (unit[0], unit[-1], shown != unit, unit, shown)
+        if unit
+        else (-1, -1, False, unit, shown)
+    )
 
 
 def _renumbered(places: Places, known: Iterable[Any], ordered: Sequence[Any]) -> Places:
@@ -415,11 +506,17 @@ def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-UNKNOWN_UNIT: Final = "responses {unit} were judged, but the case has {n} responses, in units of {size}"
-TWICE: Final = "responses {unit} have two judgments in the same order and sample {sample}"
+UNKNOWN_UNIT: Final = (
+    "responses {unit} were judged, but the case has {n} responses, in units of {size}"
+)
+TWICE: Final = (
+    "responses {unit} have two judgments in the same order and sample {sample}"
+)
 
 
-def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int) -> JudgmentColumns:
+def of_one_judge(
+    cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int
+) -> JudgmentColumns:
     """Return one judge's judgments of units of `size` responses.
 
     Args:
@@ -429,14 +526,24 @@ def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints,
         size: the number of responses of a unit.
 
     Raises:
-        ConfigError: if a unit or order is unknown, a judgment is duplicated, or several judges made the judgments.
+        ConfigError: if a unit or order is unknown, a judgment is duplicated, or several judges made
+            the judgments.
     """
     own = judgments.of_units(size)
-    is_unit = [len(set(unit)) == size and 0 <= unit[0] <= unit[-1] for unit, _ in own.shapes]
+    is_unit = [
+        len(set(unit)) == size and 0 <= unit[0] <= unit[-1] for unit, _ in own.shapes
+    ]
     is_order = [tuple(sorted(shown)) == unit for unit, shown in own.shapes]
-    known, ordered = (np.array(valid, dtype=bool)[own.shape] for valid in (is_unit, is_order))
-    twice = np.zeros(len(own), dtype=bool)  # equal judgments are neighbors in sorted columns
-    twice[:-1] = np.all([column[1:] == column[:-1] for column in (own.case, own.shape, own.sample)], axis=0)
+    known, ordered = (
+        np.array(valid, dtype=bool)[own.shape] for valid in (is_unit, is_order)
+    )
+    twice = np.zeros(
+        len(own), dtype=bool
+    )  # equal judgments are neighbors in sorted columns
+    twice[:-1] = np.all(
+        [column[1:] == column[:-1] for column in (own.case, own.shape, own.sample)],
+        axis=0,
+    )
     for rows, what, remedy in (
         (~known | (own.j >= sizes[own.case]), UNKNOWN_UNIT, ""),
         (~ordered, "unit {unit} was shown as {shown}", ""),
@@ -444,10 +551,17 @@ def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints,
     ):
         if rows.any():
             row = int(np.flatnonzero(rows)[0])
-            case, (unit, shown) = int(own.case[row]), own.shapes[own.shape[row]]
-            facts = {"n": int(sizes[case]), "size": size, "sample": int(own.sample[row])}
+            case = int(own.case[row])
+            unit, shown = own.shapes[own.shape[row]]
+            facts = {
+                "n": int(sizes[case]),
+                "size": size,
+                "sample": int(own.sample[row]),
+            }
             text = what.format(unit=list(unit), shown=list(shown), **facts)
             raise ConfigError(text, where=f"case '{cases[case].id}'", remedy=remedy)
     if len(own.by) > 1:
-        raise ConfigError(f"expected the judgments of one judge, found several: {', '.join(own.by)}")
+        raise ConfigError(
+            f"expected the judgments of one judge, found several: {', '.join(own.by)}"
+        )
     return own

@@ -1,9 +1,9 @@
 """Labels: the weights of those sampled with unequal probabilities, and how many more would decide about a judge.
 
-Each labeled case stands for 1 / p cases, where p is the probability that it was chosen for labeling (Horvitz and
-Thompson 1952, J. Am. Stat. Assoc. 47, 663-685). Ratios of weighted sums are Hájek's (1971): shares, and through the
-weighted confusion matrix or weighted moments every coefficient of agreement. A labeled case without a probability was
-labeled anyway, and has weight 1.
+Each labeled case stands for 1 / p cases, where p is the probability that it was chosen for labeling
+(Horvitz and Thompson 1952, J. Am. Stat. Assoc. 47, 663-685). Ratios of weighted sums are Hájek's
+(1971): shares, and through the weighted confusion matrix or weighted moments every coefficient of
+agreement. A labeled case without a probability was labeled anyway, and has weight 1.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class LabelWeights:
     Attributes:
         weights: (cases,) the weight of each case, whose mean over the labeled cases is 1.
         labeled: the number of labeled cases.
-        unknown: how many of them were picked with an unknown probability, so that nothing can be weighted.
+        unknown: how many of them were picked with an unknown probability, so that nothing can be
+            weighted.
     """
 
     weights: Floats
@@ -83,7 +84,11 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
         weights[labeled] = 1 / shares
         return LabelWeights(weights / weights[labeled].mean(), len(chosen))
     unknown = chosen.count(UNKNOWN)
-    return LabelWeights(labeled.astype(np.float64), len(chosen), unknown) if unknown else None
+    return (
+        LabelWeights(labeled.astype(np.float64), len(chosen), unknown)
+        if unknown
+        else None
+    )
 
 
 def given_weights(cases: Sequence[Case]) -> Floats | None:
@@ -92,7 +97,9 @@ def given_weights(cases: Sequence[Case]) -> Floats | None:
     return None if chosen is None or chosen.unknown else chosen.weights
 
 
-def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> Iterator[Statistic | Metric]:
+def weigh_labels(
+    found: Sequence[Statistic | Metric], chosen: LabelWeights
+) -> Iterator[Statistic | Metric]:
     """Yield metrics with those that compare with labels weighted, after those on the sample of labels."""
     yield from _sample_metrics(chosen)
     scaled: dict[int, Floats] = {}
@@ -101,8 +108,12 @@ def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> I
         if chosen.unknown or spec is None or not _compares(spec):
             yield one
         elif isinstance(one, Metric) or spec.labels == "unweighted":
-            yield replace(one, note="; ".join(note for note in (one.note, ONLY_LABELED) if note))
-        elif spec.group == "corrected":  # its labels are weighted already, and its other columns have no weights
+            yield replace(
+                one, note="; ".join(note for note in (one.note, ONLY_LABELED) if note)
+            )
+        elif (
+            spec.group == "corrected"
+        ):  # its labels are weighted already, and its other columns have no weights
             yield replace(one, weights=chosen.weights)
         else:
             yield _weighted(one, chosen.weights, scaled)
@@ -115,14 +126,19 @@ def _compares(spec: MetricSpec) -> bool:
 def _sample_metrics(chosen: LabelWeights) -> Iterator[Metric]:
     n = chosen.labeled
     if chosen.unknown:
-        note = "labels picked with unknown probabilities: comparisons with labels are not about the data set"
+        note = (
+            "labels picked with unknown probabilities: comparisons with labels are not about the"
+            " data set"
+        )
         yield Metric("labels/picked", round_metric(chosen.unknown / n), n=n, note=note)
     else:
         note = "labels weighted by 1 / the probability that their case was chosen"
         yield Metric("labels/effective", round_metric(chosen.effective), n=n, note=note)
 
 
-def _weighted(statistic: Statistic, weights: Floats, scaled: dict[int, Floats]) -> Statistic:
+def _weighted(
+    statistic: Statistic, weights: Floats, scaled: dict[int, Floats]
+) -> Statistic:
     """Return a statistic under weights of cases; its bounds over missing answers too, if it is a rate.
 
     Args:
@@ -132,7 +148,11 @@ def _weighted(statistic: Statistic, weights: Floats, scaled: dict[int, Floats]) 
     """
     table = statistic.table
     if id(table) not in scaled:
-        columns = np.stack(table.columns, axis=1, dtype=np.float64) if table.columns else np.zeros((table.cases, 0))
+        columns = (
+            np.stack(table.columns, axis=1, dtype=np.float64)
+            if table.columns
+            else np.zeros((table.cases, 0))
+        )
         scaled[id(table)] = columns * weights[:, None]
     value = statistic.value
     made = replace(
@@ -159,20 +179,25 @@ def _worst(statistic: Statistic, weights: Floats) -> Bounds:
 POWER: Final = 0.8
 """The probability that so many labels decide, if the truth is the estimate."""
 ASSUMED: Final = 0.4
-"""Without labels, agreement beyond chance of the judge: right in 70% of pairs, or a correlation of 0.40."""
+"""Without labels, agreement beyond chance of the judge: right in 70% of pairs, or a correlation of
+0.40."""
 MOST: Final = 10**9
 SKEW: Final = 7
-"""So many more clusters than by normal errors decide if a few do: a coefficient near 1 is skewed (by simulation)."""
+"""So many more clusters than by normal errors decide if a few do: a coefficient near 1 is skewed
+(by simulation)."""
 
 
-def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float) -> Metric:
+def labels_needed(
+    metrics: Mapping[str, Metric], clusters: Mapping[str, int], confidence: float
+) -> Metric:
     """Return `decision/labels_needed`, without a value where labels decide, or no number of them would.
 
-    The interval of N clusters reaches as far as that of the clusters at hand, times their ratio of q / sqrt(n), where q
-    is the quantile of the interval. N is the smallest number for which an estimate with that error is on one side of
-    the floor, by its whole interval, with probability `POWER` (Chow et al. 2008, Sample Size Calculations in Clinical
-    Research, 1.3). The length of an interval from fewer than `FEW_LABELS` clusters is uncertain, and N would grow with
-    the labels at hand: then the error follows from the estimates. Where no verdict is wrong, or none right, the
+    The interval of N clusters reaches as far as that of the clusters at hand, times their ratio of
+    q / sqrt(n), where q is the quantile of the interval. N is the smallest number for which an
+    estimate with that error is on one side of the floor, by its whole interval, with probability
+    `POWER` (Chow et al. 2008, Sample Size Calculations in Clinical Research, 1.3). The length of an
+    interval from fewer than `FEW_LABELS` clusters is uncertain, and N would grow with the labels at
+    hand: then the error follows from the estimates. Where no verdict is wrong, or none right, the
     interval is an exact bound and decides without an estimation error.
 
     Args:
@@ -180,34 +205,56 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
         clusters: the number of clusters behind each metric.
         confidence: the confidence of intervals.
     """
-    decision, at_hand = decide(metrics, confidence), labels_at_hand(metrics)
+    decision = decide(metrics, confidence)
+    at_hand = labels_at_hand(metrics)
     if decision.use != "unknown" or decision.reason in NOT_BY_LABELS:
-        return Metric(LABELS_NEEDED, None, n=at_hand, note=NOT_BY_LABELS.get(decision.reason, "the labels decide"))
+        return Metric(
+            LABELS_NEEDED,
+            None,
+            n=at_hand,
+            note=NOT_BY_LABELS.get(decision.reason, "the labels decide"),
+        )
     metric = None if decision.metric is None else beyond_chance(decision.metric)
-    if metric is None or metric.value is None or metric.low is None or metric.high is None:
-        total, note = _clusters_needed(ASSUMED - FLOOR, _spread(ASSUMED, metrics), confidence), ASSUMPTION
+    if (
+        metric is None
+        or metric.value is None
+        or metric.low is None
+        or metric.high is None
+    ):
+        total = _clusters_needed(ASSUMED - FLOOR, _spread(ASSUMED, metrics), confidence)
+        note = ASSUMPTION
     else:
-        n, above = clusters.get(metric.name, metric.n), metric.value > FLOOR
+        n = clusters.get(metric.name, metric.n)
+        above = metric.value > FLOOR
         reach = metric.value - metric.low if above else metric.high - metric.value
         distance = abs(metric.value - FLOOR)
         if abs(metric.value) == 1:
             total = _clusters_without_error(distance, reach, n, confidence)
         else:
             many = n >= FEW_LABELS
-            spread = reach * sqrt(n) / _quantile(n, confidence) if many else _spread(metric.value, metrics)
-            total = _clusters_needed(distance, spread, confidence) + (0 if many else SKEW)
+            spread = (
+                reach * sqrt(n) / _quantile(n, confidence)
+                if many
+                else _spread(metric.value, metrics)
+            )
+            total = _clusters_needed(distance, spread, confidence) + (
+                0 if many else SKEW
+            )
         total *= labels(metric) / max(n, 1)
         note = "assumes that the agreement is as estimated"
     total = max(_rounded(total), FEW)
-    return Metric(LABELS_NEEDED, max(1.0, min(total, MOST) - at_hand), n=at_hand, note=note)
+    return Metric(
+        LABELS_NEEDED, max(1.0, min(total, MOST) - at_hand), n=at_hand, note=note
+    )
 
 
 def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
     """Return how many more labels would probably put a metric's interval on one side of a limit that lies within it.
 
-    As in `labels_needed`, from half the length of the interval, with the metric's units as clusters. `None` if the
-    metric is not about labels alone, if there are fewer than `FEW_LABELS`, whose interval does not show how much one
-    label varies, or if no number of labels would, because its value is the limit.
+    As in `labels_needed`, from half the length of the interval, with the metric's units as
+    clusters. `None` if the metric is not about labels alone, if there are fewer than `FEW_LABELS`,
+    whose interval does not show how much one label varies, or if no number of labels would, because
+    its value is the limit.
 
     Args:
         metric: a metric with an interval.
@@ -220,17 +267,24 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
 def units_for(metric: Metric, limit: float, confidence: float) -> int | None:
     """Return as `labels_for` how many more units, such as cases of an audit, would probably decide a metric."""
     spread = _spread_at_hand(metric, confidence)
-    if not spread or metric.value is None or metric.value == limit or metric.n < FEW_LABELS:
+    if (
+        not spread
+        or metric.value is None
+        or metric.value == limit
+        or metric.n < FEW_LABELS
+    ):
         return None
-    return max(1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n)
+    return max(
+        1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n
+    )
 
 
 def labels_for_width(metric: Metric, width: float, confidence: float) -> int | None:
     """Return how many more labels would probably make a metric's interval this narrow; 0 if it is.
 
-    The spreads of n labels at hand and of all N labels have relative standard errors of at most about 1 / sqrt(n) and
-    1 / sqrt(N) (by simulation: benchmarks/labels.py). N is the smallest number whose interval has the width with
-    probability `POWER`. `None` as for `labels_for`.
+    The spreads of n labels at hand and of all N labels have relative standard errors of at most
+    about 1 / sqrt(n) and 1 / sqrt(N) (by simulation: benchmarks/labels.py). N is the smallest
+    number whose interval has the width with probability `POWER`. `None` as for `labels_for`.
 
     Args:
         metric: a metric with an interval.
@@ -242,7 +296,8 @@ def labels_for_width(metric: Metric, width: float, confidence: float) -> int | N
         return None
     if metric.high - metric.low <= width:
         return 0
-    z, at_hand = NormalDist().inv_cdf(POWER), metric.n
+    z = NormalDist().inv_cdf(POWER)
+    at_hand = metric.n
 
     def reaches(n: int) -> bool:
         surplus = 1 + z * sqrt(1 / at_hand + 1 / n)
@@ -261,7 +316,12 @@ def _spread_at_hand(metric: Metric, confidence: float) -> float | None:
     """Return the standard deviation of one unit's part in a metric; `None` without an interval of two units."""
     if metric.n < 2 or metric.low is None or metric.high is None:
         return None
-    return (metric.high - metric.low) / 2 * sqrt(metric.n) / _quantile(metric.n, confidence)
+    return (
+        (metric.high - metric.low)
+        / 2
+        * sqrt(metric.n)
+        / _quantile(metric.n, confidence)
+    )
 
 
 def labels_to_decide(distance: float, spread: float, confidence: float) -> int:
@@ -284,7 +344,10 @@ def _spread(agreement: float, metrics: Mapping[str, Metric]) -> float:
     if kind.share is None:
         return 1 - agreement**2
     share = known(metrics, kind.share)
-    correct = max((1 + agreement) / 2, 0.0 if share is None or share.value in (None, 1) else share.value)
+    correct = max(
+        (1 + agreement) / 2,
+        0.0 if share is None or share.value in (None, 1) else share.value,
+    )
     return (1 - agreement) * sqrt(correct / (1 - correct))
 
 
@@ -293,21 +356,27 @@ NOT_BY_LABELS: Final[Mapping[Reason, str]] = {
     "one_class": "labels of another class are needed",
     "picked": "labels of cases sampled at random are needed",
 }
-ASSUMPTION: Final = "assumes a judge that is right in 70%, or whose scores have a correlation of 0.40"
+ASSUMPTION: Final = (
+    "assumes a judge that is right in 70%, or whose scores have a correlation of 0.40"
+)
 
 
 def _clusters_needed(distance: float, spread: float, confidence: float) -> float:
     """Return the smallest number of clusters that decides with probability `POWER`."""
     z = NormalDist().inv_cdf(POWER)
 
-    return fewest(lambda n: distance * sqrt(n) / spread >= _quantile(n, confidence) + z, MOST)
+    return fewest(
+        lambda n: distance * sqrt(n) / spread >= _quantile(n, confidence) + z, MOST
+    )
 
 
-def _clusters_without_error(distance: float, reach: float, n: int, confidence: float) -> float:
+def _clusters_without_error(
+    distance: float, reach: float, n: int, confidence: float
+) -> float:
     """Return how many clusters decide if none has an error, from the reach of the interval of n of them.
 
-    The reach is in proportion to the largest rate of errors that n clusters without any do not exclude (Clopper and
-    Pearson 1934, Biometrika 26, 404-413).
+    The reach is in proportion to the largest rate of errors that n clusters without any do not
+    exclude (Clopper and Pearson 1934, Biometrika 26, 404-413).
     """
     tail = (1 - confidence) / 2
     loss = reach / (1 - tail ** (1 / n))

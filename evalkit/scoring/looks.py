@@ -1,17 +1,20 @@
 """Looks: the same cases judged again and again by one judge, and whether its answers have changed.
 
-If nothing has changed, the answers to a case are exchangeable: given the answers of looks 0 to t without their order,
-and the later ones, each is equally likely to be that of look t. So a score s of the answer of look t among them has an
-e-value with mean 1, exp(a s) / mean(exp(a s')). Here s is the answer's mean distance from the others up to t, minus
-that from the answers after t: it is high if the answers from t on differ from those before. The cases of a cluster are
-permuted together, and clusters are independent, so e-values are multiplied over clusters. From the last look backwards,
-each factor has mean 1 given all later answers, and so has the product over looks T, T - 1, ..., T - w + 1, and its
-average over a and over w with weights 1 / (w (w + 1)) (exchangeability: Vovk, Gammerman and Shafer 2022, Algorithmic
-Learning in a Random World, ch. 8; e-values: Vovk and Wang 2021, Ann. Statist. 49, 1736-1754).
+If nothing has changed, the answers to a case are exchangeable: given the answers of looks 0 to t
+without their order, and the later ones, each is equally likely to be that of look t. So a score s
+of the answer of look t among them has an e-value with mean 1, exp(a s) / mean(exp(a s')). Here s is
+the answer's mean distance from the others up to t, minus that from the answers after t: it is high
+if the answers from t on differ from those before. The cases of a cluster are permuted together, and
+clusters are independent, so e-values are multiplied over clusters. From the last look backwards,
+each factor has mean 1 given all later answers, and so has the product over looks T, T - 1, ..., T -
+w + 1, and its average over a and over w with weights 1 / (w (w + 1)) (exchangeability: Vovk,
+Gammerman and Shafer 2022, Algorithmic Learning in a Random World, ch. 8; e-values: Vovk and Wang
+2021, Ann. Statist. 49, 1736-1754).
 
-By Markov's inequality, the average at the n-th look after the first two reaches n (n + 1) / 0.05 with a probability of
-at most 0.05 / (n (n + 1)). Over all looks, these add up to 5%, whatever their dependence. Nothing is assumed about how
-often the answers to a case differ by themselves, or about how hard cases are.
+By Markov's inequality, the average at the n-th look after the first two reaches n (n + 1) / 0.05
+with a probability of at most 0.05 / (n (n + 1)). Over all looks, these add up to 5%, whatever their
+dependence. Nothing is assumed about how often the answers to a case differ by themselves, or about
+how hard cases are.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ FALSE_ALARMS: Final = 0.05
 WINDOW: Final = 32
 TILTS: Final = np.array([1.0, 3.0, 9.0])
 Answer = str | float | None
-"""A winner, class, item's answer or score, or the reason why there is none; `None` if a request failed."""
+"""A winner, class, item's answer or score, or the reason why there is none; `None` if a request
+failed."""
 Unit = tuple[str, tuple[int, ...], str]
 """The case, the responses and the checklist item (or nothing)."""
 
@@ -105,7 +109,14 @@ class Baseline:
     @property
     def changed(self) -> Look | None:
         """The first look after which the evidence for a change sufficed."""
-        return next((look for look in self.complete if look.facts is not None and look.facts.changed), None)
+        return next(
+            (
+                look
+                for look in self.complete
+                if look.facts is not None and look.facts.changed
+            ),
+            None,
+        )
 
     @property
     def state(self) -> Literal["baseline", "incomplete", "same", "changed"]:
@@ -117,7 +128,9 @@ class Baseline:
         return "same" if len(self.complete) > BASELINE else "baseline"
 
 
-def answers_of(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> dict[Unit, tuple[Answer, Answer]]:
+def answers_of(
+    verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
+) -> dict[Unit, tuple[Answer, Answer]]:
     """Return the answer and the label of each unit of a run: a pair, a response, or an item of a checklist.
 
     Winners that scores of single responses imply are omitted.
@@ -125,7 +138,10 @@ def answers_of(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> di
     failed = {(one.case_id, one.unit) for one in judgments if one.status == "failed"}
     size = 1 if all(len(one.unit) == 1 for one in judgments) else 2
     return {
-        (case, unit, item): (None if (case, unit) in failed else reason if answer is None else answer, label)
+        (case, unit, item): (
+            None if (case, unit) in failed else reason if answer is None else answer,
+            label,
+        )
         for (case, unit, item), answer, reason, label in unit_answers(verdicts, size)
     }
 
@@ -142,17 +158,33 @@ def unit_answers(
     """
     for verdict in verdicts:
         if len(verdict.unit) == size:
-            given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
-            whole: list[tuple[str, Answer, str, Answer]] = [("", given, verdict.reason, verdict.label)]
-            rows = [(item.id, item.answer, item.reason, item.label) for item in verdict.items if items]
+            given = next(
+                (
+                    one
+                    for one in (verdict.winner, verdict.class_name, verdict.score)
+                    if one is not None
+                ),
+                None,
+            )
+            whole: list[tuple[str, Answer, str, Answer]] = [
+                ("", given, verdict.reason, verdict.label)
+            ]
+            rows = [
+                (item.id, item.answer, item.reason, item.label)
+                for item in verdict.items
+                if items
+            ]
             for item, answer, reason, label in rows or whole:
                 yield (verdict.case_id, verdict.unit, item), answer, reason, label
 
 
-def as_numbers(looks: Sequence[Sequence[Answer]], labels: Sequence[Answer], span: float) -> tuple[Floats, Floats]:
+def as_numbers(
+    looks: Sequence[Sequence[Answer]], labels: Sequence[Answer], span: float
+) -> tuple[Floats, Floats]:
     """Return (looks, units): answers as numbers whose distance, at most 1, is how much they differ; and how right.
 
-    Two scores differ by their distance as a share of the scale, on a scale without ends by 1, as do other answers.
+    Two scores differ by their distance as a share of the scale, on a scale without ends by 1, as do
+    other answers.
 
     Args:
         looks: the answers of each look.
@@ -160,17 +192,34 @@ def as_numbers(looks: Sequence[Sequence[Answer]], labels: Sequence[Answer], span
         span: the length of the scale of scores.
 
     Returns:
-        the answers, NaN where a request failed; and in [0, 1], 1 for the label, NaN without label or answer.
+        the answers, NaN where a request failed; and in [0, 1], 1 for the label, NaN without label
+        or answer.
     """
     unit = span if isfinite(span) and span > 0 else 1e-9
-    codes = {text: -10.0 * k for k, text in enumerate(dict.fromkeys(a for one in looks for a in one), 1)}
-    values = [[np.nan if a is None else codes[a] if isinstance(a, str) else a / unit for a in one] for one in looks]
-    right = [[_right(a, label, unit) for a, label in zip(one, labels, strict=True)] for one in looks]
+    codes = {
+        text: -10.0 * k
+        for k, text in enumerate(dict.fromkeys(a for one in looks for a in one), 1)
+    }
+    values = [
+        [
+            np.nan if a is None else codes[a] if isinstance(a, str) else a / unit
+            for a in one
+        ]
+        for one in looks
+    ]
+    right = [
+        [_right(a, label, unit) for a, label in zip(one, labels, strict=True)]
+        for one in looks
+    ]
     return np.array(values, dtype=float), np.array(right, dtype=float)
 
 
 def _right(answer: Answer, label: Answer, unit: float) -> float:
-    if answer is None or label is None or isinstance(answer, str) != isinstance(label, str):
+    if (
+        answer is None
+        or label is None
+        or isinstance(answer, str) != isinstance(label, str)
+    ):
         return np.nan
     if isinstance(answer, str) or isinstance(label, str):
         return np.nan if answer in ("missing", "abstained") else float(answer == label)
@@ -182,14 +231,18 @@ class LookFacts:
     """What is known after a look.
 
     Attributes:
-        flips: the mean distance of its answers from those of the first two looks: for winners and classes, how often
-            they differ. `None` for the first look. Its interval is about this look alone, with 95% confidence.
-        noise: the mean distance of the first two looks from each other, over the same units; its interval likewise.
-        excess: flips minus noise. Its interval holds at all looks together; `None` for the first two.
+        flips: the mean distance of its answers from those of the first two looks: for winners and
+            classes, how often they differ. `None` for the first look. Its interval is about this
+            look alone, with 95% confidence.
+        noise: the mean distance of the first two looks from each other, over the same units; its
+            interval likewise.
+        excess: flips minus noise. Its interval holds at all looks together; `None` for the first
+            two.
         agreement: the share of answers that are right; its interval is about this look alone.
-        change: the same minus that of the first two looks, over units that all of them read; its interval holds at all
-            looks together.
-        evidence: the evidence for a change. If nothing has changed, it reaches 20 at any look in at most 5% of watches.
+        change: the same minus that of the first two looks, over units that all of them read; its
+            interval holds at all looks together.
+        evidence: the evidence for a change. If nothing has changed, it reaches 20 at any look in at
+            most 5% of watches.
     """
 
     flips: Metric | None
@@ -213,20 +266,27 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
         right: (looks, units) how right they are, NaN if unknown.
         cluster: (units,) the cluster of each unit, from 0, each with a unit.
     """
-    last, share = len(values) - 1, partial(_metric, cluster=cluster, ends=(0.0, 1.0), confidence=1 - FALSE_ALARMS)
+    last = len(values) - 1
+    share = partial(
+        _metric, cluster=cluster, ends=(0.0, 1.0), confidence=1 - FALSE_ALARMS
+    )
     agreement = share("watch/agreement", right[-1])
     if last < BASELINE:
         flips = share("watch/flips", _distance(values[0], values[1])) if last else None
         noise = None if flips is None else replace(flips, name="watch/noise")
         return LookFacts(flips, noise, None, agreement, None, 1.0)
     all_looks = 1 - FALSE_ALARMS / _looks_like(last)
-    differ, noisy = _distance(values[:BASELINE], values[-1]).mean(axis=0), _distance(values[0], values[1])
+    differ = _distance(values[:BASELINE], values[-1]).mean(axis=0)
+    noisy = _distance(values[0], values[1])
     noisy = np.where(np.isfinite(differ), noisy, np.nan)
-    excess, change = differ - noisy, right[-1] - right[:BASELINE].mean(axis=0)
+    excess = differ - noisy
+    change = right[-1] - right[:BASELINE].mean(axis=0)
     return LookFacts(
         share("watch/flips", differ),
         share("watch/noise", noisy),
-        _metric("watch/excess_flips", excess, cluster, (-0.5, 1.0), all_looks),  # by the triangle inequality
+        _metric(
+            "watch/excess_flips", excess, cluster, (-0.5, 1.0), all_looks
+        ),  # by the triangle inequality
         agreement,
         _metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
         exp(min(change_evidence(values, cluster), 100.0)),
@@ -242,14 +302,23 @@ def _looks_like(t: int) -> int:
     return (t - BASELINE + 1) * (t - BASELINE + 2)
 
 
-def _metric(name: str, values: Floats, cluster: Ints, ends: tuple[float, float], confidence: float) -> Metric | None:
+def _metric(
+    name: str,
+    values: Floats,
+    cluster: Ints,
+    ends: tuple[float, float],
+    confidence: float,
+) -> Metric | None:
     """Return the mean of values between `ends` with its interval; `None` if none is known."""
     known = np.isfinite(values)
     if not known.any():
         return None
-    sums, counts = np.bincount(cluster[known], values[known]).astype(float), np.bincount(cluster[known]).astype(float)
+    sums = np.bincount(cluster[known], values[known]).astype(float)
+    counts = np.bincount(cluster[known]).astype(float)
     largest = float(np.bincount(cluster).max())
-    low, high = mean_sequence(sums, counts, ends=ends, largest=largest, confidence=confidence)
+    low, high = mean_sequence(
+        sums, counts, ends=ends, largest=largest, confidence=confidence
+    )
     missing = int(np.count_nonzero(~known))
     return Metric(
         name,
@@ -264,8 +333,8 @@ def _metric(name: str, values: Floats, cluster: Ints, ends: tuple[float, float],
 def change_evidence(values: Floats, cluster: Ints) -> float:
     """Return the log of the evidence for a change up to the last look, 0 for the first two.
 
-    If nothing has changed, it reaches log(1 / a) at any of any number of looks with a probability of at most a. A
-    cluster with a failed request takes no part in that look.
+    If nothing has changed, it reaches log(1 / a) at any of any number of looks with a probability
+    of at most a. A cluster with a failed request takes no part in that look.
 
     Args:
         values: (looks, units) the answers as numbers, NaN where a request failed.
@@ -274,7 +343,10 @@ def change_evidence(values: Floats, cluster: Ints) -> float:
     if (last := len(values) - 1) < BASELINE:
         return 0.0
     order = np.argsort(cluster, kind="stable")
-    values, starts = values[:, order], np.flatnonzero(np.diff(cluster[order], prepend=-1))
+    values, starts = (
+        values[:, order],
+        np.flatnonzero(np.diff(cluster[order], prepend=-1)),
+    )
     sizes = np.diff(np.append(starts, len(order)))
     answered = np.logical_and.reduceat(np.isfinite(values), starts, axis=1)
 
@@ -284,16 +356,29 @@ def change_evidence(values: Floats, cluster: Ints) -> float:
         return np.where(answered & answered[t], means, 0.0)
 
     within = np.sum([apart(t) for t in range(last + 1)], axis=0)
-    later, after = np.zeros_like(within), np.zeros(len(sizes))
+    later = np.zeros_like(within)
+    after = np.zeros(len(sizes))
     before = answered.sum(axis=0).astype(float)
     gains = []
     for t in range(last, max(BASELINE, last + 1 - WINDOW) - 1, -1):
-        odd = (within / np.maximum(before - 1, 1) - later / np.maximum(after, 1))[: t + 1]
+        odd = (within / np.maximum(before - 1, 1) - later / np.maximum(after, 1))[
+            : t + 1
+        ]
         weights = np.exp(TILTS[:, None, None] * odd) * answered[: t + 1]
         means = weights.sum(axis=1) / np.maximum(before, 1)
-        gains.append(np.log(np.where(answered[t], weights[:, t] / np.maximum(means, 1e-300), 1.0)).sum(axis=1))
-        row, now = apart(t), answered[t]
-        within, later, before, after = within - row, later + row, before - now, after + now
+        gains.append(
+            np.log(
+                np.where(answered[t], weights[:, t] / np.maximum(means, 1e-300), 1.0)
+            ).sum(axis=1)
+        )
+        row = apart(t)
+        now = answered[t]
+        within = within - row
+        later = later + row
+        before = before - now
+        after = after + now
     since = np.arange(1, len(gains) + 1)
     terms = np.cumsum(gains, axis=0) - np.log(since * (since + 1))[:, None]
-    return float(np.logaddexp.reduce(terms.ravel())) - log(len(TILTS) * _looks_like(last))
+    return float(np.logaddexp.reduce(terms.ravel())) - log(
+        len(TILTS) * _looks_like(last)
+    )

@@ -19,12 +19,22 @@ from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import ClassColumns, PairColumns, VerdictColumns, all_pairs
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
-from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
+from evalkit.scoring.labels import (
+    given_weights,
+    label_weights,
+    labels_needed,
+    weigh_labels,
+)
 from evalkit.scoring.metrics.classes import SHARE
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.scoring.metrics.metric_registry import CORRECTIONS, EACH, RUN
 from evalkit.scoring.metrics.rates import FrontierPoint, cost_statistics, frontier
-from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
+from evalkit.scoring.metrics.refits import (
+    FittedVote,
+    fitted_classes,
+    fitted_pairs,
+    widened,
+)
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed, values_of
@@ -45,12 +55,38 @@ from evalkit.scoring.verdicts.cascade import (
     dev_cases,
     pair_vote,
 )
-from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
+from evalkit.scoring.verdicts.checklists import (
+    ItemColumns,
+    read_items,
+    scored_judgments,
+)
 from evalkit.scoring.verdicts.classes import labeled_responses, vote_panel, vote_samples
-from evalkit.scoring.verdicts.objects import Verdicts, class_verdict_objects, verdict_objects
-from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
-from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, unasked_notes, vote, winners_at
-from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
+from evalkit.scoring.verdicts.objects import (
+    Verdicts,
+    class_verdict_objects,
+    verdict_objects,
+)
+from evalkit.scoring.verdicts.pairs import (
+    aggregate_notes,
+    resolve_pairs,
+    settled,
+    use_expectations,
+)
+from evalkit.scoring.verdicts.panel import (
+    DAWID_SKENE,
+    Panel,
+    check_names,
+    metric_part,
+    unasked_notes,
+    vote,
+    winners_at,
+)
+from evalkit.scoring.verdicts.pointwise import (
+    compare_scores,
+    control_length,
+    score_lists,
+    score_responses,
+)
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
 from evalkit.values import Json, frozen
@@ -77,12 +113,14 @@ class Scores:
     clusters: Clusters = field(default_factory=lambda: Clusters.each(0))
 
 
-def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Scores:
+def score_run(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> Scores:
     """Return the verdicts, metrics and frontier of a run; they do not depend on the order of the input.
 
-    Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` if unreadable. A ranking
-    (listwise) gives verdicts on both. Metrics that the mode can never have are omitted. Metrics that the data do not
-    determine have no value and a note with the reason.
+    Every pair (pairwise) or response (pointwise) of every case has a verdict, `missing` if
+    unreadable. A ranking (listwise) gives verdicts on both. Metrics that the mode can never have
+    are omitted. Metrics that the data do not determine have no value and a note with the reason.
 
     Args:
         config: the run's config.
@@ -100,9 +138,18 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     if "transport" in details:
         details["transport"] = with_results(details["transport"], metrics)
     if "panel" in details:
-        details["panel"] = with_intervals(details["panel"], measure(scored.subsets, config.scoring, scored.clusters))
+        details["panel"] = with_intervals(
+            details["panel"], measure(scored.subsets, config.scoring, scored.clusters)
+        )
     notes = (*scored.notes, *((OTHERS,) if sequence else ()))
-    return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, notes, scored.clusters)
+    return Scores(
+        scored.verdicts,
+        metrics | sliced,
+        scored.frontier,
+        details,
+        notes,
+        scored.clusters,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +167,10 @@ class ScoredRun:
 
 
 def score_without_intervals(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Sequence[Judgment],
+    clusters: Clusters | None = None,
 ) -> ScoredRun:
     """Return the results of `score_run` with statistics instead of measured metrics.
 
@@ -135,25 +185,47 @@ def score_without_intervals(
     """
     clusters = clusters or Clusters.of(config, cases)
     run = _resolve_run(config, cases, judgments, clusters)
-    kind, judges = run.kind, [*run.each.values()]
+    kind = run.kind
+    judges = [*run.each.values()]
     weights = given_weights(kind.cases)
     metrics, tables = computed([*EACH, *EXTRAS, *RUN], run.values(clusters))
-    found, details = [*metrics], dict(tables)
+    found = [*metrics]
+    details = dict(tables)
     for name, values in run.values_by_judge(clusters):
         corrected = computed(CORRECTIONS, values)[0]
-        found += prefix_judge(name, [*computed(EACH, values)[0], *_if_unlabeled(corrected)])
-    fitted, subsets = None, list[Statistic]()
+        found += prefix_judge(
+            name, [*computed(EACH, values)[0], *_if_unlabeled(corrected)]
+        )
+    fitted = None
+    subsets = list[Statistic]()
     if (panel := run.panel) is not None and run.cascade is None:
-        fitted = kind.refit(panel, run.verdicts, judges) if kind.refit and panel.vote == DAWID_SKENE else None
+        fitted = (
+            kind.refit(panel, run.verdicts, judges)
+            if kind.refit and panel.vote == DAWID_SKENE
+            else None
+        )
         best, subsets, table = _subsets(run, panel, clusters, weights)
         found += best
         details |= {"panel": table} if table else {}
-    objects, points = kind.objects(run.verdicts, run.each, run.cascade), _frontier(run)
-    return ScoredRun(objects, run.finished(found), points, details, clusters, run.notes, fitted, subsets)
+    objects = kind.objects(run.verdicts, run.each, run.cascade)
+    points = _frontier(run)
+    return ScoredRun(
+        objects,
+        run.finished(found),
+        points,
+        details,
+        clusters,
+        run.notes,
+        fitted,
+        subsets,
+    )
 
 
 def verdict_statistics(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Sequence[Judgment],
+    clusters: Clusters | None = None,
 ) -> Sequence[Statistic | Metric]:
     """Return the rates and means of the verdicts of `score_run`: no corrections, models, rankings and tables.
 
@@ -173,7 +245,9 @@ def verdict_statistics(
     return run.finished(found)
 
 
-def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Verdicts:
+def verdicts_of(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> Verdicts:
     """Return the verdicts of `score_run`, without metrics.
 
     Args:
@@ -191,7 +265,11 @@ def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
 def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
     """Return the verdicts of each judge of a panel by name; those of a run just scored are at hand."""
     verdicts = run.verdicts
-    return (verdicts if isinstance(verdicts, Verdicts) else verdicts_of(run.config, run.cases, run.judgments)).each
+    return (
+        verdicts
+        if isinstance(verdicts, Verdicts)
+        else verdicts_of(run.config, run.cases, run.judgments)
+    ).each
 
 
 @frozen
@@ -204,10 +282,12 @@ class _Kind:
         units: the pairs or responses of the cases.
         resolve: maps one judge's judgments to its verdicts.
         vote: maps a panel, all judgments and the verdicts of its judges to those of the panel.
-        decide: maps a cascade, all judgments and the verdicts of its judges to those of the cascade.
+        decide: maps a cascade, all judgments and the verdicts of its judges to those of the
+            cascade.
         certainty: maps a judge's verdicts and judgments to how sure it is of each verdict.
         objects: maps verdicts, those of each judge by name and the cascade to `Verdict` objects.
-        refit: maps a panel, its verdicts and those of its judges to the vote that is fitted again; `None` without one.
+        refit: maps a panel, its verdicts and those of its judges to the vote that is fitted again;
+            `None` without one.
         notes: how settings were interpreted.
         pseudo: what the intervals of shares of right verdicts add to resampled totals.
     """
@@ -232,7 +312,11 @@ def _comparisons(
     items: Sequence[tuple[ItemVerdict, ...]],
 ) -> _Kind:
     """Return how pairs, lists or scored responses are compared."""
-    notes, config, pairs = aggregate_notes(config, judgments), settled(config, judgments), all_pairs(cases)
+    notes, config, pairs = (
+        aggregate_notes(config, judgments),
+        settled(config, judgments),
+        all_pairs(cases),
+    )
     return _Kind(
         config,
         cases,
@@ -249,7 +333,8 @@ def _comparisons(
 
 def _choices(config: RunConfig, cases: Sequence[Case], classes: Classes) -> _Kind:
     """Return how the classes of responses are chosen."""
-    responses, name = labeled_responses(classes, cases), config.judge.label
+    responses = labeled_responses(classes, cases)
+    name = config.judge.label
     return _Kind(
         config,
         cases,
@@ -294,47 +379,81 @@ class _Run:
         """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
         judges = None if self.cascade is not None else [*self.each.values()]
         more: RunValues = {"judges": judges or None, "cascade": self.cascade}
-        return values_of(self.kind.config, self.kind.cases, self.judgments, self.verdicts, clusters) | more
+        return (
+            values_of(
+                self.kind.config,
+                self.kind.cases,
+                self.judgments,
+                self.verdicts,
+                clusters,
+            )
+            | more
+        )
 
-    def values_by_judge(self, clusters: Clusters | None = None) -> Iterator[tuple[str, RunValues]]:
+    def values_by_judge(
+        self, clusters: Clusters | None = None
+    ) -> Iterator[tuple[str, RunValues]]:
         """Yield the same for each judge that was asked about every unit: in a cascade, the first one."""
-        config, cases = self.kind.config, self.kind.cases
-        for name, verdicts in [*self.each.items()][: None if self.cascade is None else 1]:
-            yield name, values_of(config, cases, self.by_judge[name], verdicts, clusters)
+        config = self.kind.config
+        cases = self.kind.cases
+        for name, verdicts in [*self.each.items()][
+            : None if self.cascade is None else 1
+        ]:
+            yield (
+                name,
+                values_of(config, cases, self.by_judge[name], verdicts, clusters),
+            )
 
     def finished(self, found: Measures) -> Measures:
         """Return the metrics with those of checklists, and with the weights of labels."""
         if self.checklists is not None:
             own = self.checklists()
             known = {one.name for one in own}
-            kept = [one for one in found if one.name not in known and not one.name.endswith("score/distinct")]
+            kept = [
+                one
+                for one in found
+                if one.name not in known and not one.name.endswith("score/distinct")
+            ]
             found = [*own, *kept]
         chosen = label_weights(self.kind.cases)
         return found if chosen is None else [*weigh_labels(found, chosen)]
 
 
 def _resolve_run(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Sequence[Judgment],
+    clusters: Clusters | None = None,
 ) -> _Run:
     cascade, checklists = None, None
     items: Sequence[tuple[ItemVerdict, ...]] = ()
     if config.judge.cascades:
-        cascade = cascade_of(config, cases, judgments, clusters or Clusters.of(config, cases))
+        cascade = cascade_of(
+            config, cases, judgments, clusters or Clusters.of(config, cases)
+        )
         cases = cascade.blind(cases)
     given: Iterable[Judgment] = judgments
     if config.mode.name == CHECKLIST:
         columns, by_name = read_items(cases, judgments, config.scoring.checklist)
-        checklists, items = partial(_checklist_metrics, config, cases, judgments, columns, by_name), columns.verdicts
+        checklists = partial(
+            _checklist_metrics, config, cases, judgments, columns, by_name
+        )
+        items = columns.verdicts
         # Samples are combined by item, so a response has one score.
-        config, given = config.with_({"mode.samples": 1}), scored_judgments(cases, by_name)
+        config = config.with_({"mode.samples": 1})
+        given = scored_judgments(cases, by_name)
     read = _read(config, cases, given)
-    counted = use_expectations(config, read if cascade is None else read.where(cascade.used))
+    counted = use_expectations(
+        config, read if cascade is None else read.where(cascade.used)
+    )
     kind = _kind_of(config, cases, counted, items)
-    panel, by_judge = _panel(config, counted), dict[str, JudgmentColumns]()
+    panel = _panel(config, counted)
+    by_judge = dict[str, JudgmentColumns]()
     if panel is not None:
         by_judge = {name: counted.select(name) for name in panel.names}
     each = {name: kind.resolve(own) for name, own in by_judge.items()}
-    judges, notes = [*each.values()], kind.notes
+    judges = [*each.values()]
+    notes = kind.notes
     if cascade is not None:
         verdicts = kind.decide(cascade, counted, judges)
     elif panel is not None:
@@ -344,13 +463,22 @@ def _resolve_run(
     else:
         verdicts = kind.resolve(counted)
     if config.rubric.real and config.mode.scores:
-        fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
+        fits = (
+            reward_margins(config, cases, one.pairs, differences(one))[2]
+            for one in judges or [verdicts]
+        )
         notes += tuple(dict.fromkeys(fits))
-    return _Run(kind, counted, panel, cascade, by_judge, each, verdicts, notes, checklists)
+    return _Run(
+        kind, counted, panel, cascade, by_judge, each, verdicts, notes, checklists
+    )
 
 
-def _read(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> JudgmentColumns:
-    return read_judgments(cases, judgments, [*config.weights()], config.rubric.named_classes)
+def _read(
+    config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
+) -> JudgmentColumns:
+    return read_judgments(
+        cases, judgments, [*config.weights()], config.rubric.named_classes
+    )
 
 
 def _kind_of(
@@ -360,7 +488,11 @@ def _kind_of(
     items: Sequence[tuple[ItemVerdict, ...]] = (),
 ) -> _Kind:
     classes = config.rubric.named_classes
-    return _comparisons(config, cases, judgments, items) if classes is None else _choices(config, cases, classes)
+    return (
+        _comparisons(config, cases, judgments, items)
+        if classes is None
+        else _choices(config, cases, classes)
+    )
 
 
 def _checklist_metrics(
@@ -372,7 +504,9 @@ def _checklist_metrics(
 ) -> Measures:
     """Return the metrics of checklists, which are scored besides as if the judge had given their scores."""
     asked = read_judgments(cases, judgments, ())
-    found = [*computed([*EACH, cost_statistics], values_of(config, cases, asked, items))[0]]
+    found = [
+        *computed([*EACH, cost_statistics], values_of(config, cases, asked, items))[0]
+    ]
     if config.dataset.benchmark is not None:
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
         found += [] if rule is None else rule(items)
@@ -383,7 +517,9 @@ def _checklist_metrics(
     return found
 
 
-def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[FrontierPoint, ...]:
+def frontier_of(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> tuple[FrontierPoint, ...]:
     """Return the frontier of `score_run` on pairs or responses, without metrics.
 
     Args:
@@ -398,11 +534,15 @@ def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
 
 
 def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
-    config, judges, verdicts = run.kind.config, [*run.each.values()], run.verdicts
+    config = run.kind.config
+    judges = [*run.each.values()]
+    verdicts = run.verdicts
     if config.rubric.classes:
         return ()
     winners = None if run.panel is None else winners_at(run.panel, config, judges)
-    margins = None if winners is None else np.concatenate([one.margin for one in judges])
+    margins = (
+        None if winners is None else np.concatenate([one.margin for one in judges])
+    )
     return frontier(verdicts, config.tie.min_confidence, winners, margins)
 
 
@@ -412,11 +552,16 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     Raises:
         ConfigError: if metrics of two judges would have the same names.
     """
-    judged, members = set(judgments.by), [member.label for member in config.judge.members]
+    judged = set(judgments.by)
+    members = [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
     names = [name for name in given if name in judged]
     check_names(names)
-    return Panel.of(config, given, names) if names and max(len(names), len(members)) > 1 else None
+    return (
+        Panel.of(config, given, names)
+        if names and max(len(names), len(members)) > 1
+        else None
+    )
 
 
 def _subsets(
@@ -426,7 +571,9 @@ def _subsets(
     kind, judges, verdicts = run.kind, [*run.each.values()], run.verdicts
 
     def right(some: Panel, chosen: Sequence[int]) -> Bools:
-        return np.asarray(kind.vote(some, run.judgments, [judges[judge] for judge in chosen]).right)
+        return np.asarray(
+            kind.vote(some, run.judgments, [judges[judge] for judge in chosen]).right
+        )
 
     return subset_results(
         panel,
@@ -446,31 +593,50 @@ def _if_unlabeled(found: Sequence[Statistic | Metric]) -> Sequence[Statistic | M
     return found if any(one.note and RANDOM in one.note for one in found) else ()
 
 
-def _metrics(config: RunConfig, scored: ScoredRun, weights: Floats | None) -> dict[str, Metric]:
-    found, clusters = scored.found, scored.clusters
+def _metrics(
+    config: RunConfig, scored: ScoredRun, weights: Floats | None
+) -> dict[str, Metric]:
+    found = scored.found
+    clusters = scored.clusters
     statistics = [item for item in found if isinstance(item, Statistic)]
     metrics = measure(statistics, config.scoring, clusters) | {
         one.name: one for one in found if isinstance(one, Metric)
     }
     if scored.fitted is not None:
-        refits = measure(scored.fitted.statistics(found, weights), config.scoring, clusters)
-        metrics |= {name: widened(metrics[name], again) for name, again in refits.items()}
+        refits = measure(
+            scored.fitted.statistics(found, weights), config.scoring, clusters
+        )
+        metrics |= {
+            name: widened(metrics[name], again) for name, again in refits.items()
+        }
     counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
     for judge in (None, *judges_of(metrics)):
-        own, start = metrics_of(metrics, judge), "" if judge is None else f"judge/{judge}/"
-        clusters_of = {name.removeprefix(start): n for name, n in counts.items() if name.startswith(start)}
+        own = metrics_of(metrics, judge)
+        start = "" if judge is None else f"judge/{judge}/"
+        clusters_of = {
+            name.removeprefix(start): n
+            for name, n in counts.items()
+            if name.startswith(start)
+        }
         needed = labels_needed(own, clusters_of, config.scoring.confidence)
         metrics[start + needed.name] = replace(needed, name=start + needed.name)
     return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}
 
 
-def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[Statistic | Metric]:
+def prefix_judge(
+    judge: str, found: Sequence[Statistic | Metric]
+) -> Iterator[Statistic | Metric]:
     """Yield a judge's metrics with names `judge/<judge>/<metric>`."""
     for one in found:
         yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")
 
 
-def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, pairs: PairColumns) -> VerdictColumns:
+def resolve(
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    pairs: PairColumns,
+) -> VerdictColumns:
     """Return the verdicts from one judge's judgments of single responses, pairs or lists.
 
     Args:
@@ -486,13 +652,25 @@ def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
         single = of_one_judge(cases, judgments, pairs.sizes, 1)
         scored = control_length(config, cases, score_responses(config, cases, single))
         return compare_scores(config, cases, single, scored, pairs)
-    asked, thirds = (of_one_judge(cases, judgments.select(third=third), pairs.sizes, 2) for third in (False, True))
+    asked, thirds = (
+        of_one_judge(cases, judgments.select(third=third), pairs.sizes, 2)
+        for third in (False, True)
+    )
     found = resolve_pairs(config, cases, asked, pairs, thirds)
     ranks = of_one_judge(cases, judgments, pairs.sizes, 1)
-    return replace(found, scores=score_lists(config, cases, ranks), ranks=ranks) if len(ranks) else found
+    return (
+        replace(found, scores=score_lists(config, cases, ranks), ranks=ranks)
+        if len(ranks)
+        else found
+    )
 
 
-def cascade_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment], clusters: Clusters) -> Cascade:
+def cascade_of(
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Iterable[Judgment],
+    clusters: Clusters,
+) -> Cascade:
     """Return what decides each pair or response, by the judges that were asked so far.
 
     Args:
@@ -505,18 +683,27 @@ def cascade_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Jud
         ConfigError: as `score_run`.
     """
     columns = use_expectations(config, _read(config, cases, judgments))
-    kind, dev = _kind_of(config, cases, columns), dev_cases(config.judge, cases, clusters)
-    members, votes = [member.label for member in config.judge.members], dict[str, Vote]()
+    kind = _kind_of(config, cases, columns)
+    dev = dev_cases(config.judge, cases, clusters)
+    members = [member.label for member in config.judge.members]
+    votes = dict[str, Vote]()
     for name in members:
         if name in columns.by:
             own = columns.select(name)
             votes[name] = kind.certainty(kind.resolve(own), own)
-    by = np.array([members.index(name) if name in members else 0 for name in columns.judges], dtype=np.int64)
+    by = np.array(
+        [members.index(name) if name in members else 0 for name in columns.judges],
+        dtype=np.int64,
+    )
     chosen = chosen_units(cases, kind.units.case, kind.units.labeled, dev, clusters)
-    return Cascade.of(config.judge, votes, chosen, dev, (kind.units.rows(columns), by[columns.judge]))
+    return Cascade.of(
+        config.judge, votes, chosen, dev, (kind.units.rows(columns), by[columns.judge])
+    )
 
 
-def calibrated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> RunConfig:
+def calibrated(
+    config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
+) -> RunConfig:
     """Return the config of a cascade with the thresholds that labels choose, by the judges that were asked so far."""
     if not config.judge.calibrates:
         return config
@@ -525,12 +712,20 @@ def calibrated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Jud
     return cascade_of(config, cases, judged, Clusters.of(config, cases)).fixed(config)
 
 
-def escalated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> frozenset[tuple[str, Unit]]:
+def escalated(
+    config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
+) -> frozenset[tuple[str, Unit]]:
     """Return the pairs or responses that no judge of a cascade has decided so far, each by case id and indices."""
     cascade = cascade_of(config, cases, judgments, Clusters.of(config, cases))
     size = 1 if config.rubric.classes else 2
-    units = [(case.id, unit) for case in cases for unit in combinations(range(len(case.responses)), size)]
-    return frozenset(units[place] for place in np.flatnonzero(cascade.decider == WAITING).tolist())
+    units = [
+        (case.id, unit)
+        for case in cases
+        for unit in combinations(range(len(case.responses)), size)
+    ]
+    return frozenset(
+        units[place] for place in np.flatnonzero(cascade.decider == WAITING).tolist()
+    )
 
 
 def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
@@ -542,7 +737,8 @@ def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
     sizes = {len(unit) for unit in judgments.units} or {1 if config.mode.scores else 2}
     if 0 in sizes or (1 in sizes and len(sizes) > 1):
         raise ConfigError(
-            f"judgments of {' and '.join(map(str, sorted(sizes)))} responses cannot be scored together",
+            f"judgments of {' and '.join(map(str, sorted(sizes)))} responses cannot be scored"
+            " together",
             where=f"mode '{config.mode.name}'",
             remedy="judge either single responses or pairs and lists",
         )

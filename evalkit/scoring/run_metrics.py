@@ -11,7 +11,12 @@ from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
 from evalkit.plugins import third_party_errors
-from evalkit.scoring.columns import ClassColumns, PassColumns, ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import (
+    ClassColumns,
+    PassColumns,
+    ScoreColumns,
+    VerdictColumns,
+)
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.labels import given_weights
 from evalkit.scoring.metrics.metric_registry import MODELS, Functions
@@ -27,10 +32,11 @@ from evalkit.values import JsonObject
 class RunValues(TypedDict, total=False):
     """What the metrics of a run are computed from, by the parameters of their functions: `None` if the run lacks it.
 
-    A function of metrics has no other parameters. `answers` are also `verdicts`, `classes` or `items`, by their kind.
-    Verdicts are also `compared` if the judge compares, with `passes`, and `single` if they are not those of a panel.
-    `scores` may be those of a ranking; `responses` are scores on the rubric's scale, whose ends are `ends` if no score
-    depends on the others. `judges` are the verdicts of each judge of a panel, and `cascade` the deciders of one.
+    A function of metrics has no other parameters. `answers` are also `verdicts`, `classes` or
+    `items`, by their kind. Verdicts are also `compared` if the judge compares, with `passes`, and
+    `single` if they are not those of a panel. `scores` may be those of a ranking; `responses` are
+    scores on the rubric's scale, whose ends are `ends` if no score depends on the others. `judges`
+    are the verdicts of each judge of a panel, and `cascade` the deciders of one.
     """
 
     config: RunConfig
@@ -84,9 +90,14 @@ def values_of(
         return values | {"items": answers, "rule": config.scoring.checklist}
     if isinstance(answers, ClassColumns):
         return values | {"classes": answers}
-    compares, how = answers.passes is not None, config.scoring.normalize
+    compares = answers.passes is not None
+    how = config.scoring.normalize
     independent = not (scale.real or compares or config.scoring.length_control)
-    ends = {"none": (scale.min, scale.max), "minmax": (0.0, 1.0)}.get(how) if independent else None
+    ends = (
+        {"none": (scale.min, scale.max), "minmax": (0.0, 1.0)}.get(how)
+        if independent
+        else None
+    )
     return values | {
         "verdicts": answers,
         "compared": answers if compares else None,
@@ -102,15 +113,21 @@ def computed(functions: Functions, values: RunValues) -> Tabled:
     """Return the metrics and tables of the functions whose parameters have values, or defaults.
 
     Raises:
-        TypeError: if a parameter is none of `RunValues`, so that no run would ever have the function's metrics.
+        TypeError: if a parameter is none of `RunValues`, so that no run would ever have the
+            function's metrics.
     """
     found: Measures = []
     tables: JsonObject = {}
     for function in functions:
         needed = signature(function).parameters
         if unknown := needed.keys() - RunValues.__annotations__.keys():
-            raise TypeError(f"{function.__name__}: no run has {', '.join(sorted(unknown))}; see RunValues")
-        if any(values.get(name) is None and one.default is Parameter.empty for name, one in needed.items()):
+            raise TypeError(
+                f"{function.__name__}: no run has {', '.join(sorted(unknown))}; see RunValues"
+            )
+        if any(
+            values.get(name) is None and one.default is Parameter.empty
+            for name, one in needed.items()
+        ):
             continue
         made = function(**{name: values.get(name) for name in needed})
         metrics, named = made if isinstance(made, tuple) else (made, {})
@@ -119,7 +136,9 @@ def computed(functions: Functions, values: RunValues) -> Tabled:
     return found, tables
 
 
-def benchmark_statistics(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Measures:
+def benchmark_statistics(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Measures:
     """Return the metrics of the benchmark `dataset.benchmark`, by its authors' rules.
 
     Raises:
@@ -129,8 +148,11 @@ def benchmark_statistics(config: RunConfig, cases: Sequence[Case], verdicts: Ver
     if (name := config.dataset.benchmark) is None:
         return []
     benchmark = find_benchmark(name)
-    what, remedy = f"the rule of '{name}' fails", "fix the benchmark's rule; answers are stored"
-    with third_party_errors(PluginError, what, where="dataset.benchmark", remedy=remedy):
+    what = f"the rule of '{name}' fails"
+    remedy = "fix the benchmark's rule; answers are stored"
+    with third_party_errors(
+        PluginError, what, where="dataset.benchmark", remedy=remedy
+    ):
         return [*benchmark.statistics(config, cases, verdicts)]
 
 

@@ -1,8 +1,9 @@
 """Metrics by slice: of the cases with one value of a column, next to those of the rest.
 
-The verdicts are those of the run; only the cases that count change. Whether a slice differs from the rest is a
-permutation test: values change places between cases of one cluster, and between clusters of equal size (Good 2005,
-Permutation, Parametric and Bootstrap Tests of Hypotheses, ch. 3). All tests are one family (Holm 1979).
+The verdicts are those of the run; only the cases that count change. Whether a slice differs from
+the rest is a permutation test: values change places between cases of one cluster, and between
+clusters of equal size (Good 2005, Permutation, Parametric and Bootstrap Tests of Hypotheses, ch.
+3). All tests are one family (Holm 1979).
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from evalkit.core.display import char_code, visible, visible_names
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import MANY, Statistic, expanded_quantile, mean_of, measure
+from evalkit.scoring.stats.bootstrap import (
+    MANY,
+    Statistic,
+    expanded_quantile,
+    mean_of,
+    measure,
+)
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
@@ -54,25 +61,47 @@ class Slices:
 def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     """Return the slices of a column: its values, each value of lists, or quarters of the cases if it has many numbers.
 
-    Without a column of this name, `length` is the mean number of characters of a case's responses, and `annotator` is
-    those who labeled the case.
+    Without a column of this name, `length` is the mean number of characters of a case's responses,
+    and `annotator` is those who labeled the case.
 
     Raises:
         ConfigError: if no case has the column, or it has too many values.
     """
     given = [case.metadata.get(column) for case in cases]
     if column == LENGTH and all(value is None for value in given):
-        given = [np.mean([len(one.text) for one in case.responses]).item() for case in cases]
+        given = [
+            np.mean([len(one.text) for one in case.responses]).item() for case in cases
+        ]
     elif column == ANNOTATOR and all(value is None for value in given):
         given = [[*case.labels] for case in cases]
-    lists = [[one for one in (v if isinstance(v, list | tuple) else [v]) if one not in (None, "")] for v in given]
+    lists = [
+        [
+            one
+            for one in (v if isinstance(v, list | tuple) else [v])
+            if one not in (None, "")
+        ]
+        for v in given
+    ]
     distinct = list(dict.fromkeys(_text(value) for values in lists for value in values))
     where = f"scoring.slices={column}"
     if cases and not distinct:
-        remedy = did_you_mean(column, [LENGTH, ANNOTATOR, *{name: None for case in cases for name in case.metadata}])
+        remedy = did_you_mean(
+            column,
+            [
+                LENGTH,
+                ANNOTATOR,
+                *{name: None for case in cases for name in case.metadata},
+            ],
+        )
         raise ConfigError("no case has this column", where=where, remedy=remedy)
     if len(distinct) > BINS + 1 and all(map(_is_number, given)):
-        return _bins(column, np.array([np.nan if value in (None, "") else value for value in given], dtype=float))
+        return _bins(
+            column,
+            np.array(
+                [np.nan if value in (None, "") else value for value in given],
+                dtype=float,
+            ),
+        )
     remedy = "choose a column with fewer and shorter values"
     if len(distinct) > MOST:
         what = f"it has {len(distinct):,} values, and at most {MOST} can be slices"
@@ -101,28 +130,47 @@ def check_slices(columns: Sequence[str], cases: Iterable[Case]) -> None:
 
 def _text(value: Any) -> str:
     """Return a value as a text; one with parts as JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)
+    return (
+        json.dumps(value, ensure_ascii=False, default=str)
+        if isinstance(value, dict | list)
+        else str(value)
+    )
 
 
 def _values(values: Iterable[str]) -> tuple[str, ...]:
     """Return values as texts show them, different ones for all that would have the same name of a metric."""
     parts = visible_names(values, _name_part)
-    return tuple(visible(value) if _name_part(value) == part else part for value, part in parts.items())
+    return tuple(
+        visible(value) if _name_part(value) == part else part
+        for value, part in parts.items()
+    )
 
 
 def _is_number(value: Any) -> bool:
     """Return whether a value is missing, or a number with which arithmetic is possible."""
     if value is None or value == "":
         return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) < LARGEST
+    )
 
 
 def _bins(column: str, numbers: Floats) -> Slices:
-    edges = np.unique(np.nanquantile(numbers, np.linspace(0, 1, BINS + 1), method="lower"))
-    which = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, max(len(edges) - 2, 0))
-    members = (which[:, None] == np.arange(max(len(edges) - 1, 1))) & ~np.isnan(numbers)[:, None]
+    edges = np.unique(
+        np.nanquantile(numbers, np.linspace(0, 1, BINS + 1), method="lower")
+    )
+    which = np.clip(
+        np.searchsorted(edges, numbers, side="right") - 1, 0, max(len(edges) - 2, 0)
+    )
+    members = (which[:, None] == np.arange(max(len(edges) - 1, 1))) & ~np.isnan(
+        numbers
+    )[:, None]
     ends = [(numbers[one].min(), numbers[one].max()) for one in members.T]
-    return Slices(column, tuple(f"{low:.6g}..{high:.6g}" for low, high in ends), members)
+    return Slices(
+        column, tuple(f"{low:.6g}..{high:.6g}" for low, high in ends), members
+    )
 
 
 def slice_name(column: str, value: str, metric: str) -> str:
@@ -135,7 +183,10 @@ def _name_part(text: str) -> str:
 
 
 def slice_results(
-    config: RunConfig, cases: Sequence[Case], found: Sequence[Statistic | Metric], clusters: Clusters
+    config: RunConfig,
+    cases: Sequence[Case],
+    found: Sequence[Statistic | Metric],
+    clusters: Clusters,
 ) -> tuple[dict[str, Metric], JsonObject]:
     """Return the metrics by slice of `scoring.slices`, and their table.
 
@@ -151,9 +202,17 @@ def slice_results(
     metrics: dict[str, Metric] = {}
     rows: list[JsonObject] = []
     bases: list[tuple[int, Bounds]] = []
-    chosen = [one for one in found if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n]
+    chosen = [
+        one
+        for one in found
+        if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n
+    ]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
-    parts = [(slices, whole, [_part(whole, one) for one in slices.members.T]) for slices in columns for whole in chosen]
+    parts = [
+        (slices, whole, [_part(whole, one) for one in slices.members.T])
+        for slices in columns
+        for whole in chosen
+    ]
     measured = _measured(config, parts, clusters)
     family = len(measured)
     for slices, whole, each in parts:
@@ -162,11 +221,20 @@ def slice_results(
         for index, value in enumerate(slices.values):
             name = slice_name(slices.column, value, whole.name)
             tested = index in large
-            metrics[name] = metric = measured.get(name, Metric(name, None, n=each[index].n, note=COUNTED))
+            metrics[name] = metric = measured.get(
+                name, Metric(name, None, n=each[index].n, note=COUNTED)
+            )
             rest = _part(whole, ~slices.members[:, index]).observed()
-            row = {"column": slices.column, "value": value, "metric": whole.name, "n": metric.n}
+            row = {
+                "column": slices.column,
+                "value": value,
+                "metric": whole.name,
+                "n": metric.n,
+            }
             row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
-            row |= {"rest": round_metric(rest) if tested and np.isfinite(rest) else None}
+            row |= {
+                "rest": round_metric(rest) if tested and np.isfinite(rest) else None
+            }
             row |= {"p": p[large.index(index)] if tested else None, "shrunk": None}
             rows.append(row)
             bases.append((each[index].clusters(clusters), each[index].possible))
@@ -176,7 +244,9 @@ def slice_results(
     tests = sum(row["p"] is not None for row in rows)
     if config.scoring.slices:
         alpha = 1 - config.scoring.confidence
-        differ = sum(row["p_holm"] is not None and row["p_holm"] <= alpha for row in rows)
+        differ = sum(
+            row["p_holm"] is not None and row["p_holm"] <= alpha for row in rows
+        )
         metrics["slices/differ"] = Metric(
             "slices/differ",
             float(differ) if tests else None,
@@ -187,11 +257,14 @@ def slice_results(
 
 
 def _measured(
-    config: RunConfig, parts: Sequence[tuple[Slices, Statistic, Sequence[Statistic]]], clusters: Clusters
+    config: RunConfig,
+    parts: Sequence[tuple[Slices, Statistic, Sequence[Statistic]]],
+    clusters: Clusters,
 ) -> dict[str, Metric]:
     """Return the metrics of the slices that are estimated, by name, from the same resamples.
 
-    Many clusters of a few kinds are resampled by kind, and several statistics have more kinds, so each is by itself.
+    Many clusters of a few kinds are resampled by kind, and several statistics have more kinds, so
+    each is by itself.
     """
     large = [
         replace(one, name=slice_name(slices.column, value, whole.name))
@@ -199,7 +272,8 @@ def _measured(
         for value, one in zip(slices.values, each, strict=True)
         if one.n >= FEW
     ]
-    step, found = 1 if clusters.count >= MANY else TOGETHER, dict[str, Metric]()
+    step = 1 if clusters.count >= MANY else TOGETHER
+    found = dict[str, Metric]()
     for start in range(0, len(large), step):
         found |= measure(large[start : start + step], config.scoring, clusters)
     return found
@@ -212,25 +286,43 @@ def _part(whole: Statistic, members: Bools) -> Statistic:
     if whole.weighted:
         value, n = whole.value, int(covered.sum())
         keep = members.astype(np.float64)
-        made = replace(whole, value=lambda weights: value(weights * keep), covered=covered, n=n)
+        made = replace(
+            whole, value=lambda weights: value(weights * keep), covered=covered, n=n
+        )
     else:
-        counts = sum(columns[1:] if whole.value is mean_of else columns, np.zeros(len(members)))
+        counts = sum(
+            columns[1:] if whole.value is mean_of else columns, np.zeros(len(members))
+        )
         if whole.weights is not None:
-            counts = np.divide(counts, whole.weights, out=np.zeros(len(members)), where=whole.weights > 0)
+            counts = np.divide(
+                counts,
+                whole.weights,
+                out=np.zeros(len(members)),
+                where=whole.weights > 0,
+            )
         made = replace(whole, columns=columns, n=round(float(counts.sum())))
     unread = None if whole.unread is None else np.where(members, whole.unread, 0.0)
     missing = 0 if unread is None else int(unread.sum())
     return replace(
-        made, worst=(None, None), unread=unread, missing=missing, note=None, reach=None, own=None, weights=whole.weights
+        made,
+        worst=(None, None),
+        unread=unread,
+        missing=missing,
+        note=None,
+        reach=None,
+        own=None,
+        weights=whole.weights,
     )
 
 
-def _tests(config: RunConfig, whole: Statistic, members: Bools, clusters: Clusters, family: int) -> list[float | None]:
+def _tests(
+    config: RunConfig, whole: Statistic, members: Bools, clusters: Clusters, family: int
+) -> list[float | None]:
     """Return the p-value of each slice's difference from the rest; `None` if there is none.
 
-    There are at least `scoring.bootstrap` permutations, and enough for Holm's first step: with fewer, no p-value could
-    be small enough. Those of a slice end after `ENOUGH` differences as large (Besag and Clifford 1991, Biometrika 78,
-    301-304).
+    There are at least `scoring.bootstrap` permutations, and enough for Holm's first step: with
+    fewer, no p-value could be small enough. Those of a slice end after `ENOUGH` differences as
+    large (Besag and Clifford 1991, Biometrika 78, 301-304).
 
     Args:
         config: the run's config.
@@ -249,28 +341,43 @@ def _tests(config: RunConfig, whole: Statistic, members: Bools, clusters: Cluste
     )
     generator = np.random.default_rng(config.scoring.seed)
     observed = _differences(whole, members[None])[0]
-    extreme, seen = np.ones(members.shape[1]), np.ones(members.shape[1])
+    extreme = np.ones(members.shape[1])
+    seen = np.ones(members.shape[1])
     known = np.isfinite(observed) & (count > 0)
-    step, start = max(1, min(ENOUGH, CHUNK // max(1, members.size))), 0
+    step = max(1, min(ENOUGH, CHUNK // max(1, members.size)))
+    start = 0
     while start < count and (open_ := np.flatnonzero(known & (extreme <= ENOUGH))).size:
-        moved = np.repeat(np.arange(len(members))[None], min(step, count - start), axis=0)
+        moved = np.repeat(
+            np.arange(len(members))[None], min(step, count - start), axis=0
+        )
         for block in blocks:
             of = np.broadcast_to(cases[block], (len(moved), *block.shape))
-            order = generator.permuted(np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1)
-            shuffled = generator.permuted(np.take_along_axis(of, order[:, :, None], axis=1), axis=2)
+            order = generator.permuted(
+                np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1
+            )
+            shuffled = generator.permuted(
+                np.take_along_axis(of, order[:, :, None], axis=1), axis=2
+            )
             moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
         differences = np.abs(_differences(whole, members[:, open_][moved]))
-        extreme[open_] += ((differences >= np.abs(observed[open_]) - 1e-12) | np.isnan(differences)).sum(axis=0)
+        extreme[open_] += (
+            (differences >= np.abs(observed[open_]) - 1e-12) | np.isnan(differences)
+        ).sum(axis=0)
         seen[open_] += len(moved)
         start += len(moved)
-    return [float(p) if ok else None for p, ok in zip(extreme / seen, known, strict=True)]
+    return [
+        float(p) if ok else None for p, ok in zip(extreme / seen, known, strict=True)
+    ]
 
 
 def _blocks(cluster: Ints) -> list[Ints]:
     """Return the rows of clusters of equal size, one array (clusters, size) for each size."""
     _, number, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     order = np.lexsort((number, sizes[number]))
-    return [order[sizes[number][order] == size].reshape(-1, size) for size in np.unique(sizes)]
+    return [
+        order[sizes[number][order] == size].reshape(-1, size)
+        for size in np.unique(sizes)
+    ]
 
 
 def _differences(whole: Statistic, members: Bools) -> Floats:
@@ -279,21 +386,25 @@ def _differences(whole: Statistic, members: Bools) -> Floats:
     for index in range(members.shape[2]):
         inside = members[:, :, index].astype(np.float64)
         first, second = (
-            whole.value(weights if whole.weighted else whole.table.totals(weights)) for weights in (inside, 1 - inside)
+            whole.value(weights if whole.weighted else whole.table.totals(weights))
+            for weights in (inside, 1 - inside)
         )
         values.append(first - second)
     return np.stack(values, axis=1) if values else np.zeros((len(members), 0))
 
 
-def _shrink(rows: Sequence[JsonObject], bases: Sequence[tuple[int, Bounds]], confidence: float) -> None:
+def _shrink(
+    rows: Sequence[JsonObject], bases: Sequence[tuple[int, Bounds]], confidence: float
+) -> None:
     """Set each row's `shrunk`: its estimate moved toward the mean of its column, and a simultaneous interval.
 
-    The estimate is empirical Bayes with the variance between slices of DerSimonian and Laird (1986, Control. Clin.
-    Trials 7, 177-188), in columns of at least three slices. It moves by at most one standard error, so that one bad
-    slice among many good ones is not hidden (limited translation: Efron and Morris 1972, J. Am. Stat. Assoc. 67,
-    130-139). The interval is that of the estimate itself, widened so that it holds for all slices of all columns at
-    once (Bonferroni): then it holds for the one that a reader picks because it is the lowest. An interval around the
-    shrunk estimate does not, unless slices are as alike as the variance says.
+    The estimate is empirical Bayes with the variance between slices of DerSimonian and Laird (1986,
+    Control. Clin. Trials 7, 177-188), in columns of at least three slices. It moves by at most one
+    standard error, so that one bad slice among many good ones is not hidden (limited translation:
+    Efron and Morris 1972, J. Am. Stat. Assoc. 67, 130-139). The interval is that of the estimate
+    itself, widened so that it holds for all slices of all columns at once (Bonferroni): then it
+    holds for the one that a reader picks because it is the lowest. An interval around the shrunk
+    estimate does not, unless slices are as alike as the variance says.
 
     Args:
         rows: the table of slices.
@@ -301,31 +412,51 @@ def _shrink(rows: Sequence[JsonObject], bases: Sequence[tuple[int, Bounds]], con
         confidence: the confidence of all intervals of a metric together.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    estimated = [(row, *base) for row, base in zip(rows, bases, strict=True) if row["low"] is not None]
+    estimated = [
+        (row, *base)
+        for row, base in zip(rows, bases, strict=True)
+        if row["low"] is not None
+    ]
     count = Counter(row["metric"] for row, _, _ in estimated)
     columns: dict[tuple[str, str], list[tuple[JsonObject, int, Bounds]]] = {}
     for row, n, limits in estimated:
-        columns.setdefault((row["metric"], row["column"]), []).append((row, max(n, 2), limits))
+        columns.setdefault((row["metric"], row["column"]), []).append(
+            (row, max(n, 2), limits)
+        )
     for (metric, _), column in columns.items():
         values = np.array([row["estimate"] for row, _, _ in column])
-        variances = np.array([(row["high"] - row["low"]) / 2 / z for row, _, _ in column]) ** 2
+        variances = (
+            np.array([(row["high"] - row["low"]) / 2 / z for row, _, _ in column]) ** 2
+        )
         if len(column) < 3 or not variances.all():
             continue
         mean, between = random_effects(values, variances)
         errors = np.sqrt(variances)
-        centers = np.clip(mean + between / (between + variances) * (values - mean), values - errors, values + errors)
+        centers = np.clip(
+            mean + between / (between + variances) * (values - mean),
+            values - errors,
+            values + errors,
+        )
         every = 1 - (1 - confidence) / count[metric]
         for (row, n, limits), center in zip(column, centers.tolist(), strict=True):
-            low, high = _widened(row, limits, expanded_quantile(n, every) / expanded_quantile(n, confidence))
+            low, high = _widened(
+                row,
+                limits,
+                expanded_quantile(n, every) / expanded_quantile(n, confidence),
+            )
             ends = {"low": round_metric(low), "high": round_metric(high)}
             row["shrunk"] = {"value": round_metric(min(max(center, low), high)), **ends}
 
 
 def _widened(row: Json, limits: Bounds, factor: float) -> tuple[float, float]:
     """Return a row's interval, each side longer by a factor, within limits."""
-    (least, most), value = limits, row["estimate"]
-    low, high = value - factor * (value - row["low"]), value + factor * (row["high"] - value)
-    return low if least is None else max(low, least), high if most is None else min(high, most)
+    least, most = limits
+    value = row["estimate"]
+    low = value - factor * (value - row["low"])
+    high = value + factor * (row["high"] - value)
+    return low if least is None else max(low, least), high if most is None else min(
+        high, most
+    )
 
 
 def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
@@ -333,6 +464,8 @@ def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
     weights = 1 / variances
     mean = (weights * values).sum() / weights.sum()
     excess = (weights * (values - mean) ** 2).sum() - (len(values) - 1)
-    between = max(0.0, float(excess / (weights.sum() - (weights**2).sum() / weights.sum())))
+    between = max(
+        0.0, float(excess / (weights.sum() - (weights**2).sum() / weights.sum()))
+    )
     weights = 1 / (variances + between)
     return float((weights * values).sum() / weights.sum()), between

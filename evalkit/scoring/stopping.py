@@ -1,8 +1,8 @@
 """Metrics that can stop a run, and their confidence sequences over its clusters in the order of its cases.
 
-A metric can stop a run if it is a mean of values with a known range, and each cluster's values depend on no other
-cluster. `stops` in the catalog lists them. A missing value counts as the lowest for the low end of an interval, and as
-the highest for the high end.
+A metric can stop a run if it is a mean of values with a known range, and each cluster's values
+depend on no other cluster. `stops` in the catalog lists them. A missing value counts as the lowest
+for the low end of an interval, and as the highest for the high end.
 """
 
 from __future__ import annotations
@@ -23,13 +23,20 @@ from evalkit.types import Metric
 from evalkit.values import JsonObject, frozen
 
 NOTE: Final = "its interval holds at any number of clusters in random order"
-OTHERS: Final = "runner.stop: intervals of metrics that cannot stop a run are as if the number of cases had been fixed"
+OTHERS: Final = (
+    "runner.stop: intervals of metrics that cannot stop a run are as if the number of cases had"
+    " been fixed"
+)
 POINTS: Final = 60
 
 
 def can_stop(found: Statistic | Metric) -> bool:
     """Return whether a metric can stop a run."""
-    if not isinstance(found, Statistic) or found.unread is None or found.weights is not None:
+    if (
+        not isinstance(found, Statistic)
+        or found.unread is None
+        or found.weights is not None
+    ):
         return False
     spec = CATALOG.spec(found.name)
     return spec is not None and spec.stops and None not in found.possible
@@ -60,24 +67,41 @@ class ClusterSums:
         assert high is not None
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
         unread = clusters.sums(statistic.unread)
-        return cls(sums + unread * low, sums + unread * high, counts + unread, (low, high))
+        return cls(
+            sums + unread * low, sums + unread * high, counts + unread, (low, high)
+        )
 
     def joined(self, more: ClusterSums) -> ClusterSums:
         """Return these clusters and more."""
         least, most, counts = (
-            np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("least", "most", "counts")
+            np.concatenate([getattr(self, name), getattr(more, name)])
+            for name in ("least", "most", "counts")
         )
         return ClusterSums(least, most, counts, self.ends)
 
-    def interval(self, count: int, largest: float, confidence: float) -> tuple[float, float]:
+    def interval(
+        self, count: int, largest: float, confidence: float
+    ) -> tuple[float, float]:
         """Return the interval after the first `count` clusters."""
-        least, most, counts = (column[:count] for column in (self.least, self.most, self.counts))
+        least, most, counts = (
+            column[:count] for column in (self.least, self.most, self.counts)
+        )
         sure = None if np.array_equal(least, most) else most
-        return mean_sequence(least, counts, most=sure, ends=self.ends, largest=largest, confidence=confidence)
+        return mean_sequence(
+            least,
+            counts,
+            most=sure,
+            ends=self.ends,
+            largest=largest,
+            confidence=confidence,
+        )
 
 
 def with_sequences(
-    config: RunConfig, metrics: Mapping[str, Metric], found: Sequence[Statistic | Metric], clusters: Clusters
+    config: RunConfig,
+    metrics: Mapping[str, Metric],
+    found: Sequence[Statistic | Metric],
+    clusters: Clusters,
 ) -> tuple[dict[str, Metric], JsonObject]:
     """Return the metrics of a run that stops, with confidence sequences where there are any, and its table.
 
@@ -87,27 +111,47 @@ def with_sequences(
         found: the statistics behind them.
         clusters: the clusters, numbered in the order in which they were judged.
     """
-    stop, confidence = config.runner.stop, config.scoring.confidence
+    stop = config.runner.stop
+    confidence = config.scoring.confidence
     if stop is None or stop.largest is None:
         return {**metrics}, {}
-    known, table = {**metrics}, JsonObject()
+    known = {**metrics}
+    table = JsonObject()
     for one in found:
-        if not can_stop(one) or not isinstance(one, Statistic) or known[one.name].value is None:
+        if (
+            not can_stop(one)
+            or not isinstance(one, Statistic)
+            or known[one.name].value is None
+        ):
             continue
         sums = ClusterSums.of(one, clusters)
-        low, high = (round_metric(end) for end in sums.interval(clusters.count, stop.largest, confidence))
+        low, high = (
+            round_metric(end)
+            for end in sums.interval(clusters.count, stop.largest, confidence)
+        )
         metric = known[one.name]
         notes = "; ".join(note for note in (one.note, NOTE) if note)
         known[one.name] = replace(metric, low=low, high=high, note=notes)
         if one.name == stop.metric:
-            table = {"metric": one.name, "width": stop.width, "points": _points(sums, stop.largest, confidence)}
+            table = {
+                "metric": one.name,
+                "width": stop.width,
+                "points": _points(sums, stop.largest, confidence),
+            }
     return known, {"sequence": table} if table else {}
 
 
 def is_settled(config: RunConfig, metrics: Mapping[str, Metric]) -> bool:
     """Return whether the metric of `runner.stop` is known to its width."""
-    metric = None if config.runner.stop is None else metrics.get(config.runner.stop.metric)
-    if config.runner.stop is None or metric is None or metric.low is None or metric.high is None:
+    metric = (
+        None if config.runner.stop is None else metrics.get(config.runner.stop.metric)
+    )
+    if (
+        config.runner.stop is None
+        or metric is None
+        or metric.low is None
+        or metric.high is None
+    ):
         return False
     return metric.high - metric.low <= config.runner.stop.width + 1e-9
 
@@ -116,7 +160,11 @@ def _points(sums: ClusterSums, largest: float, confidence: float) -> list[JsonOb
     """Return the interval after some numbers of clusters, at even steps on a log scale."""
     total = len(sums.counts)
     points = []
-    for count in np.unique(np.geomspace(min(10, total), total, POINTS).round().astype(int)).tolist():
+    for count in np.unique(
+        np.geomspace(min(10, total), total, POINTS).round().astype(int)
+    ).tolist():
         low, high = sums.interval(count, largest, confidence)
-        points.append({"clusters": count, "low": round_metric(low), "high": round_metric(high)})
+        points.append(
+            {"clusters": count, "low": round_metric(low), "high": round_metric(high)}
+        )
     return points

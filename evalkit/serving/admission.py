@@ -19,7 +19,11 @@ from evalkit.values import JsonObject, frozen
 
 SILENT_SECONDS: Final = 30.0
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-SECURITY: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+SECURITY: Final = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 """Headers of every response."""
 
 
@@ -32,8 +36,12 @@ class Refusal(Exception):  # noqa: N818
         headers: Headers of the response.
     """
 
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
-        self.status, self.text, self.headers = status, " ".join(text.split()), dict(headers or {})
+    def __init__(
+        self, status: int, text: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.status = status
+        self.text = " ".join(text.split())
+        self.headers = dict(headers or {})
         super().__init__(self.text)
 
     def response(self) -> Response:
@@ -41,7 +49,9 @@ class Refusal(Exception):  # noqa: N818
         return reply({"error": self.text}, self.status, self.headers)
 
 
-def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def reply(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return a JSON response in ASCII, because texts may have lone surrogates."""
     return Response(json.dumps(value), status, headers, media_type="application/json")
 
@@ -51,7 +61,8 @@ class Admission:
     """The checks of a request before it is answered.
 
     Attributes:
-        hosts: The accepted `Host` headers, so that no other website's name can lead here; `None` for all.
+        hosts: The accepted `Host` headers, so that no other website's name can lead here; `None`
+            for all.
         largest: The most bytes of a body.
         seconds: The most seconds until a body is complete.
     """
@@ -64,7 +75,9 @@ class Admission:
     def of(host: str, port: int, *, largest: int, seconds: float) -> Admission:
         """Return the checks of a server; one that listens elsewhere than on this machine accepts every `Host`."""
         names = {f"[{name}]" if ":" in name else name for name in LOOPBACK}
-        hosts = frozenset(f"{name}:{port}" for name in names) if host in LOOPBACK else None
+        hosts = (
+            frozenset(f"{name}:{port}" for name in names) if host in LOOPBACK else None
+        )
         return Admission(hosts, largest, seconds)
 
     def check(self, request: Request) -> None:
@@ -73,7 +86,8 @@ class Admission:
         Raises:
             Refusal: If another website sends it, or it sends something else than JSON.
         """
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        host = request.headers.get("host", "")
+        origin = request.headers.get("origin")
         if (self.hosts is not None and host not in self.hosts) or origin not in (
             None,
             f"http://{host}",
@@ -82,7 +96,9 @@ class Admission:
             raise Refusal(403, "forbidden: the request is from another website")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.method == "POST" and kind != "application/json":
-            raise Refusal(415, "send JSON with the header Content-Type: application/json")
+            raise Refusal(
+                415, "send JSON with the header Content-Type: application/json"
+            )
 
     async def body(self, request: Request) -> bytes:
         """Return the body of a request.
@@ -96,9 +112,13 @@ class Admission:
                 async for chunk in request.stream():
                     body += chunk
                     if len(body) > self.largest:
-                        raise Refusal(413, f"the request has more than {self.largest:,} bytes")
+                        raise Refusal(
+                            413, f"the request has more than {self.largest:,} bytes"
+                        )
         except TimeoutError:
-            raise Refusal(408, f"the request was not complete after {self.seconds:g} s") from None
+            raise Refusal(
+                408, f"the request was not complete after {self.seconds:g} s"
+            ) from None
         return bytes(body)
 
 
@@ -107,12 +127,19 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.loop.call_later(SILENT_SECONDS, lambda: self.cycle is None and transport.close())
+        self.loop.call_later(
+            SILENT_SECONDS, lambda: self.cycle is None and transport.close()
+        )
 
 
 def quiet_config(app: Any, **settings: Any) -> uvicorn.Config:
     """Return the settings of a server that writes nothing itself: no access log, no traceback and no version."""
-    silence: JsonObject = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}
+    silence: JsonObject = {
+        "log_config": None,
+        "log_level": "critical",
+        "access_log": False,
+        "server_header": False,
+    }
     return uvicorn.Config(app, http=_Protocol, ws="none", **silence, **settings)
 
 
@@ -123,10 +150,19 @@ def listen(host: str, port: int) -> socket.socket:
         ConfigError: If the port or the host cannot be used.
     """
     try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
     except OSError as bad:
-        why = "is in use" if bad.errno == errno.EADDRINUSE else f"cannot be used on {host} ({bad.strerror})"
-        raise ConfigError(why, where=f"port {port}", remedy="choose another, or omit --port") from None
-    # asyncio sets it only for sockets with an explicit protocol; without it, a response waits 40 ms.
+        why = (
+            "is in use"
+            if bad.errno == errno.EADDRINUSE
+            else f"cannot be used on {host} ({bad.strerror})"
+        )
+        raise ConfigError(
+            why, where=f"port {port}", remedy="choose another, or omit --port"
+        ) from None
+    # asyncio sets it only for sockets with an explicit protocol; without it, a response waits 40
+    # ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

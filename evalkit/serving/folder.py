@@ -10,7 +10,15 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from evalkit.api import build_evaluator
-from evalkit.config import CHECKLIST, DatasetConfig, GateConfig, RunConfig, RunnerConfig, StoreConfig, TrackingConfig
+from evalkit.config import (
+    CHECKLIST,
+    DatasetConfig,
+    GateConfig,
+    RunConfig,
+    RunnerConfig,
+    StoreConfig,
+    TrackingConfig,
+)
 from evalkit.config.run_config import config_error
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
@@ -78,19 +86,31 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     """Return the judge of a finished run, without its data, its paths and its tracker.
 
     Raises:
-        ConfigError: If the run was imported, or its folder has no templates or no thresholds of a cascade.
+        ConfigError: If the run was imported, or its folder has no templates or no thresholds of a
+            cascade.
     """
     where = str(result.folder)
     if result.manifest.get("imported"):
         remedy = "judge the cases with evalkit first"
-        raise ConfigError("its judgments were imported, so there is no judge to use", where=where, remedy=remedy)
+        raise ConfigError(
+            "its judgments were imported, so there is no judge to use",
+            where=where,
+            remedy=remedy,
+        )
     hashes = result.manifest.get("prompt_hashes") or {}
-    templates = read_record(Path(where) / PROMPTS, dict[str, str]) if hashes else {}  # rewards need none
+    templates = (
+        read_record(Path(where) / PROMPTS, dict[str, str]) if hashes else {}
+    )  # rewards need none
     if absent := sorted(hashes.keys() - templates.keys()):
-        raise ConfigError(f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run")
+        raise ConfigError(
+            f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run"
+        )
     tables = read_details(Path(where), [CASCADE])
-    config, runner = _calibrated(result, tables), result.config.runner
-    limits = RunnerConfig(concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries)
+    config = _calibrated(result, tables)
+    runner = result.config.runner
+    limits = RunnerConfig(
+        concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries
+    )
     bare: dict[str, Any] = {
         "dataset": _units_of(config.dataset),
         "tracking": TrackingConfig(),
@@ -100,7 +120,11 @@ def judge_folder(result: RunResult) -> JudgeFolder:
         "runner": limits,
     }
     content = {**describe_trust(result), **tables}
-    return JudgeFolder(config.model_copy(update=bare), templates, Validation(content, f"the metrics of {where}"))
+    return JudgeFolder(
+        config.model_copy(update=bare),
+        templates,
+        Validation(content, f"the metrics of {where}"),
+    )
 
 
 def _calibrated(result: RunResult, tables: Json) -> RunConfig:
@@ -109,11 +133,17 @@ def _calibrated(result: RunResult, tables: Json) -> RunConfig:
         return result.config
     try:
         steps = {step["judge"]: step["threshold"] for step in tables[CASCADE]["steps"]}
-        found = {name: None if value is None else float(value) for name, value in steps.items()}
+        found = {
+            name: None if value is None else float(value)
+            for name, value in steps.items()
+        }
         return with_thresholds(result.config, found)
     except (KeyError, TypeError, ValueError):
-        where, remedy = f"{result.folder}/{CASCADE}.json", "run `evalkit score` on the run, which writes it"
-        raise ConfigError("has no thresholds of the cascade", where=where, remedy=remedy) from None
+        where = f"{result.folder}/{CASCADE}.json"
+        remedy = "run `evalkit score` on the run, which writes it"
+        raise ConfigError(
+            "has no thresholds of the cascade", where=where, remedy=remedy
+        ) from None
 
 
 def _units_of(data: DatasetConfig) -> DatasetConfig:
@@ -160,7 +190,11 @@ def _schemas(judge: JudgeFolder, result: RunResult) -> dict[str, Any]:
     if judge.config.mode.name == CHECKLIST or not result.cases:
         return {}
     requests = build_evaluator(judge.config, judge.templates).plan(result.cases[0])
-    return {one.answer.name: dict(one.answer.schema) for one in requests if one.answer is not None}
+    return {
+        one.answer.name: dict(one.answer.schema)
+        for one in requests
+        if one.answer is not None
+    }
 
 
 def write_judge(result: RunResult, folder: Path) -> None:
@@ -170,8 +204,13 @@ def write_judge(result: RunResult, folder: Path) -> None:
         ConfigError: If the run has no judge to use, or the folder has files or cannot be written.
     """
     files = judge_files(result, folder)
-    if folder.exists() and (not folder.is_dir() or any(child.name not in files for child in folder.iterdir())):
-        raise ConfigError("has other files", where=str(folder), remedy="choose another --output")
+    if folder.exists() and (
+        not folder.is_dir()
+        or any(child.name not in files for child in folder.iterdir())
+    ):
+        raise ConfigError(
+            "has other files", where=str(folder), remedy="choose another --output"
+        )
     write_files(folder, files)
 
 
@@ -179,30 +218,47 @@ def read_judge(path: Path) -> JudgeFolder:
     """Read the folder of a judge, or the judge of a run folder; no code is run.
 
     Raises:
-        ConfigError: If it is neither, or a file is missing, damaged or was changed after the export.
+        ConfigError: If it is neither, or a file is missing, damaged or was changed after the
+            export.
     """
     if (path / MANIFEST).exists() or not (path / JUDGE).exists():
         return judge_folder(read_run(path))
     contents = {name: _bytes(path / name) for name in (JUDGE, PROMPTS, SCHEMAS)}
-    validation = Validation(read_record(path / TRUST, dict[str, Any], _REMEDY), str(path / TRUST))
+    validation = Validation(
+        read_record(path / TRUST, dict[str, Any], _REMEDY), str(path / TRUST)
+    )
     if validation.content.get("content_hash") != _content_hash(contents):
-        what = f"{JUDGE}, {PROMPTS} or {SCHEMAS} was changed after the export, so {TRUST} does not describe this judge"
+        what = (
+            f"{JUDGE}, {PROMPTS} or {SCHEMAS} was changed after the export, so {TRUST} does not"
+            " describe this judge"
+        )
         raise ConfigError(what, where=str(path), remedy=_REMEDY)
     try:
         config = RunConfig.model_validate(load(contents[JUDGE]))
     except ValueError as bad:
         if isinstance(bad, ValidationError):
             raise config_error(bad, [path / JUDGE]) from None
-        raise ConfigError(f"the file is damaged ({bad})", where=str(path / JUDGE), remedy=_REMEDY) from None
-    return JudgeFolder(config, read_record(path / PROMPTS, dict[str, str], _REMEDY), validation)
+        raise ConfigError(
+            f"the file is damaged ({bad})", where=str(path / JUDGE), remedy=_REMEDY
+        ) from None
+    return JudgeFolder(
+        config, read_record(path / PROMPTS, dict[str, str], _REMEDY), validation
+    )
 
 
 def _content_hash(contents: Mapping[str, bytes]) -> str:
-    return digest({name: content.decode("utf-8", "surrogateescape") for name, content in contents.items()})
+    return digest(
+        {
+            name: content.decode("utf-8", "surrogateescape")
+            for name, content in contents.items()
+        }
+    )
 
 
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as bad:
-        raise ConfigError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy=_REMEDY) from None
+        raise ConfigError(
+            f"cannot be read ({bad.strerror or bad})", where=str(path), remedy=_REMEDY
+        ) from None

@@ -75,8 +75,13 @@ class Guard:
         paths: The paths that are counted by name.
     """
 
-    def __init__(self, app: ASGIApp, service: Service, limits: Limits, paths: Sequence[str]) -> None:
-        self._app, self._service, self._limits, self._paths = app, service, limits, frozenset(paths)
+    def __init__(
+        self, app: ASGIApp, service: Service, limits: Limits, paths: Sequence[str]
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._limits = limits
+        self._paths = frozenset(paths)
         self._keys = [key.encode() for key in limits.keys]
         self._rates = [Rate(limits.rate) for _ in self._keys]
         self._open = 0
@@ -86,13 +91,18 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request, started, status = Request(scope, receive), time.perf_counter(), 0
+        request = Request(scope, receive)
+        started = time.perf_counter()
+        status = 0
 
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in SECURITY.items())]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in SECURITY.items()),
+                ]
             await send(message)
 
         self._open += 1
@@ -111,8 +121,12 @@ class Guard:
         finally:
             self._open -= 1
             path = scope["path"] if scope["path"] in self._paths else _OTHER
-            self._service.counts["requests_total", f'path="{path}",status="{status}"'] += 1
-            self._service.counts["request_seconds_total", f'path="{path}"'] += time.perf_counter() - started
+            self._service.counts[
+                "requests_total", f'path="{path}",status="{status}"'
+            ] += 1
+            self._service.counts["request_seconds_total", f'path="{path}"'] += (
+                time.perf_counter() - started
+            )
 
     def _check(self, request: Request) -> None:
         self._limits.admission.check(request)
@@ -123,17 +137,31 @@ class Guard:
             key = given.strip().encode("latin-1", "replace")
             matches = [hmac.compare_digest(key, known) for known in self._keys]
             if scheme.lower() != "bearer" or not any(matches):
-                raise Refusal(401, "send the header Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
+                raise Refusal(
+                    401,
+                    "send the header Authorization: Bearer KEY",
+                    {"WWW-Authenticate": "Bearer"},
+                )
             self._rates[matches.index(True)].take()
         if max(self._open - 1, self._service.active) >= self._limits.concurrent:
-            raise Refusal(503, "the server is busy; try again later", {"Retry-After": "1"})
+            raise Refusal(
+                503, "the server is busy; try again later", {"Retry-After": "1"}
+            )
 
     async def _refuse(self, refusal: Refusal, receive: Receive, send: Send) -> None:
         """Send a refusal, then read what the client still sends, which would else never see it."""
         response = refusal.response()
         response.headers["Connection"] = "close"
-        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status_code,
+                "headers": response.raw_headers,
+            }
+        )
+        await send(
+            {"type": "http.response.body", "body": response.body, "more_body": True}
+        )
         try:
             async with asyncio.timeout(self._limits.admission.seconds):
                 while (await receive()).get("more_body"):
@@ -144,7 +172,9 @@ class Guard:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [
+        {"type": "http.request", "body": body, "more_body": False}
+    ]
 
     async def replayed() -> Message:
         return messages.pop() if messages else await receive()
@@ -160,10 +190,15 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
         limits: The limits.
         mcp: The ASGI application of `/mcp`, with its `lifespan`.
     """
-    problems: dict[int | str, JsonObject] = {status: {"model": Problem} for status in REFUSALS}
+    problems: dict[int | str, JsonObject] = {
+        status: {"model": Problem} for status in REFUSALS
+    }
     settings: JsonObject = {"docs_url": None, "redoc_url": None, "responses": problems}
     app = FastAPI(
-        title="evalkit judge", version=own_version() or "", lifespan=None if mcp is None else mcp.lifespan, **settings
+        title="evalkit judge",
+        version=own_version() or "",
+        lifespan=None if mcp is None else mcp.lifespan,
+        **settings,
     )
     app.add_exception_handler(Refusal, lambda _, refusal: refusal.response())
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -177,7 +212,9 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
 
     @app.post("/webhook")
     async def webhook(
-        question: OutputInput, threshold: float = PASSES, passing: Annotated[list[str] | None, Query()] = None
+        question: OutputInput,
+        threshold: float = PASSES,
+        passing: Annotated[list[str] | None, Query()] = None,
     ) -> Response:
         """Judge an output as an assertion of promptfoo: whether it passes, its score from 0 to 1, and the reason."""
         return reply(await service.assess(question, threshold, passing or ()))
@@ -193,12 +230,17 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     @app.get(OPEN)
     async def health() -> Response:
         """Say whether the server takes questions; this needs no key."""
-        return reply({"status": "stopping" if service.stopping else "ok"}, 503 if service.stopping else 200)
+        return reply(
+            {"status": "stopping" if service.stopping else "ok"},
+            503 if service.stopping else 200,
+        )
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return counts of requests, verdicts, calls and cost in Prometheus' text format."""
-        return PlainTextResponse(service.metrics(), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(
+            service.metrics(), media_type="text/plain; version=0.0.4"
+        )
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -206,15 +248,27 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
 
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, methods=["POST"]))
-    return Guard(app, service, limits, [path for route in app.routes if (path := getattr(route, "path", None))])
+    return Guard(
+        app,
+        service,
+        limits,
+        [path for route in app.routes if (path := getattr(route, "path", None))],
+    )
 
 
 def _add(app: FastAPI, service: Service, tool: Tool) -> None:
     async def use(arguments: Any) -> Response:
-        return reply((await service.use(tool, arguments)).model_dump(mode="json", by_alias=True))
+        return reply(
+            (await service.use(tool, arguments)).model_dump(mode="json", by_alias=True)
+        )
 
     use.__annotations__ = {"arguments": tool.arguments, "return": Response}
-    app.post(f"/{tool.name}", response_model=tool.result, name=tool.name, description=tool.description)(use)
+    app.post(
+        f"/{tool.name}",
+        response_model=tool.result,
+        name=tool.name,
+        description=tool.description,
+    )(use)
 
 
 def _invalid(_: Request, error: Exception) -> Response:
@@ -224,8 +278,14 @@ def _invalid(_: Request, error: Exception) -> Response:
 
 def _not_served(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    status = 422 if error.status_code == 400 else error.status_code  # a body that is no JSON
-    return Refusal(status, f"{error.detail}; /openapi.json lists what this judge answers", error.headers).response()
+    status = (
+        422 if error.status_code == 400 else error.status_code
+    )  # a body that is no JSON
+    return Refusal(
+        status,
+        f"{error.detail}; /openapi.json lists what this judge answers",
+        error.headers,
+    ).response()
 
 
 class Server(uvicorn.Server):
@@ -238,7 +298,13 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, service: Service, app: ASGIApp, listener: socket.socket) -> None:
-        super().__init__(quiet_config(app, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=int(GRACE_SECONDS)))
+        super().__init__(
+            quiet_config(
+                app,
+                limit_concurrency=CONNECTIONS,
+                timeout_graceful_shutdown=int(GRACE_SECONDS),
+            )
+        )
         self._service, self._listener = service, listener
         self._stopping: asyncio.Task[None] | None = None
 

@@ -62,8 +62,10 @@ class JudgeVerdict:
         winner: The winner of a pair.
         score: The score of a response.
         class_name: The class of a response.
-        reason: The source of the verdict, as in `Verdict`; `abstained` if the judge decides nothing on this case.
-        decided_by: The judge of a cascade that decided; `None` for another judge, or without a verdict.
+        reason: The source of the verdict, as in `Verdict`; `abstained` if the judge decides nothing
+            on this case.
+        decided_by: The judge of a cascade that decided; `None` for another judge, or without a
+            verdict.
         explanation: The judge's own words, if there are any.
         criteria: The margin or score by criterion.
         verdicts: Every verdict on the case: of each response, pair and checklist item.
@@ -100,7 +102,9 @@ class JudgeVerdict:
 
 
 class Judge:
-    """A judge with the configuration that was validated. Calls share its store, its limits and its budget.
+    """A judge with the configuration that was validated.
+
+    Calls share its store, its limits and its budget.
 
     Args:
         folder: The judge.
@@ -112,13 +116,20 @@ class Judge:
     """
 
     def __init__(
-        self, folder: JudgeFolder, settings: Mapping[str, Mapping[str, Any]] | None = None, *, allow_code: bool = False
+        self,
+        folder: JudgeFolder,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        allow_code: bool = False,
     ) -> None:
         self.config = self._validated = _with_settings(folder.config, settings or {})
         self.validation = folder.validation
-        self._templates, self._allow_code = folder.templates, allow_code
+        self._templates = folder.templates
+        self._allow_code = allow_code
         self.spent = Spent()
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = (
+            WeakKeyDictionary()
+        )
         self._stopped: str | None = None
 
     @property
@@ -129,26 +140,38 @@ class Judge:
     def _repr_html_(self) -> str:
         """Return what is known about the judge for a notebook."""
         known = self.validation
-        return judge_html(known.title, known.use, known.sentence, known.metrics.values(), level_of(self.config))
+        return judge_html(
+            known.title,
+            known.use,
+            known.sentence,
+            known.metrics.values(),
+            level_of(self.config),
+        )
 
     @property
     def changed(self) -> list[str]:
         """The sections of the config that differ from the validated ones."""
-        return [name for name in JUDGED if getattr(self.config, name) != getattr(self._validated, name)]
+        return [
+            name
+            for name in JUDGED
+            if getattr(self.config, name) != getattr(self._validated, name)
+        ]
 
     def with_config(self, config: RunConfig) -> Judge:
         """Return a judge with another config, whose answers have a warning; it shares the budget of this one."""
         other = copy(self)
-        other.config, other._sessions = config, WeakKeyDictionary()
+        other.config = config
+        other._sessions = WeakKeyDictionary()
         return other if other.changed else self
 
     async def __call__(self, **fields: Any) -> JudgeVerdict:
         """Judge one case.
 
         Args:
-            **fields: The fields of a case: `prompt`; `response`, `response_a` and `response_b`, or `responses`;
-                `context`, `reference`, `checklist`, `id`. For a judge of turns or steps, a response can be a list of
-                messages, of which the last turn or step is judged; a prompt comes before them, and can be omitted.
+            **fields: The fields of a case: `prompt`; `response`, `response_a` and `response_b`, or
+                `responses`; `context`, `reference`, `checklist`, `id`. For a judge of turns or
+                steps, a response can be a list of messages, of which the last turn or step is
+                judged; a prompt comes before them, and can be omitted.
 
         Raises:
             DatasetError: If they are not a case for this judge.
@@ -173,19 +196,26 @@ class Judge:
 
     async def batch(self, cases: Iterable[Mapping[str, Any]]) -> list[JudgeVerdict]:
         """Judge cases, each a mapping of the fields of a call; the errors are those of a call."""
-        return await self.verdicts([self.case(fields, str(number)) for number, fields in enumerate(cases, 1)])
+        return await self.verdicts(
+            [self.case(fields, str(number)) for number, fields in enumerate(cases, 1)]
+        )
 
     async def verdicts(self, read: Sequence[Case]) -> list[JudgeVerdict]:
         """Judge cases; the errors are those of a call."""
         # Ids of callers may repeat; scoring needs each once.
         numbered = [replace(case, id=str(number)) for number, case in enumerate(read)]
         judgments, verdicts = await self.judged(numbered)
-        by_case: dict[str, tuple[list[Judgment], list[Verdict]]] = {case.id: ([], []) for case in numbered}
+        by_case: dict[str, tuple[list[Judgment], list[Verdict]]] = {
+            case.id: ([], []) for case in numbered
+        }
         for judgment in judgments:
             by_case[judgment.case_id][0].append(judgment)
         for verdict in verdicts:
             by_case[verdict.case_id][1].append(verdict)
-        return [self._verdict(case, *by_case[str(number)]) for number, case in enumerate(read)]
+        return [
+            self._verdict(case, *by_case[str(number)])
+            for number, case in enumerate(read)
+        ]
 
     def stop(self, why: str) -> None:
         """Send nothing more: answers on their way are stored, and all other verdicts are missing."""
@@ -215,22 +245,35 @@ class Judge:
             DatasetError: If they are not a case for this judge.
         """
         if unknown := [name for name in fields if name not in FIELDS]:
-            raise ConfigError(f"unknown field '{unknown[0]}'", where="case", remedy=did_you_mean(unknown[0], FIELDS))
+            raise ConfigError(
+                f"unknown field '{unknown[0]}'",
+                where="case",
+                remedy=did_you_mean(unknown[0], FIELDS),
+            )
         row = {name: value for name, value in fields.items() if value is not None}
         if not any(name.startswith("response") for name in row):
             remedy = "pass response, response_a and response_b, or responses"
             raise ConfigError("has no response", where="case", remedy=remedy)
         # A new reader for each case, because readers count what they find.
-        mode, classes = self.config.mode, self.config.rubric.named_classes
+        mode = self.config.mode
+        classes = self.config.rubric.named_classes
         call = _NEEDED.get(mode.name, "prompt and responses")
-        reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes, call=call)
+        reader = CaseReader(
+            DatasetConfig(), mode.name, items=mode.items, classes=classes, call=call
+        )
         row = {"id": number, **row}
-        unit = last_unit(row, self.config.dataset, mode.name) if self.config.dataset.has_turns else row
+        unit = (
+            last_unit(row, self.config.dataset, mode.name)
+            if self.config.dataset.has_turns
+            else row
+        )
         case = reader.read(unit, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
         return replace(case, id=str(row["id"])) if unit is not row else case
 
-    async def judged(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+    async def judged(
+        self, cases: Sequence[Case]
+    ) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
         """Return the judgments and verdicts on cases with different ids; the errors are those of a call."""
         loop = asyncio.get_running_loop()
         while True:
@@ -247,17 +290,28 @@ class Judge:
             try:
                 judged = await shared.session.judge(cases)
                 # An error in another call ends the session before this one is complete.
-                if not shared.session.stopped or shared.session.complete(cases, judged[0]):
+                if not shared.session.stopped or shared.session.complete(
+                    cases, judged[0]
+                ):
                     return judged
             finally:
                 shared.users -= 1
                 await shared.leave()
 
-    def _verdict(self, case: Case, judgments: Sequence[Judgment], verdicts: Sequence[Verdict]) -> JudgeVerdict:
+    def _verdict(
+        self, case: Case, judgments: Sequence[Judgment], verdicts: Sequence[Verdict]
+    ) -> JudgeVerdict:
         main = next(iter(verdicts))
-        if len(case.responses) > 1 and len(main.unit) == 1:  # a list has scores and pairs
+        if (
+            len(case.responses) > 1 and len(main.unit) == 1
+        ):  # a list has scores and pairs
             main = next((one for one in verdicts if len(one.unit) == 2), main)
-        missing = main.winner is None and main.score is None and main.class_name is None and main.reason != "abstained"
+        missing = (
+            main.winner is None
+            and main.score is None
+            and main.class_name is None
+            and main.reason != "abstained"
+        )
         error, error_kind = failure_of(judgments) if missing else (None, None)
         paid = [one for one in judgments if not one.stored]
         costs = [
@@ -273,10 +327,14 @@ class Judge:
             class_name=main.class_name,
             reason=main.reason,
             decided_by=main.decided_by,
-            explanation=next((text for one in judgments if (text := rationale(one.answer))), None),
+            explanation=next(
+                (text for one in judgments if (text := rationale(one.answer))), None
+            ),
             criteria=main.criteria,
             verdicts=tuple(replace(one, case_id=case.id) for one in verdicts),
-            cost_usd=None if any(cost is None for cost in costs) else sum(filter(None, costs)),
+            cost_usd=None
+            if any(cost is None for cost in costs)
+            else sum(filter(None, costs)),
             stored=not paid,
             error=error,
             error_kind=error_kind,
@@ -305,7 +363,11 @@ class _Shared:
         self.session, self.users, self.over = session, 0, False
 
     async def leave(self) -> None:
-        if not self.users and (self.over or self.session.stopped) and not self.session.closed:
+        if (
+            not self.users
+            and (self.over or self.session.stopped)
+            and not self.session.closed
+        ):
             await self.session.close()
 
 
@@ -321,18 +383,23 @@ def load_judge(
 
     Args:
         path: The folder.
-        api_base: The address of the judge's server, or of each judge of a panel. It must be repeated because it gets
-            your key, unless it is the provider's own.
+        api_base: The address of the judge's server, or of each judge of a panel. It must be
+            repeated because it gets your key, unless it is the provider's own.
         store: Settings of the store, such as `{"url": "judge.db"}`.
         runner: Limits, such as `{"budget_usd": 5, "concurrency": 16}`.
         allow_code: Let its config name classes by dotted paths, which are imported and run.
 
     Raises:
-        ConfigError: If the folder has no judge, its files were changed, or it names a server that is not repeated.
+        ConfigError: If the folder has no judge, its files were changed, or it names a server that
+            is not repeated.
     """
     folder = read_judge(Path(path))
-    check_servers(folder.config, [api_base] if isinstance(api_base, str) else api_base or ())
-    return Judge(folder, {"store": store or {}, "runner": runner or {}}, allow_code=allow_code)
+    check_servers(
+        folder.config, [api_base] if isinstance(api_base, str) else api_base or ()
+    )
+    return Judge(
+        folder, {"store": store or {}, "runner": runner or {}}, allow_code=allow_code
+    )
 
 
 def check_servers(config: RunConfig, trusted: Sequence[str]) -> None:
@@ -343,13 +410,20 @@ def check_servers(config: RunConfig, trusted: Sequence[str]) -> None:
     """
     for member in config.judge.members:
         own = OWN_HOSTS.get(str(member.model).partition("/")[0], "")
-        if member.api_base not in (None, *trusted) and not str(member.api_base).startswith(f"https://{own}/"):
+        if member.api_base not in (None, *trusted) and not str(
+            member.api_base
+        ).startswith(f"https://{own}/"):
             what = f"the judge is called at {member.api_base}, which would get your key"
-            remedy = f"if you trust this server, add --api-base {member.api_base} (in Python, api_base=…)"
+            remedy = (
+                f"if you trust this server, add --api-base {member.api_base} (in Python,"
+                " api_base=…)"
+            )
             raise ConfigError(what, where="judge.api_base", remedy=remedy)
 
 
-def _with_settings(config: RunConfig, settings: Mapping[str, Mapping[str, Any]]) -> RunConfig:
+def _with_settings(
+    config: RunConfig, settings: Mapping[str, Mapping[str, Any]]
+) -> RunConfig:
     values = config.dump()
     for section in SETTINGS:
         values[section] |= settings.get(section, {})

@@ -27,40 +27,62 @@ from evalkit.values import JsonObject
 TRUST: Final = "evalkit://trust"
 _JUDGE: Final = "judge"
 _ABOUT: Final = (
-    "Judge a case with the validated judge of this server. Returns the verdict, its reason, its cost, and what the "
-    "validation of the judge says about this answer."
+    "Judge a case with the validated judge of this server. Returns the verdict, its reason, its"
+    " cost, and what the validation of the judge says about this answer."
 )
 
 
 def mcp_server(service: Service) -> Server[Any]:
     """Return the protocol's server of a judge."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs what clients send
-    schemas = {"inputSchema": schema_of(CaseInput), "outputSchema": schema_of(JudgeVerdict)}
+    schemas = {
+        "inputSchema": schema_of(CaseInput),
+        "outputSchema": schema_of(JudgeVerdict),
+    }
     rows = [{"name": _JUDGE, "description": _ABOUT, **schemas}]
-    rows += [row for row in tool_schemas("mcp")["tools"] if row["name"] in service.tools]
-    tools = types.ListToolsResult(tools=[types.Tool.model_validate(row) for row in rows])
+    rows += [
+        row for row in tool_schemas("mcp")["tools"] if row["name"] in service.tools
+    ]
+    tools = types.ListToolsResult(
+        tools=[types.Tool.model_validate(row) for row in rows]
+    )
     about = types.Resource(
-        uri=TRUST, name="trust", description="What the judge's validation showed.", mime_type="application/json"
+        uri=TRUST,
+        name="trust",
+        description="What the judge's validation showed.",
+        mime_type="application/json",
     )
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return tools
 
-    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        _: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         try:
             value = await _answer(service, params.name, params.arguments or {})
         except Refusal as refusal:
-            return types.CallToolResult(content=[_text(f"{refusal.status}: {refusal.text}")], is_error=True)
-        return types.CallToolResult(content=[_text(json.dumps(value))], structured_content=value)
+            return types.CallToolResult(
+                content=[_text(f"{refusal.status}: {refusal.text}")], is_error=True
+            )
+        return types.CallToolResult(
+            content=[_text(json.dumps(value))], structured_content=value
+        )
 
     async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=[about])
 
-    async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        _: Any, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         content = types.TextResourceContents(
-            uri=TRUST, mime_type="application/json", text=json.dumps(dict(service.trust()))
+            uri=TRUST,
+            mime_type="application/json",
+            text=json.dumps(dict(service.trust())),
         )
-        return types.ReadResourceResult(contents=[content] if str(params.uri) == TRUST else [])
+        return types.ReadResourceResult(
+            contents=[content] if str(params.uri) == TRUST else []
+        )
 
     return Server(
         "evalkit",
@@ -92,7 +114,9 @@ class McpOverHttp:
     """The protocol as an ASGI application; each request is complete in itself."""
 
     def __init__(self, service: Service) -> None:
-        self._manager = StreamableHTTPSessionManager(mcp_server(service), json_response=True, stateless=True)
+        self._manager = StreamableHTTPSessionManager(
+            mcp_server(service), json_response=True, stateless=True
+        )
 
     def lifespan(self, _: Any) -> AbstractAsyncContextManager[None]:
         """Return what must be entered while requests are answered."""

@@ -32,8 +32,9 @@ class Rating:
 
     Attributes:
         value: The winner, score or class; `None` if there is none.
-        share: The value from 0 to 1: a score's position on its scale; 1 if the first response wins, 0.5 for a tie, 0
-            if the second wins; 1 or 0 for a class that passes or not. `None` if there is none, or for a reward.
+        share: The value from 0 to 1: a score's position on its scale; 1 if the first response wins,
+            0.5 for a tie, 0 if the second wins; 1 or 0 for a class that passes or not. `None` if
+            there is none, or for a reward.
         rationale: The judge's own words, or the source of the verdict.
         error: Why there is no value.
         metadata: What is known about the judge and this verdict, as texts by name.
@@ -58,12 +59,17 @@ class AdaptedJudge:
         ConfigError: If the judge cannot be loaded, or a passing class is not one of its classes.
     """
 
-    def __init__(self, judge: Judge | str | Path, passing: Collection[str] = (), **options: Any) -> None:
+    def __init__(
+        self, judge: Judge | str | Path, passing: Collection[str] = (), **options: Any
+    ) -> None:
         self.judge = judge if isinstance(judge, Judge) else load_judge(judge, **options)
-        self.passing, classes = frozenset(passing), self.judge.config.rubric.classes
+        self.passing = frozenset(passing)
+        classes = self.judge.config.rubric.classes
         if unknown := sorted(self.passing - classes.keys()):
             what = f"'{unknown[0]}' is not a class of the judge"
-            raise ConfigError(what, where="passing", remedy=did_you_mean(unknown[0], classes))
+            raise ConfigError(
+                what, where="passing", remedy=did_you_mean(unknown[0], classes)
+            )
 
     @property
     def label(self) -> str:
@@ -73,31 +79,53 @@ class AdaptedJudge:
     def fields(self, inputs: Any, output: Any, expected: Any = None) -> JsonObject:
         """Return the fields of a case.
 
-        The input is the prompt, and the output is the response. The expected output is the reference, or, for a judge
-        of pairs, the second response. Each can be an object with some of these fields instead: an input or an expected
-        output can also name a context and a checklist, and an output several responses.
+        The input is the prompt, and the output is the response. The expected output is the
+        reference, or, for a judge of pairs, the second response. Each can be an object with some of
+        these fields instead: an input or an expected output can also name a context and a
+        checklist, and an output several responses.
         """
-        inputs, output, expected = (to_jsonable_python(value, fallback=str) for value in (inputs, output, expected))
+        inputs, output, expected = (
+            to_jsonable_python(value, fallback=str)
+            for value in (inputs, output, expected)
+        )
         pairs = self.judge.config.mode.name == "pairwise"
         asked, answered, wanted = (
-            {name: value for name, value in part.items() if name in names and value is not None}
-            if isinstance(part, Mapping)
-            else {}
-            for part, names in ((inputs, ASKED), (output, ANSWERED), (expected, WANTED[: 3 + pairs]))
+            (
+                {
+                    name: value
+                    for name, value in part.items()
+                    if name in names and value is not None
+                }
+                if isinstance(part, Mapping)
+                else {}
+            )
+            for part, names in (
+                (inputs, ASKED),
+                (output, ANSWERED),
+                (expected, WANTED[: 3 + pairs]),
+            )
         )
         if "prompt" not in asked:
-            asked["prompt"] = {name: value for name, value in inputs.items() if name not in asked} if asked else inputs
+            asked["prompt"] = (
+                {name: value for name, value in inputs.items() if name not in asked}
+                if asked
+                else inputs
+            )
         if not answered and output is not None:
             answered = {"response_a" if pairs else "response": output}
         if not wanted and expected is not None:
             wanted = {"response_b" if pairs else "reference": expected}
         case = answered | wanted | asked
-        return case | {name: text(subject(case[name])) for name in _TEXTS if name in case}
+        return case | {
+            name: text(subject(case[name])) for name in _TEXTS if name in case
+        }
 
     async def rate(self, inputs: Any, output: Any, expected: Any = None) -> Rating:
         """Judge an output; errors are in the rating."""
         try:
-            return self._rating(await self.judge.once(**self.fields(inputs, output, expected)))
+            return self._rating(
+                await self.judge.once(**self.fields(inputs, output, expected))
+            )
         except EvalkitError as error:
             return Rating(error=str(error))
 
@@ -106,24 +134,40 @@ class AdaptedJudge:
         return run_async(self.rate(inputs, output, expected))
 
     def _rating(self, verdict: JudgeVerdict) -> Rating:
-        known = {"use": verdict.trust.use, "trust": verdict.trust.sentence, "reason": verdict.reason}
+        known = {
+            "use": verdict.trust.use,
+            "trust": verdict.trust.sentence,
+            "reason": verdict.reason,
+        }
         if verdict.trust.warnings:
-            known["warnings"] = " ".join(warning.text for warning in verdict.trust.warnings)
-        known |= {f"criteria.{name}": f"{value:g}" for name, value in verdict.criteria.items()}
+            known["warnings"] = " ".join(
+                warning.text for warning in verdict.trust.warnings
+            )
+        known |= {
+            f"criteria.{name}": f"{value:g}" for name, value in verdict.criteria.items()
+        }
         metadata = {f"evalkit.{name}": text for name, text in known.items()}
         if verdict.value is None:
             error = verdict.error or f"the judge gave no verdict ({verdict.reason})"
             return Rating(error=error, metadata=metadata, rationale=verdict.explanation)
         share = self.share(verdict.winner, verdict.score, verdict.class_name)
-        return Rating(verdict.value, share, verdict.explanation or verdict.reason, None, metadata)
+        return Rating(
+            verdict.value, share, verdict.explanation or verdict.reason, None, metadata
+        )
 
-    def share(self, winner: Winner | None, score: float | None, class_name: str | None) -> float | None:
+    def share(
+        self, winner: Winner | None, score: float | None, class_name: str | None
+    ) -> float | None:
         """Return a verdict from 0 to 1, as in `Rating`."""
         if winner is not None:
             return SHARES[winner]
         if score is not None:
             rubric = self.judge.config.rubric
-            return None if rubric.real else (score - rubric.min) / (rubric.max - rubric.min)
+            return (
+                None
+                if rubric.real
+                else (score - rubric.min) / (rubric.max - rubric.min)
+            )
         return float(class_name in self.passing) if self.passing else None
 
 
@@ -131,12 +175,17 @@ def needed_share(rating: Rating) -> float:
     """Return the rating from 0 to 1.
 
     Raises:
-        EvalkitError: If there is no verdict, no class is declared as passing, or the verdict is a reward.
+        EvalkitError: If there is no verdict, no class is declared as passing, or the verdict is a
+            reward.
     """
     if rating.error is not None:
         raise EvalkitError(rating.error)
     if rating.share is None and not isinstance(rating.value, str):
         raise ConfigError(NO_SCALE, remedy="use a judge of pairs, scores or classes")
     if rating.share is None:
-        raise ConfigError("a judge of classes has no number", where="passing", remedy="name the classes that pass")
+        raise ConfigError(
+            "a judge of classes has no number",
+            where="passing",
+            remedy="name the classes that pass",
+        )
     return rating.share

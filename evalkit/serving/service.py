@@ -29,8 +29,8 @@ _TEXTS: Final = {"prompt", "context", "response", "response_a", "response_b"}
 _OVER: Final = "budget"
 Answer: TypeAlias = str | list[Any]
 MESSAGES: Final = (
-    " For a judge of turns or steps, it can be a list of messages with role and content, or tool_calls; the last turn "
-    "or step is judged."
+    " For a judge of turns or steps, it can be a list of messages with role and content, or"
+    " tool_calls; the last turn or step is judged."
 )
 
 
@@ -39,36 +39,61 @@ class CaseInput(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: str | None = Field(None, description="A name of the case, which the result repeats.")
+    id: str | None = Field(
+        None, description="A name of the case, which the result repeats."
+    )
     prompt: str | None = Field(
         None,
-        description="The task that the responses answer, exactly as the responding models received it; messages can "
-        "hold it instead.",
+        description=(
+            "The task that the responses answer, exactly as the responding models received it;"
+            " messages can hold it instead."
+        ),
     )
-    response: Answer | None = Field(None, description="The response, for a judge of single responses." + MESSAGES)
-    response_a: Answer | None = Field(None, description="The first response, for a judge of pairs." + MESSAGES)
-    response_b: Answer | None = Field(None, description="The second response, for a judge of pairs." + MESSAGES)
-    responses: list[Answer] | None = Field(None, description="The responses, for a judge of pairs or lists.")
-    context: str | None = Field(None, description="Background that the judge needs, such as retrieved documents.")
+    response: Answer | None = Field(
+        None, description="The response, for a judge of single responses." + MESSAGES
+    )
+    response_a: Answer | None = Field(
+        None, description="The first response, for a judge of pairs." + MESSAGES
+    )
+    response_b: Answer | None = Field(
+        None, description="The second response, for a judge of pairs." + MESSAGES
+    )
+    responses: list[Answer] | None = Field(
+        None, description="The responses, for a judge of pairs or lists."
+    )
+    context: str | None = Field(
+        None,
+        description="Background that the judge needs, such as retrieved documents.",
+    )
     reference: str | None = Field(None, description="A reference answer.")
-    checklist: list[str | JsonObject] | None = Field(None, description="The requirements, for a checklist judge.")
+    checklist: list[str | JsonObject] | None = Field(
+        None, description="The requirements, for a checklist judge."
+    )
 
 
 class OutputInput(BaseModel):
     """An output to judge, as promptfoo sends it to a webhook."""
 
-    output: Any = Field(description="The output: a text, or an object that names responses.")
+    output: Any = Field(
+        description="The output: a text, or an object that names responses."
+    )
     context: JsonObject = Field(
-        description="The prompt as `prompt`, and as `vars` an object that can name context, reference and response_b."
+        description=(
+            "The prompt as `prompt`, and as `vars` an object that can name context, reference and"
+            " response_b."
+        )
     )
 
 
 class Rate:
     """At most so many requests in a minute, which may come at once; `None` for no limit."""
 
-    def __init__(self, per_minute: int | None, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, per_minute: int | None, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._most, self._now = per_minute, now
-        self._left, self._at = float(per_minute or 0), now()
+        self._left = float(per_minute or 0)
+        self._at = now()
 
     def take(self) -> None:
         """Count one request.
@@ -79,11 +104,17 @@ class Rate:
         if self._most is None:
             return
         now = self._now()
-        self._left = min(float(self._most), self._left + (now - self._at) * self._most / 60)
+        self._left = min(
+            float(self._most), self._left + (now - self._at) * self._most / 60
+        )
         self._at = now
         if self._left < 1:
             wait = {"Retry-After": str(int((1 - self._left) * 60 / self._most) + 1)}
-            raise Refusal(429, f"more than {self._most} requests in a minute; try again later", wait)
+            raise Refusal(
+                429,
+                f"more than {self._most} requests in a minute; try again later",
+                wait,
+            )
         self._left -= 1
 
 
@@ -101,9 +132,20 @@ class Service:
         counts: How often something happened, or for how many seconds, by its name and labels.
     """
 
-    def __init__(self, judge: Judge, *, strict: bool = False, seconds: float = 300.0, rate: int | None = None) -> None:
-        self._judge, self._strict, self._seconds, self._rate = judge, strict, seconds, Rate(rate)
-        mode, config = judge.config.mode.name, judge.config
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        strict: bool = False,
+        seconds: float = 300.0,
+        rate: int | None = None,
+    ) -> None:
+        self._judge = judge
+        self._strict = strict
+        self._seconds = seconds
+        self._rate = Rate(rate)
+        mode = judge.config.mode.name
+        config = judge.config
         kinds = {
             "pairwise_compare": mode == "pairwise",
             "direct_score": mode == "pointwise" and not config.rubric.classes,
@@ -139,7 +181,9 @@ class Service:
         _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
 
-    async def assess(self, question: OutputInput, threshold: float, passing: Sequence[str]) -> JsonObject:
+    async def assess(
+        self, question: OutputInput, threshold: float, passing: Sequence[str]
+    ) -> JsonObject:
         """Return whether an output passes, its score from 0 to 1 and the reason.
 
         Raises:
@@ -150,19 +194,33 @@ class Service:
         try:
             adapted = AdaptedJudge(self._judge, passing)
             inputs = {**variables, "prompt": question.context.get("prompt")}
-            case = CaseInput.model_validate(adapted.fields(inputs, question.output, wanted or None))
+            case = CaseInput.model_validate(
+                adapted.fields(inputs, question.output, wanted or None)
+            )
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
         except ValidationError as error:
             raise Refusal(422, problem(error.errors())) from None
         verdict = await self.judge(case)
-        share = adapted.share(verdict["winner"], verdict["score"], verdict["class_name"])
+        share = adapted.share(
+            verdict["winner"], verdict["score"], verdict["class_name"]
+        )
         if share is None and verdict["score"] is not None:
             raise Refusal(422, NO_SCALE)
         if share is None:
-            reason = verdict["reason"] if verdict["class_name"] is None else "name the classes that pass: ?passing=NAME"
-            raise Refusal(503 if verdict["class_name"] is None else 422, f"no score: {reason}")
-        return {"pass": share >= threshold, "score": share, "reason": verdict["explanation"] or verdict["reason"]}
+            reason = (
+                verdict["reason"]
+                if verdict["class_name"] is None
+                else "name the classes that pass: ?passing=NAME"
+            )
+            raise Refusal(
+                503 if verdict["class_name"] is None else 422, f"no score: {reason}"
+            )
+        return {
+            "pass": share >= threshold,
+            "score": share,
+            "reason": verdict["explanation"] or verdict["reason"],
+        }
 
     async def use(self, tool: Tool, arguments: ToolInput) -> ToolModel:
         """Return the result of a tool.
@@ -170,20 +228,33 @@ class Service:
         Raises:
             Refusal: If the judge cannot honor the arguments, or there is no answer.
         """
-        judge, started = self._variant(arguments), time.perf_counter()
-        texts = {name: value for name in _TEXTS if (value := getattr(arguments, name, None)) is not None}
+        judge = self._variant(arguments)
+        started = time.perf_counter()
+        texts = {
+            name: value
+            for name in _TEXTS
+            if (value := getattr(arguments, name, None)) is not None
+        }
         try:
             case = judge.case(texts)
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
         judgments, verdicts = await self._ask(judge.judged([case]))
         make: Any = compared if tool.arguments is PairwiseCompareInput else scored
-        result = make(judge.config, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
+        result = make(
+            judge.config,
+            case,
+            judgments,
+            verdicts[0],
+            (time.perf_counter() - started) * 1000,
+        )
         trust = judge.trust_in(case, judgments)
         self._count("ok" if result.success else "missing", trust)
         if not result.success:
             _raise_if_failed(*failure_of(judgments))
-        shown: ToolModel = result.model_copy(update={"trust": ToolTrust.model_validate(trust, from_attributes=True)})
+        shown: ToolModel = result.model_copy(
+            update={"trust": ToolTrust.model_validate(trust, from_attributes=True)}
+        )
         return shown
 
     async def stop(self) -> None:
@@ -206,7 +277,10 @@ class Service:
                 raise Refusal(422, str(error)) from None
         self._variants[key] = judge
         if self._strict and judge.changed:
-            raise Refusal(422, f"--strict: the validation had other settings of {', '.join(judge.changed)}")
+            raise Refusal(
+                422,
+                f"--strict: the validation had other settings of {', '.join(judge.changed)}",
+            )
         if len(self._variants) > VARIANTS:
             _, oldest = self._variants.popitem(last=False)
             if oldest is not self._judge:
@@ -225,7 +299,11 @@ class Service:
         task = self._start(question)
         done, _ = await asyncio.wait([task], timeout=self._seconds)
         if not done:
-            raise Refusal(503, f"no answer within {self._seconds:g} s; it will be stored, so repeat the request later")
+            raise Refusal(
+                503,
+                f"no answer within {self._seconds:g} s; it will be stored, so repeat the request"
+                " later",
+            )
         try:
             return task.result()
         except EvalkitError as error:
@@ -270,19 +348,33 @@ def _config(judge: Judge, arguments: Any) -> Any:
     Raises:
         ConfigError: If the arguments contradict the judge.
     """
-    config, known = judge.config, judge.config.criteria
+    config = judge.config
+    known = judge.config.criteria
     if pairs := isinstance(arguments, PairwiseCompareInput):
         settings = pairwise_settings(arguments, config, ())
     else:
         settings = direct_settings(arguments, config, ())
     criteria = dict(settings.criteria)
     for one in arguments.criteria:
-        name, given = (one, {}) if isinstance(one, str) else (one.name, one.model_dump(exclude_unset=True))
-        unchanged = (value in ("", getattr(known.get(name), key, "")) for key, value in given.items() if key != "name")
+        name, given = (
+            (one, {})
+            if isinstance(one, str)
+            else (one.name, one.model_dump(exclude_unset=True))
+        )
+        unchanged = (
+            value in ("", getattr(known.get(name), key, ""))
+            for key, value in given.items()
+            if key != "name"
+        )
         if name in known and all(unchanged):
             criteria[name] = known[name]
-    update = {name: getattr(settings, name) for name in (("swap", "tie") if pairs else ("rubric",))}
-    return config.model_copy(update={**update, "criteria": known if criteria == known else criteria})
+    update = {
+        name: getattr(settings, name)
+        for name in (("swap", "tie") if pairs else ("rubric",))
+    }
+    return config.model_copy(
+        update={**update, "criteria": known if criteria == known else criteria}
+    )
 
 
 def problem(errors: Sequence[Any]) -> str:

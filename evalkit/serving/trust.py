@@ -26,7 +26,10 @@ SLACK: Final = 2
 """A text is too short or too long by this factor compared with every validated one."""
 _NO_LABELS: Final = "no_labels"
 _MODEL: Final = "reported"
-_REPORTED: Final = {_MODEL: attrgetter("model"), "fingerprints": attrgetter("fingerprint")}
+_REPORTED: Final = {
+    _MODEL: attrgetter("model"),
+    "fingerprints": attrgetter("fingerprint"),
+}
 """What providers report with an answer, by its key in `trust.json`."""
 LETTERS: Final = 2_000
 """The script of a text is that of most of its first letters."""
@@ -70,19 +73,20 @@ class Validation:
     def __init__(self, content: Any, where: str) -> None:
         try:
             if content["format"] != FORMAT:
-                raise ValueError(f"its format is {content['format']}, and this evalkit reads {FORMAT}")
+                raise ValueError(
+                    f"its format is {content['format']}, and this evalkit reads {FORMAT}"
+                )
             self.use: Use = content["decision"]["use"]
             if self.use not in USES:
                 raise ValueError(f"unknown use '{self.use}'")
-            self.sentence, self.labeled = (
-                str(content["decision"]["sentence"]),
-                content["decision"]["reason"] != _NO_LABELS,
-            )
+            self.sentence = str(content["decision"]["sentence"])
+            self.labeled = content["decision"]["reason"] != _NO_LABELS
             data = content["dataset"]
             self.title = f"{content['judge']} · {content['mode']} · {data['name']} ({data['rows']} cases)"
             self.scripts = frozenset(map(str, content["validated"]["scripts"]))
             self.lengths = {
-                str(part): (int(ends[0]), int(ends[1])) for part, ends in content["validated"]["characters"].items()
+                str(part): (int(ends[0]), int(ends[1]))
+                for part, ends in content["validated"]["characters"].items()
             }
             self.reported = {
                 (str(one["name"]), part): frozenset(map(str, one.get(part, ())))
@@ -90,16 +94,25 @@ class Validation:
                 for part in _REPORTED
             }
             read = decoder(Metric)
-            self.metrics = {name: read({"name": name, **values}) for name, values in content["metrics"].items()}
+            self.metrics = {
+                name: read({"name": name, **values})
+                for name, values in content["metrics"].items()
+            }
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
             why = f"{bad} is missing" if isinstance(bad, KeyError) else str(bad)[:120]
             raise ConfigError(
-                f"does not describe a judge ({why})", where=where, remedy="export the judge again"
+                f"does not describe a judge ({why})",
+                where=where,
+                remedy="export the judge again",
             ) from None
         self.content = content
 
     def trust(
-        self, case: Case, judgments: Sequence[Judgment], unseen: Sequence[str] = (), changed: Sequence[str] = ()
+        self,
+        case: Case,
+        judgments: Sequence[Judgment],
+        unseen: Sequence[str] = (),
+        changed: Sequence[str] = (),
     ) -> Trust:
         """Return what the validation says about the answers on one case.
 
@@ -122,23 +135,46 @@ class Validation:
 
     def _of_decision(self) -> Iterator[tuple[str, Message]]:
         if self.use == "none":
-            yield "not_trusted", gettext("The validation found that this judge cannot be trusted.")
+            yield (
+                "not_trusted",
+                gettext("The validation found that this judge cannot be trusted."),
+            )
         elif not self.labeled:
-            yield "no_labels", gettext("The validation had no labels, so nothing shows that this judge is right.")
+            yield (
+                "no_labels",
+                gettext(
+                    "The validation had no labels, so nothing shows that this judge is right."
+                ),
+            )
         elif self.use == "unknown":
-            yield "not_validated", gettext("The labels of the validation did not decide whether to trust this judge.")
+            yield (
+                "not_validated",
+                gettext(
+                    "The labels of the validation did not decide whether to trust this judge."
+                ),
+            )
 
     def _of_case(self, case: Case) -> Iterator[tuple[str, Message]]:
-        if unseen := sorted({script(text) for text in _texts(case)} - self.scripts - {""}):
-            yield "script", gettext("The validation had no text in {script} script.", script=unseen[0])
+        if unseen := sorted(
+            {script(text) for text in _texts(case)} - self.scripts - {""}
+        ):
+            yield (
+                "script",
+                gettext(
+                    "The validation had no text in {script} script.", script=unseen[0]
+                ),
+            )
         for part, texts in _parts(case).items():
             low, high = self.lengths.get(part, (0, 0))
             for length in map(len, texts):
-                if part in self.lengths and not (low <= length * SLACK and length <= high * SLACK):
+                if part in self.lengths and not (
+                    low <= length * SLACK and length <= high * SLACK
+                ):
                     yield (
                         "length",
                         gettext(
-                            "A text ({part}) has {length:,} characters; the validation had {low:,} to {high:,}.",
+                            "A text ({part}) has {length:,} characters; the validation had {low:,}"
+                            " to {high:,}.",
                             part=part,
                             length=length,
                             low=low,
@@ -147,13 +183,28 @@ class Validation:
                     )
                     break
 
-    def _of_settings(self, unseen: Sequence[str], changed: Sequence[str]) -> Iterator[tuple[str, Message]]:
+    def _of_settings(
+        self, unseen: Sequence[str], changed: Sequence[str]
+    ) -> Iterator[tuple[str, Message]]:
         if unseen:
-            yield "criterion", gettext("The validation did not use the criterion '{name}'.", name=unseen[0])
+            yield (
+                "criterion",
+                gettext(
+                    "The validation did not use the criterion '{name}'.", name=unseen[0]
+                ),
+            )
         elif changed:
-            yield "settings", gettext("The validation had other settings of {names}.", names=", ".join(changed))
+            yield (
+                "settings",
+                gettext(
+                    "The validation had other settings of {names}.",
+                    names=", ".join(changed),
+                ),
+            )
 
-    def _of_models(self, judgments: Sequence[Judgment]) -> Iterator[tuple[str, Message]]:
+    def _of_models(
+        self, judgments: Sequence[Judgment]
+    ) -> Iterator[tuple[str, Message]]:
         for name, part, value in sorted(_reported(judgments)):
             known = self.reported.get((name, part))
             if known and value not in known:
@@ -162,7 +213,8 @@ class Validation:
                     (
                         "model",
                         gettext(
-                            "The provider answered with model {model}; the validation had {expected}.",
+                            "The provider answered with model {model}; the validation had"
+                            " {expected}.",
                             model=value,
                             expected=expected,
                         ),
@@ -171,7 +223,8 @@ class Validation:
                     else (
                         "fingerprint",
                         gettext(
-                            "The provider answered with fingerprint {fingerprint}; the validation had {expected}.",
+                            "The provider answered with fingerprint {fingerprint}; the validation"
+                            " had {expected}.",
                             fingerprint=value,
                             expected=expected,
                         ),
@@ -181,8 +234,10 @@ class Validation:
 
 def describe_trust(result: RunResult) -> JsonObject:
     """Return what a finished run shows about its judge, as a JSON value for `trust.json`."""
-    manifest, config = result.manifest, result.config
-    data, decision = manifest.get("dataset") or {}, result.decision
+    manifest = result.manifest
+    config = result.config
+    data = manifest.get("dataset") or {}
+    decision = result.decision
     english, chinese = in_every_language(sentence(decision, result.metrics))
     scripts, lengths = _ranges(result.cases)
     reported = _reported(result.judgments)
@@ -192,19 +247,31 @@ def describe_trust(result: RunResult) -> JsonObject:
         "mode": config.mode.name,
         "decision": {**decision.json(), "sentence": english, "sentence_zh": chinese},
         "metrics": {
-            name: metric_values(metric) for name, metric in result.metrics.items() if CATALOG.is_headline(name)
+            name: metric_values(metric)
+            for name, metric in result.metrics.items()
+            if CATALOG.is_headline(name)
         },
         "dataset": {key: data.get(key) for key in ("name", "rows", "fingerprint")},
         "labels": manifest.get("labels"),
         "gate": manifest.get(GATE),
-        "audit": {name: metric_values(metric) for name, metric in result.metrics.items() if name.startswith("audit/")}
-        or None,
+        "audit": (
+            {
+                name: metric_values(metric)
+                for name, metric in result.metrics.items()
+                if name.startswith("audit/")
+            }
+            or None
+        ),
         "judges": [
             {
                 "name": member.label,
                 "model": member.model,
                 **{
-                    part: sorted(value for *source, value in reported if source == [member.label, part])
+                    part: sorted(
+                        value
+                        for *source, value in reported
+                        if source == [member.label, part]
+                    )
                     for part in _REPORTED
                 },
             }
@@ -216,7 +283,10 @@ def describe_trust(result: RunResult) -> JsonObject:
             "criteria": list(config.criteria),
         },
         "date": manifest.get("ended"),
-        **{key: manifest.get(key) for key in ("evalkit", "python", "packages", "config_hash", "prompt_hashes")},
+        **{
+            key: manifest.get(key)
+            for key in ("evalkit", "python", "packages", "config_hash", "prompt_hashes")
+        },
     }
 
 
@@ -243,12 +313,16 @@ def _texts(case: Case) -> Iterator[str]:
 
 
 def _parts(case: Case) -> dict[str, list[str]]:
-    return {"prompt": [case.prompt], "response": [response.text for response in case.responses]}
+    return {
+        "prompt": [case.prompt],
+        "response": [response.text for response in case.responses],
+    }
 
 
 def _ranges(cases: Iterable[Case]) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
     """Return the number of texts in each script, and the shortest and longest length of each part."""
-    scripts, lengths = Counter[str](), dict[str, tuple[int, int]]()
+    scripts = Counter[str]()
+    lengths = dict[str, tuple[int, int]]()
     for case in cases:
         scripts.update(filter(None, map(script, _texts(case))))
         for part, texts in _parts(case).items():

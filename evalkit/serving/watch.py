@@ -15,7 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.api import RunInterruption, judge_and_score, load_materials, stored_answers
-from evalkit.config import GateConfig, JudgeConfig, ProbeConfig, RunConfig, TrackingConfig
+from evalkit.config import (
+    GateConfig,
+    JudgeConfig,
+    ProbeConfig,
+    RunConfig,
+    TrackingConfig,
+)
 from evalkit.core.atomic_files import drop_empty, file_errors, lock
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
@@ -59,10 +65,13 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
     path = folder / FILE
     with file_errors("cannot be read", path, "check its permissions"):
         if not path.exists():
-            if folder.is_dir() and any(child.name != _LOCK for child in folder.iterdir()):
+            if folder.is_dir() and any(
+                child.name != _LOCK for child in folder.iterdir()
+            ):
                 what, remedy = "has other files", "choose another --output"
                 if (folder / LOOKS).is_dir():
-                    what, remedy = f"has looks, but no {FILE}", "restore it, or choose another --output"
+                    what = f"has looks, but no {FILE}"
+                    remedy = "restore it, or choose another --output"
                 raise ConfigError(what, where=str(folder), remedy=remedy)
             return ()
     watch: _Watch = read_record(path, _Watch, "restore it, or choose another --output")
@@ -74,13 +83,24 @@ def look_config(config: RunConfig, key: str) -> RunConfig:
     swap = config.swap
     if swap.arbiter is not None:
         swap = swap.model_copy(update={"arbiter": _looking(swap.arbiter, key)})
-    bare = {"gate": GateConfig(), "tracking": TrackingConfig(enabled=False), "probe": ProbeConfig(), "objective": None}
+    bare = {
+        "gate": GateConfig(),
+        "tracking": TrackingConfig(enabled=False),
+        "probe": ProbeConfig(),
+        "objective": None,
+    }
     config = config.with_({"runner.stop": None})
-    return config.model_copy(update={**bare, "swap": swap, "judge": _looking(config.judge, key)})
+    return config.model_copy(
+        update={**bare, "swap": swap, "judge": _looking(config.judge, key)}
+    )
 
 
 def _looking(judge: JudgeConfig, key: str) -> JudgeConfig:
-    judges = None if judge.judges is None else tuple(_looking(one, key) for one in judge.judges)
+    judges = (
+        None
+        if judge.judges is None
+        else tuple(_looking(one, key) for one in judge.judges)
+    )
     return judge.model_copy(update={"look": key, "judges": judges})
 
 
@@ -89,7 +109,11 @@ def next_look(baseline: Baseline | None, number: int = 1) -> Look:
     if baseline is not None and baseline.looks and not baseline.looks[-1].complete:
         return baseline.looks[-1]
     now = datetime.now(UTC)
-    return Look(f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", number, now.isoformat(timespec="seconds"))
+    return Look(
+        f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
+        number,
+        now.isoformat(timespec="seconds"),
+    )
 
 
 def take_look(
@@ -110,8 +134,9 @@ def take_look(
         observe: Called with the progress while judging.
 
     Raises:
-        ConfigError: If the folder watches another judge or other cases, another look is being taken, the config or the
-            data are invalid, or no answer came back; the folder is then as before.
+        ConfigError: If the folder watches another judge or other cases, another look is being
+            taken, the config or the data are invalid, or no answer came back; the folder is then as
+            before.
         RunInterruption: On Ctrl-C; received answers are stored, and the next call takes the rest.
     """
     if config.store.mode != "read_write":
@@ -129,30 +154,47 @@ def take_look(
     if reset or not earlier:
         earlier = (*earlier, found)
     before = earlier[-1]
-    for name, what in (("config_hash", "configuration"), ("fingerprint", "cases"), ("prompt_hashes", "templates")):
+    for name, what in (
+        ("config_hash", "configuration"),
+        ("fingerprint", "cases"),
+        ("prompt_hashes", "templates"),
+    ):
         if getattr(before, name) != getattr(found, name):
-            raise ConfigError(f"its looks had other {what}", where=str(folder), remedy=_REMEDY)
+            raise ConfigError(
+                f"its looks had other {what}", where=str(folder), remedy=_REMEDY
+            )
     run_async(check_judges(config))
-    if (store := open_store(config.store)) is not None:  # what it complains about must show before anything is written
+    if (
+        store := open_store(config.store)
+    ) is not None:  # what it complains about must show before anything is written
         store.close()
     look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
-    config, own = look_config(config, look.key), folder / LOOKS / f"{look.number:03}"
+    config = look_config(config, look.key)
+    own = folder / LOOKS / f"{look.number:03}"
     with _locked(folder, stored), ExitStack() as unanswered:
         unanswered.callback(_restore, folder, stored, None if own.exists() else own)
         baseline = _with(before, look)
         _write(folder, (*earlier[:-1], baseline))
         try:
-            result = judge_and_score(config, own, observe=observe, overwrite=True, templates=templates)
+            result = judge_and_score(
+                config, own, observe=observe, overwrite=True, templates=templates
+            )
         except BaseException as error:
-            batched = config.runner.kind == "batch" and not isinstance(error, JudgeSetupError)
-            if batched or _has_answers(config, folder, templates):  # a batch at the provider will have some
+            batched = config.runner.kind == "batch" and not isinstance(
+                error, JudgeSetupError
+            )
+            if batched or _has_answers(
+                config, folder, templates
+            ):  # a batch at the provider will have some
                 unanswered.pop_all()
                 if isinstance(error, RunInterruption):
                     spend = error.judged.spend
                     cut = _with(before, _paid(look, spend.calls.sent, spend.cost_usd))
                     _write(folder, (*earlier[:-1], cut))
             raise
-        if not any(one.completion is not None or one.earlier for one in result.judgments):
+        if not any(
+            one.completion is not None or one.earlier for one in result.judgments
+        ):
             raise _unanswered(config, result)
         unanswered.pop_all()
         baseline = _finished(baseline, look, result)
@@ -160,11 +202,18 @@ def take_look(
     return baseline
 
 
-def _has_answers(config: RunConfig, folder: Path, templates: Mapping[str, str] | None) -> bool:
+def _has_answers(
+    config: RunConfig, folder: Path, templates: Mapping[str, str] | None
+) -> bool:
     """Return whether the store has an answer of a look; if that is unknown, it may have."""
     try:
         config = with_examples(config, base=project())
-        return stored_answers(config, load_materials(config, folder, templates=templates), folder) > 0
+        return (
+            stored_answers(
+                config, load_materials(config, folder, templates=templates), folder
+            )
+            > 0
+        )
     except EvalkitError:
         return True
 
@@ -184,11 +233,19 @@ def _restore(folder: Path, stored: Sequence[Baseline], run: Path | None) -> None
 def _unanswered(config: RunConfig, result: RunResult) -> ConfigError:
     """Return the error of a look without answers: the judge's if requests were sent, or else why none was."""
     failed = [one for one in result.judgments if one.error_kind not in NEVER_SENT]
-    reason, remedy = result.manifest.get("stopped"), "raise the budget"
+    reason = result.manifest.get("stopped")
+    remedy = "raise the budget"
     if failed:
-        reason = f"{len(failed):,} requests failed, for example case {failed[0].case_id}: {failed[0].error}"
+        reason = (
+            f"{len(failed):,} requests failed, for example case {failed[0].case_id}:"
+            f" {failed[0].error}"
+        )
         remedy = "run it again when the judge answers"
-    return ConfigError(f"no answer came back: {reason}", where=config.judge.label, remedy=f"{remedy}; no look was kept")
+    return ConfigError(
+        f"no answer came back: {reason}",
+        where=config.judge.label,
+        remedy=f"{remedy}; no look was kept",
+    )
 
 
 def _with(baseline: Baseline, look: Look) -> Baseline:
@@ -199,15 +256,25 @@ def _with(baseline: Baseline, look: Look) -> Baseline:
 def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
     """Return a look with the calls that one command added to it, and their cost if it is known of all."""
     known = look.cost_usd is not None and cost_usd is not None
-    return replace(look, sent=look.sent + sent, cost_usd=(look.cost_usd or 0.0) + (cost_usd or 0.0) if known else None)
+    return replace(
+        look,
+        sent=look.sent + sent,
+        cost_usd=(look.cost_usd or 0.0) + (cost_usd or 0.0) if known else None,
+    )
 
 
 def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
     """Return the baseline with a look that was judged, which counts if enough of its requests were answered."""
-    calls, why = result.calls, result.manifest.get("stopped")
-    if why is None and calls.failed > result.config.runner.max_failure_rate * calls.planned:
+    calls = result.calls
+    why = result.manifest.get("stopped")
+    if (
+        why is None
+        and calls.failed > result.config.runner.max_failure_rate * calls.planned
+    ):
         why = f"{calls.failed:,} of {calls.planned:,} requests failed"
-    models, fingerprints = (_reported(result, name) for name in ("model", "fingerprint"))
+    models, fingerprints = (
+        _reported(result, name) for name in ("model", "fingerprint")
+    )
     look = replace(
         look,
         complete=why is None,
@@ -221,14 +288,26 @@ def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
     answers = answers_of(result.verdicts, result.judgments)
     if not baseline.units:
         case = {one.id: place for place, one in enumerate(result.cases)}
-        clusters = Clusters.of(result.config, result.cases).of_rows(np.array([case[unit[0]] for unit in answers]))
+        clusters = Clusters.of(result.config, result.cases).of_rows(
+            np.array([case[unit[0]] for unit in answers])
+        )
         own = np.unique(clusters, return_inverse=True)[1]
         labels = tuple(label for _, label in answers.values())
-        baseline = replace(baseline, units=(*answers,), labels=labels, clusters=tuple(own.tolist()))
-    look = replace(look, answers=tuple(answers.get(unit, (None, None))[0] for unit in baseline.units))
+        baseline = replace(
+            baseline, units=(*answers,), labels=labels, clusters=tuple(own.tolist())
+        )
+    look = replace(
+        look,
+        answers=tuple(answers.get(unit, (None, None))[0] for unit in baseline.units),
+    )
     every = [one.answers for one in _with(baseline, look).complete]
-    values, right = as_numbers(every, baseline.labels, Scale.of(result.config.rubric).span)
-    return _with(baseline, replace(look, facts=look_facts(values, right, np.array(baseline.clusters))))
+    values, right = as_numbers(
+        every, baseline.labels, Scale.of(result.config.rubric).span
+    )
+    return _with(
+        baseline,
+        replace(look, facts=look_facts(values, right, np.array(baseline.clusters))),
+    )
 
 
 def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:
@@ -237,13 +316,22 @@ def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:
     for judgment in result.judgments:
         for completion in filter(None, (judgment.completion, *judgment.earlier)):
             if (value := getattr(completion, name)) is not None:
-                shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in redact(value))
+                shown = "".join(
+                    letter if letter.isprintable() else "\ufffd"
+                    for letter in redact(value)
+                )
                 found[judgment.arbiter or judgment.judge][shorten(shown, 200)] += 1
-    return {judge: tuple(value for value, _ in counts.most_common(5)) for judge, counts in found.items()}
+    return {
+        judge: tuple(value for value, _ in counts.most_common(5))
+        for judge, counts in found.items()
+    }
 
 
 def _write(folder: Path, baselines: Sequence[Baseline]) -> None:
-    files: dict[str, Any] = {FILE: encode_pretty({"baselines": baselines}), PAGE: render_watch(baselines)}
+    files: dict[str, Any] = {
+        FILE: encode_pretty({"baselines": baselines}),
+        PAGE: render_watch(baselines),
+    }
     write_files(folder, files)
 
 
@@ -255,11 +343,17 @@ def _locked(folder: Path, stored: Sequence[Baseline]) -> Iterator[None]:
         ConfigError: If another process holds it, or it cannot be written.
     """
     with ExitStack() as stack:
-        for new in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        for new in reversed(
+            [one for one in (folder, *folder.parents) if not one.exists()]
+        ):
             stack.callback(drop_empty, new)
         with file_errors("cannot be written", folder, "choose another --output"):
             folder.mkdir(parents=True, exist_ok=True)
             free = stack.enter_context(lock(folder / _LOCK))
         if not free or read_watch(folder) != stored:
-            raise ConfigError("another look is being taken", where=str(folder), remedy="run it again when it has ended")
+            raise ConfigError(
+                "another look is being taken",
+                where=str(folder),
+                remedy="run it again when it has ended",
+            )
         yield

@@ -45,7 +45,9 @@ def store_url(url: str | None) -> str:
 def store_location(url: str) -> str:
     """Return a URL for messages: the path of a file, or any other URL without user and password."""
     path = url.removeprefix("sqlite:///")
-    return redact(without_password(url)) if "://" in path else str(Path(path).expanduser())
+    return (
+        redact(without_password(url)) if "://" in path else str(Path(path).expanduser())
+    )
 
 
 def is_local(url: str) -> bool:
@@ -58,7 +60,8 @@ def backend_of(url: str) -> StoreBackend:
     """Return the backend for a URL by its scheme.
 
     Raises:
-        PluginError: If there is no such backend, it cannot be imported, or it does not satisfy the protocol.
+        PluginError: If there is no such backend, it cannot be imported, or it does not satisfy the
+            protocol.
     """
     named = _SCHEME.match(url)
     scheme = named[1] if named else "sqlite"
@@ -68,7 +71,9 @@ def backend_of(url: str) -> StoreBackend:
         return backend
     if not isinstance(found, StoreBackend):
         remedy = "register a class that implements evalkit.protocols.StoreBackend"
-        raise PluginError(f"'{scheme}' is not a store backend", where=WHERE, remedy=remedy)
+        raise PluginError(
+            f"'{scheme}' is not a store backend", where=WHERE, remedy=remedy
+        )
     return _GuardedBackend(found, scheme)
 
 
@@ -96,7 +101,11 @@ def open_store(config: StoreConfig) -> Store | None:
         PluginError: If there is no backend for the URL.
         StoreError: If the store cannot be opened, or is missing in mode `read_only`.
     """
-    return None if config.mode == "off" else open_url(store_url(config.url), read_only=config.mode == "read_only")
+    return (
+        None
+        if config.mode == "off"
+        else open_url(store_url(config.url), read_only=config.mode == "read_only")
+    )
 
 
 def shared_state(store: Store | None) -> SharedState | None:
@@ -108,13 +117,16 @@ class _GuardedBackend(Guarded):
     """A third-party backend, whose errors and those of its stores are one line."""
 
     def __init__(self, backend: StoreBackend, name: str) -> None:
-        self._backend, self._what = backend, f"{WHERE}: the backend '{name}' failed"
+        self._backend = backend
+        self._what = f"{WHERE}: the backend '{name}' failed"
         super().__init__(backend, StoreError, self._what)
 
     exists: Callable[[str], bool]
     check_creatable: Callable[[str], None]
 
-    def __call__(self, url: str, *, read_only: bool = False, verify: bool = True) -> Store:
+    def __call__(
+        self, url: str, *, read_only: bool = False, verify: bool = True
+    ) -> Store:
         with third_party_errors(StoreError, self._what):
             store = self._backend(url, read_only=read_only, verify=verify)
         return cast("Store", Guarded(store, StoreError, self._what))

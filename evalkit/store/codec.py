@@ -17,15 +17,21 @@ def encode(completion: Completion) -> str:
     """Return a completion as JSON, without default values.
 
     Raises:
-        StoreError: If it has text that JSON cannot hold, such as an unpaired surrogate, or a latency that is no number.
+        StoreError: If it has text that JSON cannot hold, such as an unpaired surrogate, or a
+            latency that is no number.
     """
     if not isfinite(completion.latency):
-        raise StoreError(f"a completion cannot be stored (its latency is {completion.latency}); correct the judge")
+        raise StoreError(
+            f"a completion cannot be stored (its latency is {completion.latency}); correct the"
+            " judge"
+        )
     try:
         text: bytes = _codec().serializer.to_json(completion, exclude_defaults=True)
     except ValueError as error:
         why = str(error).rpartition(": ")[2]
-        raise StoreError(f"a completion cannot be stored ({why}); replace invalid Unicode in the answer") from error
+        raise StoreError(
+            f"a completion cannot be stored ({why}); replace invalid Unicode in the answer"
+        ) from error
     return text.decode()
 
 
@@ -64,27 +70,38 @@ def row_of(key: str, model: str, created: float, completion: Completion) -> Row:
     try:
         return Row(key, model, created, value, row_digest(key, model, value))
     except UnicodeEncodeError as error:
-        raise StoreError(f"the key or model name {model!r} is not valid Unicode; set another judge.model") from error
+        raise StoreError(
+            f"the key or model name {model!r} is not valid Unicode; set another judge.model"
+        ) from error
 
 
 _LAST = 250_000_000_000  # seconds since 1970: the year 9892, which dates can still show
-REPAIR = "delete damaged answers with `evalkit store prune --damaged` (with the same store.url) to request them again"
+REPAIR = (
+    "delete damaged answers with `evalkit store prune --damaged` (with the same store.url) to"
+    " request them again"
+)
 
 
-def completion_in(key: object, model: object, value: object, digest: object) -> Completion:
+def completion_in(
+    key: object, model: object, value: object, digest: object
+) -> Completion:
     """Return the completion in a row with texts in UTF-8; rows of older versions have no digest.
 
     Raises:
         ValueError: If the row is damaged.
     """
-    if not (isinstance(key, bytes) and isinstance(model, bytes) and isinstance(value, bytes)):
+    if not (
+        isinstance(key, bytes) and isinstance(model, bytes) and isinstance(value, bytes)
+    ):
         raise ValueError("the row has a value of another type")
     if digest is not None and digest != crc32(value, crc32(b"%b\0%b\0" % (key, model))):
         raise ValueError("the row was changed after it was written")
     return decode(value)
 
 
-def completions_in(rows: Iterable[Sequence[Any]], store: object) -> dict[str, Completion]:
+def completions_in(
+    rows: Iterable[Sequence[Any]], store: object
+) -> dict[str, Completion]:
     """Return the completions in a store's rows (key, model, value, digest) by key.
 
     Raises:
@@ -95,13 +112,22 @@ def completions_in(rows: Iterable[Sequence[Any]], store: object) -> dict[str, Co
         try:
             found[key.decode()] = completion_in(key, model, value, digest)
         except (ValueError, AttributeError) as error:
-            shown = key[:64].decode("ascii", "backslashreplace") if isinstance(key, bytes) else repr(key)[:64]
-            what = f"{store}: the completion with key {shown} is damaged; rerun with store.mode=refresh"
+            shown = (
+                key[:64].decode("ascii", "backslashreplace")
+                if isinstance(key, bytes)
+                else repr(key)[:64]
+            )
+            what = (
+                f"{store}: the completion with key {shown} is damaged; rerun with"
+                " store.mode=refresh"
+            )
             raise StoreError(f"{what}, or {REPAIR}") from error
     return found
 
 
-def stored_in(key: object, model: object, created: object, value: object, digest: object) -> StoredCompletion | None:
+def stored_in(
+    key: object, model: object, created: object, value: object, digest: object
+) -> StoredCompletion | None:
     """Return the completion in a row with all that is stored about it; `None` if the row is damaged."""
     try:
         completion = completion_in(key, model, value, digest)
@@ -122,8 +148,14 @@ def state_in(store: object, name: bytes, value: bytes) -> tuple[str, str]:
     try:
         return name.decode(), value.decode()
     except (ValueError, AttributeError) as error:
-        shown = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else repr(name)
-        raise StoreError(f"{store}: the shared text '{shown[:200]}' is damaged; {REPAIR}") from error
+        shown = (
+            name.decode("utf-8", "backslashreplace")
+            if isinstance(name, bytes)
+            else repr(name)
+        )
+        raise StoreError(
+            f"{store}: the shared text '{shown[:200]}' is damaged; {REPAIR}"
+        ) from error
 
 
 def is_damaged_state(name: bytes, value: bytes) -> bool:

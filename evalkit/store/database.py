@@ -1,7 +1,8 @@
 """A store in two tables of a database: the statements that SQLite and PostgreSQL share.
 
-A subclass is a dialect. It connects, locks, claims keys, and looks up and inserts rows in the way that is fast there.
-Statements mark values by `?`; texts that are read are bytes in UTF-8, because a damaged text may not be UTF-8.
+A subclass is a dialect. It connects, locks, claims keys, and looks up and inserts rows in the way
+that is fast there. Statements mark values by `?`; texts that are read are bytes in UTF-8, because a
+damaged text may not be UTF-8.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from evalkit.errors import StoreError
 from evalkit.protocols import Store
-from evalkit.store.codec import Row, completions_in, is_damaged_state, row_of, state_in, stored_in
+from evalkit.store.codec import (
+    Row,
+    completions_in,
+    is_damaged_state,
+    row_of,
+    state_in,
+    stored_in,
+)
 from evalkit.types import Completion, StoredCompletion
 
 CHUNK = 500
 """The number of rows that one statement reads."""
 RECENT_ROWS = 5_000
-"""The number of last rows to search for a model's recent completions: there is no index by model."""
+"""The number of last rows to search for a model's recent completions: there is no index by
+model."""
 COLUMNS = "key, model, created, value, digest"
 T = TypeVar("T")
 Execute: TypeAlias = Callable[..., Any]
@@ -81,7 +90,10 @@ class DatabaseStore(Store):
             StoreError: If they cannot be written, or the store is read-only; then none is stored.
         """
         now = time.time()
-        self._store([row_of(key, model, now, completion) for key, model, completion in answers], replace=True)
+        self._store(
+            [row_of(key, model, now, completion) for key, model, completion in answers],
+            replace=True,
+        )
 
     def add_many(self, rows: Sequence[StoredCompletion]) -> int:
         """Store completions with new keys, with their creation times, and return their number.
@@ -89,11 +101,16 @@ class DatabaseStore(Store):
         Raises:
             StoreError: If they cannot be written, or the store is read-only; then none is stored.
         """
-        return self._store([row_of(row.key, row.model, row.created, row.completion) for row in rows], replace=False)
+        return self._store(
+            [row_of(row.key, row.model, row.created, row.completion) for row in rows],
+            replace=False,
+        )
 
     def _store(self, rows: Sequence[Row], *, replace: bool) -> int:
         if self.read_only:
-            raise StoreError(f"{self.name}: opened read-only (store.mode=read_only), so nothing can be added")
+            raise StoreError(
+                f"{self.name}: opened read-only (store.mode=read_only), so nothing can be added"
+            )
         return self._insert(rows, replace=replace)
 
     def states(self, prefix: str) -> Mapping[str, str]:
@@ -102,10 +119,17 @@ class DatabaseStore(Store):
         Raises:
             StoreError: If the store cannot be read.
         """
-        query = f"SELECT name, value FROM {self._state} WHERE substr(name, 1, length(?)) = ? ORDER BY name"
-        return dict(state_in(self.name, *row) for row in self._fetch(query, prefix, prefix))
+        query = (
+            f"SELECT name, value FROM {self._state} WHERE substr(name, 1, length(?)) = ? ORDER BY"
+            " name"
+        )
+        return dict(
+            state_in(self.name, *row) for row in self._fetch(query, prefix, prefix)
+        )
 
-    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
+    def change_state(
+        self, name: str, change: Callable[[str | None, float], str | None]
+    ) -> None:
         """Replace a text by what `change` returns for it and the time of the database's machine.
 
         Raises:
@@ -114,8 +138,12 @@ class DatabaseStore(Store):
         row = f"FROM {self._state} WHERE name = ?"
 
         def work(execute: Execute) -> None:
-            old, now = execute(f"SELECT (SELECT value {row}), {self._now}", name).fetchone()
-            new = change(None if old is None else state_in(self.name, name.encode(), old)[1], now)
+            old, now = execute(
+                f"SELECT (SELECT value {row}), {self._now}", name
+            ).fetchone()
+            new = change(
+                None if old is None else state_in(self.name, name.encode(), old)[1], now
+            )
             execute(f"DELETE {row}", name)
             if new is not None:
                 execute(f"INSERT INTO {self._state} VALUES (?, ?)", name, new)
@@ -130,10 +158,12 @@ class DatabaseStore(Store):
         """
         last = f"SELECT {self._position} AS n FROM {self._completions} ORDER BY n DESC LIMIT ?"
         query = (
-            f"SELECT {self._columns} FROM {self._completions} WHERE {self._position} >= (SELECT min(n) FROM ({last}) "
-            f"AS last) AND model = ? ORDER BY {self._position} DESC LIMIT ?"
+            f"SELECT {self._columns} FROM {self._completions} WHERE {self._position} >= (SELECT"
+            f" min(n) FROM ({last}) AS last) AND model = ? ORDER BY {self._position} DESC LIMIT ?"
         )
-        rows = (stored_in(*row) for row in self._fetch(query, RECENT_ROWS, model, limit))
+        rows = (
+            stored_in(*row) for row in self._fetch(query, RECENT_ROWS, model, limit)
+        )
         return [row.completion for row in rows if row is not None]
 
     def scan(self) -> Iterator[StoredCompletion | None]:
@@ -151,11 +181,21 @@ class DatabaseStore(Store):
         Raises:
             StoreError: If the store cannot be written; then nothing is deleted.
         """
-        rows = [(self._completions, self._position, position) for position, row in self._rows() if row is None]
+        rows = [
+            (self._completions, self._position, position)
+            for position, row in self._rows()
+            if row is None
+        ]
 
         def work(execute: Execute) -> int:
-            texts = execute(f"SELECT {self._state_id}, name, value FROM {self._state}").fetchall()
-            damaged = [(self._state, self._state_id, at) for at, *text in texts if is_damaged_state(*text)]
+            texts = execute(
+                f"SELECT {self._state_id}, name, value FROM {self._state}"
+            ).fetchall()
+            damaged = [
+                (self._state, self._state_id, at)
+                for at, *text in texts
+                if is_damaged_state(*text)
+            ]
             return sum(
                 execute(f"DELETE FROM {table} WHERE {column} = ?", at).rowcount
                 for table, column, at in (*rows, *damaged)
@@ -172,6 +212,8 @@ class DatabaseStore(Store):
         query = f"DELETE FROM {self._completions} WHERE created < ?"
         deleted: int = self._change(lambda execute: execute(query, before).rowcount)
         if deleted:
-            with suppress(StoreError):  # if the disk is full or the store is in use, it keeps its size
+            with suppress(
+                StoreError
+            ):  # if the disk is full or the store is in use, it keeps its size
                 self._free_space()
         return deleted

@@ -79,7 +79,9 @@ def stats(store: Store) -> StoreStats:
 def _add(total: ModelStats, row: StoredCompletion) -> None:
     completion = row.completion
     total.completions += 1
-    total.tokens += (completion.usage.prompt_tokens or 0) + (completion.usage.completion_tokens or 0)
+    total.tokens += (completion.usage.prompt_tokens or 0) + (
+        completion.usage.completion_tokens or 0
+    )
     total.cost_usd += completion.cost_usd or 0.0
     total.unpriced += completion.cost_usd is None
 
@@ -101,7 +103,9 @@ def prune_damaged(store: Store) -> int:
     """
     if not isinstance(store, DamagePruner):
         what = f"{store.describe().location}: this store cannot delete single answers"
-        raise StoreError(f"{what}; copy the readable ones with `evalkit store copy FROM TO`")
+        raise StoreError(
+            f"{what}; copy the readable ones with `evalkit store copy FROM TO`"
+        )
     return store.prune_damaged()
 
 
@@ -124,13 +128,20 @@ def export_to(store: Store, path: Path) -> tuple[int, int]:
     try:
         write_file(path, lines(), private=True)
     except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror or error}); choose another file") from error
+        raise StoreError(
+            f"{path}: cannot be written ({error.strerror or error}); choose another file"
+        ) from error
     return written, damaged
 
 
 def _line(row: StoredCompletion) -> str:
     completion = json.loads(encode(row.completion))
-    entry = {"key": row.key, "model": row.model, "created": row.created, "completion": completion}
+    entry = {
+        "key": row.key,
+        "model": row.model,
+        "created": row.created,
+        "completion": completion,
+    }
     return json.dumps(entry, ensure_ascii=False) + "\n"
 
 
@@ -140,8 +151,8 @@ def import_from(store: Store, path: Path) -> tuple[int, int]:
     Every line is checked before the first one is added. Stored answers are not replaced.
 
     Raises:
-        StoreError: If a line cannot be read, which the message names, or the store cannot be written; then nothing is
-            added.
+        StoreError: If a line cannot be read, which the message names, or the store cannot be
+            written; then nothing is added.
     """
     for _ in _imported(path):
         pass
@@ -151,7 +162,8 @@ def import_from(store: Store, path: Path) -> tuple[int, int]:
 def copy_answers(source: Store, target: Store) -> tuple[int, int, int]:
     """Add the answers of one store to another.
 
-    An answer that is there already stays, so a copy that was interrupted is completed by repeating it.
+    An answer that is there already stays, so a copy that was interrupted is completed by repeating
+    it.
 
     Returns:
         How many were new, how many were there already, and how many were damaged and omitted.
@@ -189,19 +201,26 @@ def _imported(path: Path) -> Iterator[StoredCompletion]:
                     yield _row(line, f"{path}:{number}")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8"
-        raise StoreError(f"{path}: cannot be read ({why}); choose a file from `evalkit store export`") from error
+        raise StoreError(
+            f"{path}: cannot be read ({why}); choose a file from `evalkit store export`"
+        ) from error
 
 
 def _row(line: str, where: str) -> StoredCompletion:
     try:
         entry: JsonObject = json.loads(line)
-        key, model, created = entry["key"], entry["model"], float(entry["created"])
+        key = entry["key"]
+        model = entry["model"]
+        created = float(entry["created"])
         int(key, 16)
         f"{key}{model}".encode()
-        return StoredCompletion(key, model, created, decode(json.dumps(entry["completion"])))
+        return StoredCompletion(
+            key, model, created, decode(json.dumps(entry["completion"]))
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
-            f"{where}: not a stored answer ({_why(error)}); choose a file from `evalkit store export`"
+            f"{where}: not a stored answer ({_why(error)}); choose a file from `evalkit store"
+            " export`"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """Completions by content key in a PostgreSQL database, for workers on several machines.
 
-A claim is a session-level advisory lock. It ends with the connection that took it, however that ends, so there are no
-leases and no clocks. Texts are stored as bytes: PostgreSQL's `text` cannot hold U+0000, nor every character in every
-encoding.
+A claim is a session-level advisory lock. It ends with the connection that took it, however that
+ends, so there are no leases and no clocks. Texts are stored as bytes: PostgreSQL's `text` cannot
+hold U+0000, nor every character in every encoding.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ MIGRATIONS = (
     """,
     "CREATE TABLE evalkit_state (name bytea PRIMARY KEY, value bytea NOT NULL)",
 )
-"""Statements that bring a store from the version of their index to the next one; the first creates it."""
+"""Statements that bring a store from the version of their index to the next one; the first creates
+it."""
 RECONNECT_SECONDS = 15.0
 """How long a lost connection is opened again before the store fails."""
 _MIGRATION_LOCK = 0x65766B74
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
-# Both sides notice a connection that is gone: the client to open another one, the server to end its claims.
+# Both sides notice a connection that is gone: the client to open another one, the server to end its
+# claims.
 _CONNECTION: Json = {
     "fallback_application_name": "evalkit",
     "connect_timeout": 10,
@@ -84,7 +86,9 @@ class _Link:
         lost: Called when the connection is lost.
     """
 
-    def __init__(self, database: _Database, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, database: _Database, lost: Callable[[], None] = lambda: None
+    ) -> None:
         self.lock = threading.RLock()
         self._database, self._lost = database, lost
         self._connection: Connection | None = None
@@ -94,7 +98,8 @@ class _Link:
         """Do work that may be done twice, on a new connection if the present one is lost.
 
         Raises:
-            StoreError: If the server cannot be reached for `RECONNECT_SECONDS`, or refuses the work.
+            StoreError: If the server cannot be reached for `RECONNECT_SECONDS`, or refuses the
+                work.
         """
         with self.lock:
             until, wait = None, _FIRST_WAIT
@@ -107,8 +112,13 @@ class _Link:
                     return work(self._connection)
                 except psycopg.Error as error:
                     until = until or time.monotonic() + RECONNECT_SECONDS
-                    if not (patient and self._may_repeat(error)) or time.monotonic() + wait > until:
-                        raise StoreError(f"{self._database.name}: {self._database.explain(error)}") from error
+                    if (
+                        not (patient and self._may_repeat(error))
+                        or time.monotonic() + wait > until
+                    ):
+                        raise StoreError(
+                            f"{self._database.name}: {self._database.explain(error)}"
+                        ) from error
                 time.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
 
@@ -139,7 +149,10 @@ class _Link:
         if self._connection.closed:
             self._drop()
             return True
-        return isinstance(error, (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure))
+        return isinstance(
+            error,
+            (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure),
+        )
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -160,19 +173,23 @@ class _Database:
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         if psycopg is None:
-            raise StoreError("store.url: PostgreSQL needs psycopg; run pip install 'evalkit-judge[postgres]'")
-        self._settings = _SESSION + ("SET default_transaction_read_only = on;" if read_only else "")
+            raise StoreError(
+                "store.url: PostgreSQL needs psycopg; run pip install 'evalkit-judge[postgres]'"
+            )
+        self._settings = _SESSION + (
+            "SET default_transaction_read_only = on;" if read_only else ""
+        )
         try:
             given = psycopg.conninfo.conninfo_to_dict(url)
         except psycopg.Error:  # its message may show a part of the password
             given = {"host": "@"}
         ports = str(given.get("port") or "0").split(",")
-        if any("@" in str(given.get(part, "")) for part in ("host", "dbname")) or not all(
-            port.isdigit() or not port for port in ports
-        ):
+        if any(
+            "@" in str(given.get(part, "")) for part in ("host", "dbname")
+        ) or not all(port.isdigit() or not port for port in ports):
             raise StoreError(
-                "store.url: not a PostgreSQL URL; write postgresql://user@host:5432/database, with %40 for @ and "
-                "%2F for / in a name or password"
+                "store.url: not a PostgreSQL URL; write postgresql://user@host:5432/database, with"
+                " %40 for @ and %2F for / in a name or password"
             )
         self._options = {**_CONNECTION, **given}
         self.name = redact(without_password(url))
@@ -204,8 +221,12 @@ _REMEDIES = {
     "permission denied": "let the owner of the schema GRANT the right, or set store.mode=read_only",
     "too many": "use fewer workers, or raise the server's max_connections",
     "remaining connection slots": "use fewer workers, or raise the server's max_connections",
-    "shared memory": "every request in hand is a lock: raise the server's max_locks_per_transaction",
-    "already exists": "the schema has another table of this name; name another database in store.url",
+    "shared memory": (
+        "every request in hand is a lock: raise the server's max_locks_per_transaction"
+    ),
+    "already exists": (
+        "the schema has another table of this name; name another database in store.url"
+    ),
 }
 
 
@@ -213,7 +234,8 @@ class PostgresStore(DatabaseStore):
     """A store in a PostgreSQL database, for any number of threads, processes and machines.
 
     Args:
-        url: `postgresql://user@host:port/database`, as libpq reads it; the tables are created when missing.
+        url: `postgresql://user@host:port/database`, as libpq reads it; the tables are created when
+            missing.
         read_only: Never write; a missing store is an error.
         verify: Not used: each row is checked when it is read.
 
@@ -221,16 +243,32 @@ class PostgresStore(DatabaseStore):
         StoreError: If the server cannot be reached, or the store is newer than this version.
     """
 
-    _completions, _state, _position, _state_id = "evalkit_completions", "evalkit_state", "place", "name"
+    _completions, _state, _position, _state_id = (
+        "evalkit_completions",
+        "evalkit_state",
+        "place",
+        "name",
+    )
     _now = "extract(epoch FROM clock_timestamp())::float8"
 
-    def __init__(self, url: str, *, read_only: bool = False, verify: bool = True) -> None:  # noqa: ARG002
+    def __init__(
+        self,
+        url: str,
+        *,
+        read_only: bool = False,
+        verify: bool = True,  # noqa: ARG002
+    ) -> None:
         self._database = _Database(url, read_only=read_only)
-        self.name, self.read_only = self._database.name, read_only
+        self.name = self._database.name
+        self.read_only = read_only
         self._held: dict[int, str] = {}
         self._lost: set[str] = set()
-        # Claims and reads share a connection, so a read after a claim shows that the claim held. Writes have their own.
-        self._session, self._writer = _Link(self._database, self._lose_claims), _Link(self._database)
+        # Claims and reads share a connection, so a read after a claim shows that the claim held.
+        # Writes have their own.
+        self._session, self._writer = (
+            _Link(self._database, self._lose_claims),
+            _Link(self._database),
+        )
         try:
             self._writer.run(self._prepare, patient=False)
         except BaseException:
@@ -245,11 +283,16 @@ class PostgresStore(DatabaseStore):
     @staticmethod
     def check_creatable(url: str) -> None:
         """Check that the tables could be created."""
-        query = "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE')"
+        query = (
+            "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE')"
+        )
         schema, allowed = _once(url, lambda connection: _one(connection, query))
         if not allowed:
             name = redact(without_password(url))
-            raise StoreError(f"{name}: no table can be created in the schema {schema}; let its owner GRANT CREATE")
+            raise StoreError(
+                f"{name}: no table can be created in the schema {schema}; let its owner GRANT"
+                " CREATE"
+            )
 
     def claim(self, key: str) -> bool:
         """Claim a key and return whether it is claimed now; a key with the same 64-bit hash waits for it, too."""
@@ -267,8 +310,15 @@ class PostgresStore(DatabaseStore):
 
         def take(connection: Connection) -> set[str]:
             free = [place for place in places if place not in self._held]
-            query = "SELECT place, pg_try_advisory_lock(place) FROM unnest(%s::bigint[]) AS asked (place)"
-            taken = {place: places[place] for place, got in connection.execute(query, (free,)) if got}
+            query = (
+                "SELECT place, pg_try_advisory_lock(place) FROM unnest(%s::bigint[]) AS asked"
+                " (place)"
+            )
+            taken = {
+                place: places[place]
+                for place, got in connection.execute(query, (free,))
+                if got
+            }
             self._held.update(taken)
             self._lost.difference_update(taken.values())
             return {*taken.values()}
@@ -279,9 +329,15 @@ class PostgresStore(DatabaseStore):
         """Give up claims in one round trip."""
 
         def give_up(connection: Connection) -> None:
-            places = [place for place, key in ((_place(key), key) for key in keys) if self._held.get(place) == key]
+            places = [
+                place
+                for place, key in ((_place(key), key) for key in keys)
+                if self._held.get(place) == key
+            ]
             query = "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked (place)"
-            released: dict[int, bool] = dict(connection.execute(query, (places,)).fetchall())
+            released: dict[int, bool] = dict(
+                connection.execute(query, (places,)).fetchall()
+            )
             for place in places:
                 del self._held[place]
             if not all(released.values()):
@@ -309,21 +365,34 @@ class PostgresStore(DatabaseStore):
 
     def close(self) -> None:
         """Release every claim and close the connections."""
-        # The server ends a session's locks after it reads the end of the connection: too late for whoever is next.
+        # The server ends a session's locks after it reads the end of the connection: too late for
+        # whoever is next.
         self._session.close("SELECT pg_advisory_unlock_all()" if self._held else "")
         self._held.clear()
         self._writer.close()
 
     def _fetch(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._writer.run(lambda connection: _execute(connection, statement, *values).fetchall())
+        return self._writer.run(
+            lambda connection: _execute(connection, statement, *values).fetchall()
+        )
 
     def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         query = "SELECT key, model, value, digest FROM evalkit_completions WHERE key = ANY (?)"
-        return self._session.run(lambda connection: _execute(connection, query, [*keys]).fetchall()) if keys else []
+        return (
+            self._session.run(
+                lambda connection: _execute(connection, query, [*keys]).fetchall()
+            )
+            if keys
+            else []
+        )
 
     def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
-        # Not a cursor: a long transaction would keep the server from cleaning up, and end with its connection.
-        query = f"SELECT place, {COLUMNS} FROM evalkit_completions WHERE place > ? ORDER BY place LIMIT ?"
+        # Not a cursor: a long transaction would keep the server from cleaning up, and end with its
+        # connection.
+        query = (
+            f"SELECT place, {COLUMNS} FROM evalkit_completions WHERE place > ? ORDER BY place"
+            " LIMIT ?"
+        )
         place = 0
         while rows := self._fetch(query, place, CHUNK):
             for place, *row in rows:
@@ -333,7 +402,9 @@ class PostgresStore(DatabaseStore):
         def transaction(connection: Connection) -> T:
             with connection.transaction():
                 # Its own statement: one that waits for the lock sees what was there before.
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),))
+                connection.execute(
+                    "SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),)
+                )
                 return work(partial(_execute, connection))
 
         return self._writer.run(transaction)
@@ -341,7 +412,8 @@ class PostgresStore(DatabaseStore):
     def _insert(self, rows: Sequence[Row], *, replace: bool) -> int:
         """Write rows in one commit, and return their number.
 
-        If the claim of a key was lost, another worker may have stored an answer meanwhile: then that one stays.
+        If the claim of a key was lost, another worker may have stored an answer meanwhile: then
+        that one stays.
         """
         if not rows:
             return 0
@@ -352,10 +424,14 @@ class PostgresStore(DatabaseStore):
         self._session.check()
         keep = [key for key in unique if not replace or key in self._lost]
         columns = [list(column) for column in zip(*unique.values(), strict=True)]
-        return self._writer.run(lambda connection: _execute(connection, _PUT, *columns, keep).rowcount)
+        return self._writer.run(
+            lambda connection: _execute(connection, _PUT, *columns, keep).rowcount
+        )
 
     def _free_space(self) -> None:
-        self._writer.run(lambda connection: connection.execute("VACUUM evalkit_completions"))
+        self._writer.run(
+            lambda connection: connection.execute("VACUUM evalkit_completions")
+        )
 
     def _pooled(self) -> str:
         return (
@@ -375,7 +451,8 @@ class PostgresStore(DatabaseStore):
         """
         if self._is_ready(_version(connection)):
             return
-        # Not a lock of the transaction: a transaction that began before another one's end may not see its tables.
+        # Not a lock of the transaction: a transaction that began before another one's end may not
+        # see its tables.
         connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
         try:
             with connection.transaction():
@@ -383,13 +460,17 @@ class PostgresStore(DatabaseStore):
                 if not self._is_ready(version):
                     for step in MIGRATIONS[version or 0 :]:
                         connection.execute(step)
-                    connection.execute("UPDATE evalkit_store SET version = %s", (len(MIGRATIONS),))
+                    connection.execute(
+                        "UPDATE evalkit_store SET version = %s", (len(MIGRATIONS),)
+                    )
         finally:
             connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
 
     def _is_ready(self, version: int | None) -> bool:
         if version is None and self.read_only:
-            raise StoreError(f"{self.name}: there is no store; name another database in store.url")
+            raise StoreError(
+                f"{self.name}: there is no store; name another database in store.url"
+            )
         if version is not None and version > len(MIGRATIONS):
             raise StoreError(
                 f"{self.name}: written by a newer evalkit (store version {version}, this one reads "
@@ -415,12 +496,18 @@ def _version(connection: Connection) -> int | None:
 def _one(connection: Connection, query: str, *values: object) -> tuple[Any, ...]:
     row = connection.execute(query, values or None).fetchone()
     if row is None:
-        raise StoreError("the PostgreSQL store is damaged: a table is empty; name another database in store.url")
+        raise StoreError(
+            "the PostgreSQL store is damaged: a table is empty; name another database in store.url"
+        )
     return row
 
 
-def _execute(connection: Connection, statement: str, *values: object) -> psycopg.Cursor[tuple[Any, ...]]:
-    return connection.execute(statement.replace("?", "%s"), [*map(_bytes, values)], binary=True)
+def _execute(
+    connection: Connection, statement: str, *values: object
+) -> psycopg.Cursor[tuple[Any, ...]]:
+    return connection.execute(
+        statement.replace("?", "%s"), [*map(_bytes, values)], binary=True
+    )
 
 
 def _bytes(value: object) -> object:

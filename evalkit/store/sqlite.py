@@ -1,8 +1,9 @@
 """Keep completions by content key in one SQLite file: paid for once, available to every later run and process.
 
-Equal requests of all processes share one call: the process that claims a key makes it. A claim is a lock on one byte of
-an empty file next to the store, at an offset from the key's hash. It writes nothing, and the operating system releases
-it when its process ends, for whatever reason: no lease, no clock, no cleanup.
+Equal requests of all processes share one call: the process that claims a key makes it. A claim is a
+lock on one byte of an empty file next to the store, at an offset from the key's hash. It writes
+nothing, and the operating system releases it when its process ends, for whatever reason: no lease,
+no clock, no cleanup.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
 from evalkit.types import StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
-APPLICATION_ID = 0x65766B74  # "evkt": distinguishes evalkit's files from other SQLite files
+APPLICATION_ID = (
+    0x65766B74  # "evkt": distinguishes evalkit's files from other SQLite files
+)
 BUSY_SECONDS = 30.0
-LARGEST_CHECKED = 128 * 2**20  # bytes; checking a file reads all of it, at about 1 GB per second
+LARGEST_CHECKED = (
+    128 * 2**20
+)  # bytes; checking a file reads all of it, at about 1 GB per second
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS completions (
@@ -39,7 +44,13 @@ CREATE TABLE IF NOT EXISTS completions (
 
 def connect(uri: str) -> sqlite3.Connection:
     """Open a file by URI, waiting while another process holds it; texts are read as bytes."""
-    db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
     db.text_factory = bytes  # for both the digest and the parser
     return db
 
@@ -54,11 +65,14 @@ def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) 
         verify: Whether to check for damage.
 
     Raises:
-        StoreError: If the file is not evalkit's, is damaged, or is of a newer version; it is not changed.
+        StoreError: If the file is not evalkit's, is damaged, or is of a newer version; it is not
+            changed.
     """
     application, version, empty = _identity(db)
     if application != APPLICATION_ID and (read_only or not empty):
-        raise StoreError(f"{path}: an SQLite file, but not an evalkit store; set store.url to another file")
+        raise StoreError(
+            f"{path}: an SQLite file, but not an evalkit store; set store.url to another file"
+        )
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"{path}: written by a newer evalkit (store version {version}; this version reads "
@@ -88,12 +102,15 @@ def pragma(db: sqlite3.Connection, name: str) -> int:
 def _check_pages(db: sqlite3.Connection) -> None:
     result = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if result != b"ok":
-        raise sqlite3.DatabaseError("malformed: " + " ".join(result.decode(errors="replace").split()))
+        raise sqlite3.DatabaseError(
+            "malformed: " + " ".join(result.decode(errors="replace").split())
+        )
 
 
 def _prepare(db: sqlite3.Connection) -> None:
     _set_wal(db)
-    # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose acknowledged answers.
+    # FULL: in WAL mode, NORMAL does not flush at commit, and a power failure would lose
+    # acknowledged answers.
     db.execute("PRAGMA synchronous = FULL")
     if pragma(db, "user_version") < SCHEMA_VERSION:
         with _transaction(db):
@@ -112,7 +129,10 @@ def _set_wal(db: sqlite3.Connection) -> None:
             db.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if (
+                error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY
+                or time.monotonic() > until
+            ):
                 raise
             time.sleep(0.01)
 
@@ -152,11 +172,20 @@ def explain(error: sqlite3.DatabaseError) -> str:
             "then move the file away, or set store.url to another file"
         )
     if "locked" in text or "busy" in text:
-        return f"locked by another process for more than {BUSY_SECONDS:.0f} s ({text}); retry when that process is done"
+        return (
+            f"locked by another process for more than {BUSY_SECONDS:.0f} s ({text}); retry when"
+            " that process is done"
+        )
     if "readonly" in text:
-        return "the file or its folder is read-only; set store.url to a writable file, or set store.mode=read_only"
+        return (
+            "the file or its folder is read-only; set store.url to a writable file, or set"
+            " store.mode=read_only"
+        )
     if "unable to open" in text:
-        return "cannot be opened; check that it exists and is readable, or set store.url to another file"
+        return (
+            "cannot be opened; check that it exists and is readable, or set store.url to another"
+            " file"
+        )
     if "full" in text or "I/O" in text:
         return f"the write failed ({text}); free disk space and rerun: earlier answers are kept"
     return f"cannot be used ({text}); set store.url to another file"
@@ -167,8 +196,9 @@ _log = logging.getLogger("evalkit.store")
 
 _ADD = f"INSERT OR IGNORE INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?)"
 _REPLACE = (
-    f"INSERT INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-    "model = excluded.model, created = excluded.created, value = excluded.value, digest = excluded.digest"
+    f"INSERT INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+    " model = excluded.model, created = excluded.created, value = excluded.value, digest ="
+    " excluded.digest"
 )
 T = TypeVar("T")
 
@@ -180,7 +210,9 @@ def path_of(url: str) -> Path:
         StoreError: If the URL has a host.
     """
     if url.startswith("sqlite://") and not url.startswith("sqlite:///"):
-        raise StoreError("store.url: 'sqlite://' needs a third slash before the path; write sqlite:///path")
+        raise StoreError(
+            "store.url: 'sqlite://' needs a third slash before the path; write sqlite:///path"
+        )
     return Path(url.removeprefix("sqlite:///")).expanduser()
 
 
@@ -188,25 +220,42 @@ class SqliteStore(DatabaseStore):
     """A store in one SQLite file in WAL mode, for any number of threads and processes.
 
     Args:
-        url: `sqlite:///path` or the file's path. A missing file and its folder are created, readable by the owner only.
+        url: `sqlite:///path` or the file's path. A missing file and its folder are created,
+            readable by the owner only.
         read_only: Whether to never write; then a missing file is an error.
         verify: Whether to refuse a damaged file; `False` to save what is readable.
 
     Raises:
-        StoreError: If the file is corrupt, foreign, newer than this version, locked or not writable.
+        StoreError: If the file is corrupt, foreign, newer than this version, locked or not
+            writable.
     """
 
-    _completions, _state, _position, _state_id, _now = "completions", "state", "rowid", "rowid", "now()"
+    _completions, _state, _position, _state_id, _now = (
+        "completions",
+        "state",
+        "rowid",
+        "rowid",
+        "now()",
+    )
 
-    def __init__(self, url: str | Path, *, read_only: bool = False, verify: bool = True) -> None:
+    def __init__(
+        self, url: str | Path, *, read_only: bool = False, verify: bool = True
+    ) -> None:
         self.path = url if isinstance(url, Path) else path_of(url)
-        self.name, self.read_only, self._verify = str(self.path), read_only, verify
-        self._file_lock, self._read_lock, self._claims_lock = threading.Lock(), threading.Lock(), threading.Lock()
+        self.name = str(self.path)
+        self.read_only = read_only
+        self._verify = verify
+        self._file_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._claims_lock = threading.Lock()
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
-        # Lookups have a separate connection, so that they do not wait for answers to reach the disk.
+        # Lookups have a separate connection, so that they do not wait for answers to reach the
+        # disk.
         self._reader = self.guard(lambda: connect(self._uri()))
-        if pragma(self._db, "user_version") < 2:  # a read-only file of the version in which rows had no digest
+        if (
+            pragma(self._db, "user_version") < 2
+        ):  # a read-only file of the version in which rows had no digest
             self._columns = COLUMNS.replace("digest", "NULL")
 
     @staticmethod
@@ -225,9 +274,13 @@ class SqliteStore(DatabaseStore):
         Raises:
             StoreError: If its folder is not writable.
         """
-        folder = next(folder for folder in path_of(url).absolute().parents if folder.exists())
+        folder = next(
+            folder for folder in path_of(url).absolute().parents if folder.exists()
+        )
         if not os.access(folder, os.W_OK):
-            raise StoreError(f"{folder} is not writable; set store.url to a file in another folder")
+            raise StoreError(
+                f"{folder} is not writable; set store.url to a file in another folder"
+            )
 
     def claim(self, key: str) -> bool:
         """Claim a key; return `False` if another run, in any process, has claimed it.
@@ -295,19 +348,27 @@ class SqliteStore(DatabaseStore):
 
     def _fetch(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self._read_lock:
-            return self.guard(lambda: self._reader.execute(statement, values).fetchall())
+            return self.guard(
+                lambda: self._reader.execute(statement, values).fetchall()
+            )
 
     def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         columns = self._columns.replace("created, ", "")
         chunks = [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
         query = f"SELECT {columns} FROM completions WHERE key IN"
-        return [row for some in chunks for row in self._fetch(f"{query} ({','.join('?' * len(some))})", *some)]
+        return [
+            row
+            for some in chunks
+            for row in self._fetch(f"{query} ({','.join('?' * len(some))})", *some)
+        ]
 
     def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
         # One by one: on a damaged page, only the rows that are there cannot be read.
         for (row_id,) in self._fetch("SELECT rowid FROM completions ORDER BY rowid"):
             try:
-                rows = self._fetch(f"SELECT {self._columns} FROM completions WHERE rowid = ?", row_id)
+                rows = self._fetch(
+                    f"SELECT {self._columns} FROM completions WHERE rowid = ?", row_id
+                )
             except StoreError:
                 yield row_id, None
                 continue
@@ -337,7 +398,8 @@ class SqliteStore(DatabaseStore):
         """Rewrite a file that was deleted or replaced in the meantime: the connection still has its contents."""
         if self.read_only or _is_same(self.path, self._identity):
             return
-        deleted, self._db = self._db, self._open()
+        deleted = self._db
+        self._db = self._open()
         with self._read_lock:
             self._reader.close()
             self._reader = connect(self._uri())
@@ -347,14 +409,19 @@ class SqliteStore(DatabaseStore):
         while some := rows.fetchmany(CHUNK):
             saved += _insert(self._db, some, _REPLACE)
         deleted.close()
-        _log.warning("the store %s was deleted while in use; its %s answers were saved there again", self.path, saved)
+        _log.warning(
+            "the store %s was deleted while in use; its %s answers were saved there again",
+            self.path,
+            saved,
+        )
 
     def _open(self) -> sqlite3.Connection:
         _refuse_foreign(self.path)
         if self.read_only:
             return self._ready(connect(self._uri()))
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Created before SQLite would, so that the file is never readable by others, not even for a moment.
+        # Created before SQLite would, so that the file is never readable by others, not even for a
+        # moment.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         return self._ready(connect(self._uri()))
 
@@ -363,8 +430,12 @@ class SqliteStore(DatabaseStore):
         return f"{uri}?{self._read_only_mode()}" if self.read_only else uri
 
     def _read_only_mode(self) -> str:
-        # SQLite writes next to a WAL file even to read it. If the folder is read-only, the file cannot change either.
-        frozen = not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists()
+        # SQLite writes next to a WAL file even to read it. If the folder is read-only, the file
+        # cannot change either.
+        frozen = (
+            not os.access(self.path.parent, os.W_OK)
+            and not Path(f"{self.path}-wal").exists()
+        )
         return "immutable=1" if frozen else "mode=ro"
 
     def _ready(self, db: sqlite3.Connection) -> sqlite3.Connection:
@@ -400,10 +471,14 @@ def _refuse_foreign(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(len(_HEADER))
     if header and header != _HEADER:
-        raise StoreError(f"{path}: not a store (file is not a database); set store.url to another file")
+        raise StoreError(
+            f"{path}: not a store (file is not a database); set store.url to another file"
+        )
 
 
-def _insert(db: sqlite3.Connection, rows: Sequence[Sequence[Any]], statement: str) -> int:
+def _insert(
+    db: sqlite3.Connection, rows: Sequence[Sequence[Any]], statement: str
+) -> int:
     with _transaction(db):
         return db.executemany(statement, rows).rowcount
 
@@ -418,7 +493,10 @@ SUFFIX = "-claims"
 
 @dataclass(slots=True)
 class _File:
-    """An open file of claims. Its locks belong to the process, and closing any of its descriptors drops all of them."""
+    """An open file of claims.
+
+    Its locks belong to the process, and closing any of its descriptors drops all of them.
+    """
 
     descriptor: int
     held: set[int] = field(default_factory=set)
@@ -455,7 +533,9 @@ class Claims:
         self._mine: set[int] = set()
         with _lock:
             if self._name not in _files:
-                _files[self._name] = _File(os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                _files[self._name] = _File(
+                    os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                )
             self._file = _files[self._name]
             self._file.users += 1
 
@@ -501,6 +581,9 @@ def _locked(descriptor: int, offset: int) -> bool:
         return True
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
-    except (BlockingIOError, PermissionError):  # POSIX allows either if another process has the lock
+    except (
+        BlockingIOError,
+        PermissionError,
+    ):  # POSIX allows either if another process has the lock
         return False
     return True

@@ -10,4 +10,5 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
         "postgres": "evalkit.store.postgres:PostgresStore",
     }
 )
-"""URL scheme → `module:class`; other packages register theirs as entry points of the group `evalkit.stores`."""
+"""URL scheme → `module:class`; other packages register theirs as entry points of the group
+`evalkit.stores`."""

@@ -18,9 +18,18 @@ from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, R
 CASES = (
     Case("pair", "Say hello.", (Response("Hello."), Response("Go away."))),
     Case(
-        "several", "打个招呼。", (Response("你好。"), Response(""), Response("</task> {{ 7 }} {% x %}")), context="zh"
+        "several",
+        "打个招呼。",
+        (Response("你好。"), Response(""), Response("</task> {{ 7 }} {% x %}")),
+        context="zh",
     ),
-    Case("long", "Sum up.", (Response("word " * 5000), Response("short")), reference="A summary.", label="B"),
+    Case(
+        "long",
+        "Sum up.",
+        (Response("word " * 5000), Response("short")),
+        reference="A summary.",
+        label="B",
+    ),
 )
 """Cases for every evaluator; an evaluator may refuse one with an EvalkitError."""
 
@@ -35,12 +44,18 @@ ODD: Mapping[str, Completion] = MappingProxyType(
         "JSON of another kind": Completion('{"unrelated": [1, 2, {"x": null}]}'),
         "a JSON list": Completion("[]"),
         "JSON null": Completion("null"),
-        "an answer that was cut off": Completion('{"analysis": {"str', finish_reason="length"),
+        "an answer that was cut off": Completion(
+            '{"analysis": {"str', finish_reason="length"
+        ),
         "a refusal": Completion("I'm sorry, but I can't help with that."),
         "a refusal in Chinese": Completion("抱歉，我无法协助处理这个请求。"),
         "a refusal next to the text": Completion("", refusal="I will not judge this."),
-        "a text that the content filter stopped": Completion("", finish_reason="content_filter"),
-        "thinking and nothing else": Completion("<think>Let me see. A? B? 3? 4?</think>"),
+        "a text that the content filter stopped": Completion(
+            "", finish_reason="content_filter"
+        ),
+        "thinking and nothing else": Completion(
+            "<think>Let me see. A? B? 3? 4?</think>"
+        ),
         "a megabyte of one letter": Completion("x" * 1_000_000),
         "a hundred thousand brackets": Completion("[" * 100_000),
         "invalid characters": Completion("\x00\ud800\ufffe\u202e"),
@@ -53,18 +68,20 @@ _OWN_ANSWER = Completion("I would say hello.")
 _MAX_STEPS = 4
 
 
-def check_evaluator(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> None:
+def check_evaluator(
+    evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()
+) -> None:
     """Check that an evaluator satisfies the assumptions of the engine and of scoring.
 
-    Its plan must be the same each time, with different content keys. It must read every completion, however odd, as a
-    judgment or one more request, and take no value from a completion without an answer. The same answer to the same
-    responses in the other order must be the opposite judgment.
+    Its plan must be the same each time, with different content keys. It must read every completion,
+    however odd, as a judgment or one more request, and take no value from a completion without an
+    answer. The same answer to the same responses in the other order must be the opposite judgment.
 
     Args:
         evaluator: An evaluator from `make_evaluator`.
         cases: The cases to plan.
-        answers: Texts that the evaluator must be able to read, at least one with a winner if it compares responses; by
-            default they are generated from the schema of the requests.
+        answers: Texts that the evaluator must be able to read, at least one with a winner if it
+            compares responses; by default they are generated from the schema of the requests.
 
     Raises:
         AssertionError: If a check fails; the message lists all problems.
@@ -73,7 +90,9 @@ def check_evaluator(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answ
         raise AssertionError("\n".join(found))
 
 
-def faults(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> Iterator[str]:
+def faults(
+    evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield a description of every problem that `check_evaluator` reports."""
     planned = [(case, list(evaluator.plan(case))) for case in cases]
     for case, requests in planned:
@@ -83,7 +102,9 @@ def faults(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequ
             yield f"case '{case.id}': plan returns no requests"
         yield from _plan_faults(case, requests)
         yield from _answer_faults(evaluator, requests, answers)
-    yield from _odd_faults(evaluator, [request for _, requests in planned for request in requests[:2]][:2])
+    yield from _odd_faults(
+        evaluator, [request for _, requests in planned for request in requests[:2]][:2]
+    )
 
 
 def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
@@ -92,36 +113,61 @@ def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
         where = f"case '{case.id}', shown {list(request.shown)}"
         if request.case_id != case.id:
             yield f"{where}: case_id is '{request.case_id}', which is another case"
-        if not request.unit or list(request.unit) != sorted(set(request.unit)) or not set(request.unit) <= {*everyone}:
-            yield f"{where}: unit {list(request.unit)} is not an ascending selection of {list(everyone)}"
+        if (
+            not request.unit
+            or list(request.unit) != sorted(set(request.unit))
+            or not set(request.unit) <= {*everyone}
+        ):
+            yield (
+                f"{where}: unit {list(request.unit)} is not an ascending selection of"
+                f" {list(everyone)}"
+            )
         if tuple(sorted(request.shown)) != request.unit:
             yield f"{where}: shown is not a permutation of unit {list(request.unit)}"
         if request.turn != 0 or request.sample < 0:
-            yield f"{where}: a first request has turn {request.turn} and sample {request.sample}: turn must be 0"
-        if not request.messages or not all(_is_message(message) for message in request.messages):
+            yield (
+                f"{where}: a first request has turn {request.turn} and sample {request.sample}:"
+                " turn must be 0"
+            )
+        if not request.messages or not all(
+            _is_message(message) for message in request.messages
+        ):
             yield f"{where}: messages must be at least one text with a role"
-    identities = [(request.unit, request.shown, request.sample, request.items) for request in requests]
+    identities = [
+        (request.unit, request.shown, request.sample, request.items)
+        for request in requests
+    ]
     for *identity, _ in {one for one in identities if identities.count(one) > 1}:
         yield f"case '{case.id}': unit, order and sample {tuple(identity)} are requested twice"
     keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
-        yield f"case '{case.id}': two requests have the same content key, so they would share one answer"
+        yield (
+            f"case '{case.id}': two requests have the same content key, so they would share one"
+            " answer"
+        )
 
 
 def _is_message(message: Mapping[str, Any]) -> bool:
     return bool(message.get("role")) and isinstance(message.get("content"), str)
 
 
-def _odd_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest]) -> Iterator[str]:
+def _odd_faults(
+    evaluator: Evaluator, requests: Sequence[JudgeRequest]
+) -> Iterator[str]:
     for what, completion in ODD.items():
         for request in requests:
             judgment, wrong = _read(evaluator, request, completion)
             yield from (f"{what}: {one}" for one in wrong)
             if judgment is not None and (judgment.readable or _has_value(judgment)):
-                yield f"{what}: read as {judgment.status} with a value, but a missing answer is never a score"
+                yield (
+                    f"{what}: read as {judgment.status} with a value, but a missing answer is never"
+                    " a score"
+                )
 
 
-def _answer_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]) -> Iterator[str]:
+def _answer_faults(
+    evaluator: Evaluator, requests: Sequence[JudgeRequest], answers: Sequence[str]
+) -> Iterator[str]:
     readable = leaning = 0
     compared = [request for request in requests if len(request.unit) > 1]
     for request in islice(compared or requests, 2):
@@ -137,9 +183,15 @@ def _answer_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest], answe
                 leaning += _leans(judgment)
                 yield from _flip_faults(judgment, other)
     if not readable:
-        yield f"no answer could be read: pass `answers` in the form that a judge would write ({_sample(requests)})"
+        yield (
+            "no answer could be read: pass `answers` in the form that a judge would write"
+            f" ({_sample(requests)})"
+        )
     elif compared and not leaning:
-        yield "every answer is a tie, which cannot show whether margins flip with the order: pass one with a winner"
+        yield (
+            "every answer is a tie, which cannot show whether margins flip with the order: pass one"
+            " with a winner"
+        )
 
 
 def _reversed(request: JudgeRequest) -> JudgeRequest:
@@ -148,7 +200,11 @@ def _reversed(request: JudgeRequest) -> JudgeRequest:
 
 
 def _sample(requests: Sequence[JudgeRequest]) -> str:
-    return f"tried {example_answer(requests[0])[:200]!r}" if requests else "there were no requests"
+    return (
+        f"tried {example_answer(requests[0])[:200]!r}"
+        if requests
+        else "there were no requests"
+    )
 
 
 def _flip_faults(one: Judgment, other: Judgment) -> Iterator[str]:
@@ -157,15 +213,24 @@ def _flip_faults(one: Judgment, other: Judgment) -> Iterator[str]:
             yield "the same ranking of the responses in reverse order is not the reverse ranking"
         return
     values = {"value": (one.value, other.value)} | {
-        f"criterion '{name}'": (value, other.criteria.get(name)) for name, value in one.criteria.items()
+        f"criterion '{name}'": (value, other.criteria.get(name))
+        for name, value in one.criteria.items()
     }
     for name, (first, second) in values.items():
-        if (first is None) != (second is None) or abs((first or 0.0) + (second or 0.0)) > 1e-9:
-            yield f"{name} is {first}, and {second} with the order reversed: margins must be un-swapped, and flip"
+        if (first is None) != (second is None) or abs(
+            (first or 0.0) + (second or 0.0)
+        ) > 1e-9:
+            yield (
+                f"{name} is {first}, and {second} with the order reversed: margins must be"
+                " un-swapped, and flip"
+            )
 
 
 def _positions(judgment: Judgment) -> list[list[int]]:
-    return [sorted(judgment.shown.index(index) for index in group) for group in judgment.ranking or ()]
+    return [
+        sorted(judgment.shown.index(index) for index in group)
+        for group in judgment.ranking or ()
+    ]
 
 
 def _leans(judgment: Judgment) -> bool:
@@ -173,28 +238,47 @@ def _leans(judgment: Judgment) -> bool:
 
 
 def _has_value(judgment: Judgment) -> bool:
-    own = judgment.value is not None or bool(judgment.criteria) or judgment.ranking is not None
+    own = (
+        judgment.value is not None
+        or bool(judgment.criteria)
+        or judgment.ranking is not None
+    )
     return own or judgment.class_name is not None or any(judgment.items.values())
 
 
-def _read(evaluator: Evaluator, request: JudgeRequest, completion: Completion) -> tuple[Judgment | None, list[str]]:
+def _read(
+    evaluator: Evaluator, request: JudgeRequest, completion: Completion
+) -> tuple[Judgment | None, list[str]]:
     """Return the judgment of a completion, with the same text as the answer to each request, and the problems."""
     current = request
     for _ in range(_MAX_STEPS):
-        # A request with a `then` asks for the judge's own answer, unless the completion is an odd one.
-        reply = _OWN_ANSWER if current.then is not None and completion not in ODD.values() else completion
+        # A request with a `then` asks for the judge's own answer, unless the completion is an odd
+        # one.
+        reply = (
+            _OWN_ANSWER
+            if current.then is not None and completion not in ODD.values()
+            else completion
+        )
         try:
-            read, again = evaluator.read(current, reply), evaluator.read(current, reply)
+            read = evaluator.read(current, reply)
+            again = evaluator.read(current, reply)
         except Exception as error:
-            return None, [f"read raises {type(error).__name__}: {error}; return an unparseable judgment instead"]
+            return None, [
+                f"read raises {type(error).__name__}: {error}; return an unparseable judgment"
+                " instead"
+            ]
         if read != again:
             return None, ["read returns another result when it is called again"]
         if isinstance(read, Judgment):
             return read, list(_malformed(read, request))
         if not isinstance(read, JudgeRequest):
-            return None, [f"read returns a {type(read).__name__}, neither a Judgment nor a JudgeRequest"]
+            return None, [
+                f"read returns a {type(read).__name__}, neither a Judgment nor a JudgeRequest"
+            ]
         if current.then is None and read.turn != current.turn + 1:
-            return None, [f"a repeated request has turn {read.turn} after turn {current.turn}"]
+            return None, [
+                f"a repeated request has turn {read.turn} after turn {current.turn}"
+            ]
         current = read
     return None, [f"read still returns a request after {_MAX_STEPS} answers"]
 
@@ -202,11 +286,20 @@ def _read(evaluator: Evaluator, request: JudgeRequest, completion: Completion) -
 def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
     for name in ("case_id", "unit", "shown", "sample"):
         if getattr(judgment, name) != getattr(request, name):
-            yield f"a judgment's {name} is {getattr(judgment, name)}, but the request's is {getattr(request, name)}"
+            yield (
+                f"a judgment's {name} is {getattr(judgment, name)}, but the request's is"
+                f" {getattr(request, name)}"
+            )
     if judgment.readable and not _has_value(judgment):
-        yield f"a judgment of status {judgment.status} has no value, criteria, ranking, class or items"
+        yield (
+            f"a judgment of status {judgment.status} has no value, criteria, ranking, class or"
+            " items"
+        )
     if not judgment.readable and (_has_value(judgment) or not judgment.error):
-        yield f"a judgment of status {judgment.status} has a value, or no error that explains why there is none"
+        yield (
+            f"a judgment of status {judgment.status} has a value, or no error that explains why"
+            " there is none"
+        )
     if fault := impossible(judgment):
         yield fault
 
@@ -214,7 +307,11 @@ def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
 def example_answer(request: JudgeRequest) -> str:
     """Return an answer in the format of a request, or of the request that needs its answer; empty for free text."""
     answer = (request.then or request).answer
-    return "" if answer is None else json.dumps(_example(answer.schema, 0), ensure_ascii=False)
+    return (
+        ""
+        if answer is None
+        else json.dumps(_example(answer.schema, 0), ensure_ascii=False)
+    )
 
 
 def _example(schema: Mapping[str, Any], index: int) -> Any:
@@ -227,9 +324,18 @@ def _example(schema: Mapping[str, Any], index: int) -> Any:
         return _example(schema["anyOf"][0], index)
     kind = schema.get("type")
     if kind == "object":
-        return {name: _example(part, index) for name, part in schema.get("properties", {}).items()}
+        return {
+            name: _example(part, index)
+            for name, part in schema.get("properties", {}).items()
+        }
     if kind == "array":
-        return [_example(schema.get("items", {}), k) for k in range(max(1, schema.get("minItems", 1)))]
+        return [
+            _example(schema.get("items", {}), k)
+            for k in range(max(1, schema.get("minItems", 1)))
+        ]
     if kind in ("integer", "number"):
-        return min(schema.get("minimum", 0) + (index if kind == "integer" else 0), schema.get("maximum", index))
+        return min(
+            schema.get("minimum", 0) + (index if kind == "integer" else 0),
+            schema.get("maximum", index),
+        )
     return True if kind == "boolean" else "text"

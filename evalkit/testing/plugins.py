@@ -15,10 +15,24 @@ from tempfile import TemporaryDirectory
 from evalkit.audit.plan import edited as edited_case
 from evalkit.audit.probes import find_probe
 from evalkit.benchmark_discovery import find_benchmark
-from evalkit.config import Criterion, DatasetConfig, JudgeConfig, ModeConfig, RunConfig, RunnerConfig, SwapConfig
+from evalkit.config import (
+    Criterion,
+    DatasetConfig,
+    JudgeConfig,
+    ModeConfig,
+    RunConfig,
+    RunnerConfig,
+    SwapConfig,
+)
 from evalkit.datasets import load_cases
 from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
-from evalkit.errors import CallError, DatasetError, EvalkitError, JudgeSetupError, PluginError
+from evalkit.errors import (
+    CallError,
+    DatasetError,
+    EvalkitError,
+    JudgeSetupError,
+    PluginError,
+)
 from evalkit.judges import make_judges
 from evalkit.judges.responses import sane
 from evalkit.protocols import Benchmark, Judge
@@ -27,15 +41,21 @@ from evalkit.scoring.catalog import Catalog
 from evalkit.testing.evaluators import CASES
 from evalkit.types import Case, JudgeRequest, Judgment
 
-_REQUEST = JudgeRequest("pair", (0, 1), (0, 1), ({"role": "user", "content": "Which is better, A or B? A: yes B: no"},))
+_REQUEST = JudgeRequest(
+    "pair",
+    (0, 1),
+    (0, 1),
+    ({"role": "user", "content": "Which is better, A or B? A: yes B: no"},),
+)
 _CONCURRENT = 4
 
 
 def check_judge(config: JudgeConfig) -> None:
     """Check that a judge or a transport satisfies the assumptions of the engine.
 
-    It must answer one request and several concurrent ones, each with a completion that a store and a sum can hold. It
-    must raise only evalkit's errors, and closing it twice must work. The check makes real calls: use a test server.
+    It must answer one request and several concurrent ones, each with a completion that a store and
+    a sum can hold. It must raise only evalkit's errors, and closing it twice must work. The check
+    makes real calls: use a test server.
 
     Args:
         config: The judge's config, such as `JudgeConfig(model="x/y", transport="NAME")`.
@@ -53,15 +73,26 @@ async def _judge_faults(config: JudgeConfig) -> list[str]:
         if (prepare := getattr(judge, "prepare", None)) is not None:
             await prepare()
         found = await _call_faults(judge, _REQUEST)
-        each = await asyncio.gather(*(_call_faults(judge, replace(_REQUEST, sample=k)) for k in range(_CONCURRENT)))
-        found += [f"with {_CONCURRENT} concurrent requests: {fault}" for faults_ in each for fault in faults_]
+        each = await asyncio.gather(
+            *(
+                _call_faults(judge, replace(_REQUEST, sample=k))
+                for k in range(_CONCURRENT)
+            )
+        )
+        found += [
+            f"with {_CONCURRENT} concurrent requests: {fault}"
+            for faults_ in each
+            for fault in faults_
+        ]
     except JudgeSetupError as error:
         found = [f"no call can succeed: {error}"]
     for number in ("first", "second"):
         try:
             await judge.close()
         except Exception as error:  # a plug-in's own code may fail in any way
-            found.append(f"the {number} close fails with {type(error).__name__}: {error}")
+            found.append(
+                f"the {number} close fails with {type(error).__name__}: {error}"
+            )
     return found
 
 
@@ -73,8 +104,15 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
     except EvalkitError:
         raise
     except Exception as error:  # a plug-in's own code may fail in any way
-        return [f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for a failed call"]
-    found = [] if sane(completion) == completion else ["its completion has text or numbers that a file cannot hold"]
+        return [
+            f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for"
+            " a failed call"
+        ]
+    found = (
+        []
+        if sane(completion) == completion
+        else ["its completion has text or numbers that a file cannot hold"]
+    )
     if not completion.text and completion.refusal is None:
         found.append("it answers a simple request with an empty text and no refusal")
     if completion.cost_usd is not None and completion.cost_usd < 0:
@@ -97,23 +135,38 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
         AssertionError: If it is not sound; the message lists everything wrong.
     """
     probe = find_probe(name)
-    broken, changed = [], 0
+    broken = []
+    changed = 0
     if not probe.what or not probe.assumes:
         broken.append("`what` or `assumes` is empty")
-    for mode in [name for name in probe.modes if name != "checklist"]:  # edited as in mode pointwise
+    for mode in [
+        name for name in probe.modes if name != "checklist"
+    ]:  # edited as in mode pointwise
         swap = SwapConfig(policy="none")
         run = RunConfig(
-            judge=JudgeConfig(model="any"), criteria={"a": Criterion()}, mode=ModeConfig(name=mode), swap=swap
+            judge=JudgeConfig(model="any"),
+            criteria={"a": Criterion()},
+            mode=ModeConfig(name=mode),
+            swap=swap,
         )
         for case in cases:
-            before, kept = deepcopy(case), {"pointwise": 1, "listwise": len(case.responses)}
-            one, two = (edited_case(case, probe, run, "A paraphrase.") for _ in range(2))
+            before = deepcopy(case)
+            kept = {"pointwise": 1, "listwise": len(case.responses)}
+            one, two = (
+                edited_case(case, probe, run, "A paraphrase.") for _ in range(2)
+            )
             if one != two:
-                broken.append(f"mode {mode}, case {case.id}: two edits differ: use no random numbers")
+                broken.append(
+                    f"mode {mode}, case {case.id}: two edits differ: use no random numbers"
+                )
             if case != before:
-                broken.append(f"mode {mode}, case {case.id}: the edit changes the original: return a new case")
+                broken.append(
+                    f"mode {mode}, case {case.id}: the edit changes the original: return a new case"
+                )
             if one is not None and len(one.responses) != kept.get(mode, 2):
-                broken.append(f"mode {mode}, case {case.id}: the number of responses changes")
+                broken.append(
+                    f"mode {mode}, case {case.id}: the number of responses changes"
+                )
             changed += one is not None
     if not changed:
         broken.append("no case is edited")
@@ -123,12 +176,14 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
 def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> None:
     """Check that a benchmark satisfies the assumptions of loading and scoring.
 
-    Its files must be read the same way each time, and recognized. Other files must be refused with one line. Its rule
-    must return metrics under the benchmark's name for complete, partial and missing judgments, with values inside their
-    intervals; a metric without data must not have a value. If it has rows in `metrics`, each metric must have one.
+    Its files must be read the same way each time, and recognized. Other files must be refused with
+    one line. Its rule must return metrics under the benchmark's name for complete, partial and
+    missing judgments, with values inside their intervals; a metric without data must not have a
+    value. If it has rows in `metrics`, each metric must have one.
 
     Args:
-        name: The benchmark's name: the entry point of an installed package, or one of evalkit's own.
+        name: The benchmark's name: the entry point of an installed package, or one of evalkit's
+            own.
         path: A file or folder of the benchmark; a few cases are enough.
         mode: A mode that can judge its cases.
 
@@ -142,12 +197,19 @@ def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> N
 def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
     benchmark = find_benchmark(name)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        yield f"the name '{name}' must be lowercase letters, digits and _, because it is the prefix of metric names"
+        yield (
+            f"the name '{name}' must be lowercase letters, digits and _, because it is the prefix"
+            " of metric names"
+        )
     described = benchmark.described()
     for key in ("name", "title", "licence", "citation", "homepage"):
         if not described.get(key):
             yield f"described() has no {key}"
-    yield from (f"{key} is empty" for key in ("kind", "expects", "note") if not getattr(benchmark, key))
+    yield from (
+        f"{key} is empty"
+        for key in ("kind", "expects", "note")
+        if not getattr(benchmark, key)
+    )
     config = DatasetConfig(path=str(path), benchmark=name)
     dataset = load_cases(config, mode=mode)
     if load_cases(config, mode=mode).fingerprint != dataset.fingerprint:
@@ -163,20 +225,37 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
         scoring={"bootstrap": 20},
     )
     judgments = list(_judgments_of(dataset.cases, pointwise=mode == "pointwise"))
-    missing = [replace(one, status="failed", value=None, criteria={}, error="failed") for one in judgments]
-    half = [one if index % 2 else gone for index, (one, gone) in enumerate(zip(judgments, missing, strict=True))]
-    for what, given in (("judged", judgments), ("half judged", half), ("not judged", missing)):
-        yield from (f"{what}: {fault}" for fault in _metric_faults(run, dataset.cases, given, name))
+    missing = [
+        replace(one, status="failed", value=None, criteria={}, error="failed")
+        for one in judgments
+    ]
+    half = [
+        one if index % 2 else gone
+        for index, (one, gone) in enumerate(zip(judgments, missing, strict=True))
+    ]
+    for what, given in (
+        ("judged", judgments),
+        ("half judged", half),
+        ("not judged", missing),
+    ):
+        yield from (
+            f"{what}: {fault}"
+            for fault in _metric_faults(run, dataset.cases, given, name)
+        )
 
 
 def _row_faults(benchmark: Benchmark) -> Iterator[str]:
     """Yield what is wrong with the rows of its metrics, and with the metrics that its findings name."""
-    name, catalog = benchmark.name, Catalog(benchmark.metrics)
+    name = benchmark.name
+    catalog = Catalog(benchmark.metrics)
     for row in catalog.rows:
         if row.group != name:
             yield f"the row '{row.name}' in metrics is not named '{name}/…'"
     substitute = getattr(benchmark, "substitute", None) or ("",)
-    for key, metric in (("main_metric", getattr(benchmark, "main_metric", "")), ("substitute", substitute[0])):
+    for key, metric in (
+        ("main_metric", getattr(benchmark, "main_metric", "")),
+        ("substitute", substitute[0]),
+    ):
         if metric and catalog.find(metric) is None:
             yield f"{key} '{metric}' has no row in metrics"
 
@@ -184,7 +263,10 @@ def _row_faults(benchmark: Benchmark) -> Iterator[str]:
 def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator[str]:
     known = recognize_benchmark(path)
     if known is None or known.name != benchmark.name:
-        yield f"{path} is recognized as {known.name if known else 'nothing'} instead: see `shapes`, `holds`"
+        yield (
+            f"{path} is recognized as {known.name if known else 'nothing'} instead: see `shapes`,"
+            " `holds`"
+        )
     if benchmark.looks_like(_PLAIN):
         yield "it recognizes any row with a pair as its own"
     with TemporaryDirectory() as folder:
@@ -192,14 +274,18 @@ def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator
         other.write_text(json.dumps(_PLAIN) + "\n", "utf-8")
         for path_ in (other, Path(folder)):
             try:
-                load_cases(DatasetConfig(path=str(path_), benchmark=benchmark.name), mode=mode)
+                load_cases(
+                    DatasetConfig(path=str(path_), benchmark=benchmark.name), mode=mode
+                )
             except DatasetError:
                 continue
             except PluginError as error:
                 yield f"a file of another dataset: {error.what}; raise DatasetError"
                 continue
             yield "it reads a file of another dataset instead of raising DatasetError"
-    if (recognized := recognize_benchmark_row(_PLAIN)) is not None and recognized.name == benchmark.name:
+    if (
+        recognized := recognize_benchmark_row(_PLAIN)
+    ) is not None and recognized.name == benchmark.name:
         yield "plain rows are recognized as its own"
 
 
@@ -210,14 +296,21 @@ def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgmen
         if pointwise:
             for k in indices:
                 score = 1.0 + (number + k) % 5
-                yield Judgment(case.id, (k,), (k,), 0, "judge", "ok", criteria={"quality": score})
+                yield Judgment(
+                    case.id, (k,), (k,), 0, "judge", "ok", criteria={"quality": score}
+                )
             continue
         for index, pair in enumerate(combinations(indices, 2)):
             value = _VALUES[(number + index) % len(_VALUES)]
-            yield from (Judgment(case.id, pair, shown, 0, "judge", "ok", value=value) for shown in (pair, pair[::-1]))
+            yield from (
+                Judgment(case.id, pair, shown, 0, "judge", "ok", value=value)
+                for shown in (pair, pair[::-1])
+            )
 
 
-def _metric_faults(run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str) -> Iterator[str]:
+def _metric_faults(
+    run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str
+) -> Iterator[str]:
     plain = run.with_({"dataset.benchmark": None})
     others = score_run(plain, cases, judgments).metrics
     metrics = score_run(run, cases, judgments).metrics
@@ -231,8 +324,12 @@ def _metric_faults(run: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
         elif catalog.rows and catalog.find(metric.name) is None:
             yield f"'{metric.name}' has no row in metrics"
         if metric.value is not None and not metric.n:
-            yield f"'{metric.name}' is {metric.value} without data: a missing answer is never a score"
+            yield (
+                f"'{metric.name}' is {metric.value} without data: a missing answer is never a score"
+            )
         if metric.value is None and not metric.note:
             yield f"'{metric.name}' has no value, and no note that explains why"
-        if None not in (bounds := (metric.low, metric.value, metric.high)) and list(bounds) != sorted(bounds):  # type: ignore[type-var]
+        if None not in (bounds := (metric.low, metric.value, metric.high)) and list(
+            bounds
+        ) != sorted(bounds):  # type: ignore[type-var]
             yield f"'{metric.name}' is {metric.value}, outside its interval"

@@ -43,8 +43,9 @@ _THREADS = 4
 def check_store(backend: StoreBackend, url: str) -> None:
     """Check that a store backend satisfies `evalkit.protocols.Store`, as far as one process can test it.
 
-    The backend's own tests must cover the rest: after a process is killed, its completions are stored and its claims
-    are released, and a damaged completion is an error and never a changed text.
+    The backend's own tests must cover the rest: after a process is killed, its completions are
+    stored and its claims are released, and a damaged completion is an error and never a changed
+    text.
 
     Args:
         backend: The registered class.
@@ -60,7 +61,10 @@ def check_store(backend: StoreBackend, url: str) -> None:
 def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
     """Yield a description of every problem that `check_store` reports."""
     if backend.exists(url):
-        yield f"there already is a store at {url}, or `exists` returns the wrong value: pass a URL without a store"
+        yield (
+            f"there already is a store at {url}, or `exists` returns the wrong value: pass a URL"
+            " without a store"
+        )
         return
     backend.check_creatable(url)
     if not _refuses(lambda: backend(url, read_only=True)):
@@ -88,22 +92,35 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
 
 
 def _content_faults(store: Store, other: Store) -> Iterator[str]:
-    kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {"f" * 64: _STORED}
-    store.put_many([(key, "some/model", completion) for key, completion in kept.items()])
+    kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {
+        "f" * 64: _STORED
+    }
+    store.put_many(
+        [(key, "some/model", completion) for key, completion in kept.items()]
+    )
     for name, one in {"the store": store, "another open store": other}.items():
         found = one.get_many([*kept, "e" * 64])
         for key in kept.keys() | found.keys():
             if found.get(key) != kept.get(key):
                 yield f"{name} returns {str(found.get(key))[:80]!r} for {str(kept.get(key))[:80]!r}"
-    if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(_TEXTS) or store.get_many([]):
+    if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(
+        _TEXTS
+    ) or store.get_many([]):
         yield "looking up 5,000 keys, or none, does not return exactly the stored ones"
     store.put_many([("f" * 64, "some/model", Completion("newer"))])
     if other.get_many(["f" * 64]) != {"f" * 64: Completion("newer")}:
         yield "a newer completion does not replace an older one"
-    refused = _refuses(lambda: store.put_many([("d" * 64, "m", Completion("x")), ("c" * 64, "m", _HALF)]))
+    refused = _refuses(
+        lambda: store.put_many(
+            [("d" * 64, "m", Completion("x")), ("c" * 64, "m", _HALF)]
+        )
+    )
     found = store.get_many(["d" * 64, "c" * 64])
     if found != ({} if refused else {"d" * 64: Completion("x"), "c" * 64: _HALF}):
-        yield "an unpaired surrogate is neither stored exactly, nor refused by a StoreError with its whole batch"
+        yield (
+            "an unpaired surrogate is neither stored exactly, nor refused by a StoreError with its"
+            " whole batch"
+        )
 
 
 def _claim_faults(store: Store, other: Store) -> Iterator[str]:
@@ -133,26 +150,49 @@ def _concurrency_faults(store: Store, other: Store) -> Iterator[str]:
 
     _concurrently(write)
     found = store.get_many([key for some in keys for key in some])
-    if {key: one.text for key, one in found.items()} != {key: key for some in keys for key in some}:
-        yield f"{_THREADS} threads write concurrently, but only {len(found)} of {20 * _THREADS} completions are stored"
+    if {key: one.text for key, one in found.items()} != {
+        key: key for some in keys for key in some
+    }:
+        yield (
+            f"{_THREADS} threads write concurrently, but only {len(found)} of {20 * _THREADS}"
+            " completions are stored"
+        )
 
 
 def _maintenance_faults(store: Store) -> Iterator[str]:
-    rows = [StoredCompletion(f"old-{n}", "old/model", 1e9 + n / 3, Completion(str(n))) for n in range(5)]
+    rows = [
+        StoredCompletion(f"old-{n}", "old/model", 1e9 + n / 3, Completion(str(n)))
+        for n in range(5)
+    ]
     before = [row for row in store.scan() if row is not None]
-    if store.add_many(rows) != 5 or store.add_many([replace(rows[0], completion=Completion("other"))]):
+    if store.add_many(rows) != 5 or store.add_many(
+        [replace(rows[0], completion=Completion("other"))]
+    ):
         yield "`add_many` does not return the number of new completions"
     if [row for row in store.scan() if row is not None] != [*before, *rows]:
-        yield "`scan` does not yield added completions last and with their times, or `add_many` replaces stored ones"
+        yield (
+            "`scan` does not yield added completions last and with their times, or `add_many`"
+            " replaces stored ones"
+        )
     if store.recent("no/model"):
         yield "`recent` returns completions of another model"
     if [one.text for one in store.recent("old/model", 2)] != ["4", "3"]:
         yield "`recent` does not return the last completions, newest first, up to the limit"
     deleted = store.prune(rows[3].created)
-    if deleted != 3 or [row for row in store.scan() if row is not None] != [*before, *rows[3:]]:
-        yield "`prune` does not delete exactly the completions before a time, or does not return their number"
+    if deleted != 3 or [row for row in store.scan() if row is not None] != [
+        *before,
+        *rows[3:],
+    ]:
+        yield (
+            "`prune` does not delete exactly the completions before a time, or does not return"
+            " their number"
+        )
     description = store.describe()
-    if not description.location or description.version < 1 or (description.size is not None and description.size < 0):
+    if (
+        not description.location
+        or description.version < 1
+        or (description.size is not None and description.size < 0)
+    ):
         yield f"`describe` returns no location, version or size: {description}"
 
 
@@ -168,8 +208,14 @@ def _state_faults(store: Store, other: Store) -> Iterator[str]:
 
     for name in ("s/2é", "s/1", "s%", "is/1"):
         store.change_state(name, note)
-    if [*other.states("s/").items()] != [("s/1", "\0 é"), ("s/2é", "\0 é")] or other.states("no/"):
-        yield "`states` does not return exactly the texts whose names start with a prefix, in the order of names"
+    if [*other.states("s/").items()] != [
+        ("s/1", "\0 é"),
+        ("s/2é", "\0 é"),
+    ] or other.states("no/"):
+        yield (
+            "`states` does not return exactly the texts whose names start with a prefix, in the"
+            " order of names"
+        )
     if not before[0] - 3600 < times[0] < before[0] + 3600 or times != sorted(times):
         yield "`change_state` does not give the store's time in seconds since 1970"
     for name in ("s/1", "no"):
@@ -180,7 +226,10 @@ def _state_faults(store: Store, other: Store) -> Iterator[str]:
         yield "`change_state` hides an error of the change"
     store.change_state("s/2é", lambda _, __: None)
     if dict(other.states("")) != {"is/1": "\0 é", "s%": "\0 é", "s/1": "\0 é"}:
-        yield "`change_state` does not remove a text for `None`, or changes it although the change failed"
+        yield (
+            "`change_state` does not remove a text for `None`, or changes it although the change"
+            " failed"
+        )
 
     def count(n: int) -> None:
         for _ in range(10):
@@ -188,7 +237,10 @@ def _state_faults(store: Store, other: Store) -> Iterator[str]:
 
     _concurrently(count)
     if (total := store.states("sum").get("sum")) != str(10 * _THREADS):
-        yield f"{_THREADS} threads add 1 to a text 10 times each, and it is {total} afterwards: a change was lost"
+        yield (
+            f"{_THREADS} threads add 1 to a text 10 times each, and it is {total} afterwards: a"
+            " change was lost"
+        )
     for name in store.states(""):
         store.change_state(name, lambda _, __: None)
     if {row.key for row in store.scan() if row is not None} != before[1]:

@@ -75,14 +75,15 @@ async def pairwise_compare(
 
     Args:
         request: The input as a model or a mapping; or pass its fields as keywords.
-        config: The judge, prompt, swap, tie, output, store and runner settings; the defaults if not given. Its
-            criteria, dataset and tracking are not used.
+        config: The judge, prompt, swap, tie, output, store and runner settings; the defaults if not
+            given. Its criteria, dataset and tracking are not used.
         overrides: Hydra overrides, such as `judge=gpt-4o`, of `config` or the defaults.
         **fields: The fields of `PairwiseCompareInput`.
 
     Raises:
         pydantic.ValidationError: If the input is invalid.
-        ConfigError: If the config is invalid, the tool cannot honor an override, or the judge cannot be called.
+        ConfigError: If the config is invalid, the tool cannot honor an override, or the judge
+            cannot be called.
     """
     parsed = _input(PairwiseCompareInput, request, fields)
     started = time.perf_counter()
@@ -90,7 +91,9 @@ async def pairwise_compare(
     responses = (Response(parsed.response_a), Response(parsed.response_b))
     case = Case("pairwise_compare", parsed.prompt, responses, parsed.context)
     judgments, verdicts = await judge_one(settings, case)
-    return compared(settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
+    return compared(
+        settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000
+    )
 
 
 async def direct_score(
@@ -105,9 +108,13 @@ async def direct_score(
     parsed = _input(DirectScoreInput, request, fields)
     started = time.perf_counter()
     settings = direct_settings(parsed, config, overrides)
-    case = Case("direct_score", parsed.prompt, (Response(parsed.response),), parsed.context)
+    case = Case(
+        "direct_score", parsed.prompt, (Response(parsed.response),), parsed.context
+    )
     judgments, verdicts = await judge_one(settings, case)
-    return scored(settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
+    return scored(
+        settings, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000
+    )
 
 
 def pairwise_compare_sync(
@@ -119,7 +126,9 @@ def pairwise_compare_sync(
     **fields: Any,
 ) -> PairwiseCompareResult:
     """Call `pairwise_compare` and wait for its result; the arguments and errors are the same."""
-    return run_async(pairwise_compare(request, config=config, overrides=overrides, **fields))
+    return run_async(
+        pairwise_compare(request, config=config, overrides=overrides, **fields)
+    )
 
 
 def direct_score_sync(
@@ -131,7 +140,9 @@ def direct_score_sync(
     **fields: Any,
 ) -> DirectScoreResult:
     """Call `direct_score` and wait for its result; the arguments and errors are the same."""
-    return run_async(direct_score(request, config=config, overrides=overrides, **fields))
+    return run_async(
+        direct_score(request, config=config, overrides=overrides, **fields)
+    )
 
 
 def _input(model: type[T], request: Any, fields: Mapping[str, Any]) -> T:

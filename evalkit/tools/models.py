@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -41,12 +49,21 @@ class ToolInput(ToolModel):
         if not isinstance(values, Mapping):
             return values
         optional = {
-            key for name, field in cls.model_fields.items() if not field.is_required() for key in (name, field.alias)
+            key
+            for name, field in cls.model_fields.items()
+            if not field.is_required()
+            for key in (name, field.alias)
         }
-        return {key: value for key, value in values.items() if value is not None or key not in optional}
+        return {
+            key: value
+            for key, value in values.items()
+            if value is not None or key not in optional
+        }
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         schema = handler(core_schema)
         resolved = handler.resolve_ref_schema(schema)
         for name, field in cls.model_fields.items():
@@ -69,7 +86,9 @@ def _accept_null(schema: JsonObject) -> None:
 
 def _different(names: list[str]) -> list[str]:
     if repeated := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"two criteria are named '{repeated[0]}'; give each criterion a unique name")
+        raise ValueError(
+            f"two criteria are named '{repeated[0]}'; give each criterion a unique name"
+        )
     return names
 
 
@@ -85,10 +104,12 @@ class PairwiseCompareInput(ToolInput):
     context: str | None = None
     """Background that the judge needs, such as retrieved documents or the conversation so far."""
     criteria: Annotated[list[Name], Field(min_length=1), AfterValidator(_different)]
-    """Names of the qualities to compare, most important first, for example ['accuracy', 'clarity']."""
+    """Names of the qualities to compare, most important first, for example ['accuracy',
+    'clarity']."""
     allow_tie: bool = True
-    """Whether TIE is a possible winner. If false, every tie is decided for A or B, also if the judge insists on it: by
-    the mean difference, then by the more confident order, then by a hash of the texts."""
+    """Whether TIE is a possible winner. If false, every tie is decided for A or B, also if the
+    judge insists on it: by the mean difference, then by the more confident order, then by a hash of
+    the texts."""
     swap_positions: bool = True
     """Whether to judge twice, with the responses in both orders, to cancel position bias."""
 
@@ -99,7 +120,8 @@ class CriterionComparison(ToolModel):
     criterion: str
     """The criterion's name."""
     winner: Winner | None
-    """The better response on this criterion, over all orders, samples and judges; null if undecided."""
+    """The better response on this criterion, over all orders, samples and judges; null if
+    undecided."""
     reasoning: str
     """Why, in the judge's words."""
     a_strength: str
@@ -150,8 +172,8 @@ class ToolTrust(ToolModel):
     """What the validation of a judge says about a result."""
 
     use: Use
-    """What the judge can be used for: single (single verdicts), rates (rates over many), rates_corrected (rates
-    corrected by labels), none, or unknown."""
+    """What the judge can be used for: single (single verdicts), rates (rates over many),
+    rates_corrected (rates corrected by labels), none, or unknown."""
     sentence: str
     """The same in words."""
     warnings: list[TrustNote]
@@ -169,15 +191,17 @@ class PairwiseCompareResult(ToolModel):
     winner: Winner | None
     """The better response, or TIE; null without success."""
     confidence: float | None
-    """The judge's confidence in the winner, from 0 to 1; null without success, and for output formats without a
-    confidence."""
+    """The judge's confidence in the winner, from 0 to 1; null without success, and for output
+    formats without a confidence."""
     reason: Reason
-    """Source of the winner: judged (the judge's choice), threshold (a tie, because the difference or the confidence is
-    below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a tie, because samples or
-    judges cancel out), criteria_cancel (a tie, because weighted criteria cancel out), forced (a tie that was decided
-    because ties are not allowed), or missing (no usable answer)."""
+    """Source of the winner: judged (the judge's choice), threshold (a tie, because the difference
+    or the confidence is below the threshold), swap_disagreement (a tie, because the two orders
+    disagree), split (a tie, because samples or judges cancel out), criteria_cancel (a tie, because
+    weighted criteria cancel out), forced (a tie that was decided because ties are not allowed), or
+    missing (no usable answer)."""
     comparison: list[CriterionComparison] | None
-    """One entry per criterion; empty if no usable answer has them, null if the output format has none."""
+    """One entry per criterion; empty if no usable answer has them, null if the output format has
+    none."""
     overall_reasoning: str | None
     """The judge's reasoning, from an answer that saw A first; null if there is no such answer."""
     differentiators: Differentiators | None
@@ -230,8 +254,13 @@ class ScoreRubric(ToolInput):
         low, high = SCALES[self.scale]
         for level in self.level_descriptions or {}:
             on_scale = level.isdecimal() and low <= int(level) <= high
-            if not (on_scale or (level.isdecimal() and "scale" not in self.model_fields_set)):
-                raise ValueError(f"levelDescriptions: {level!r} is not on the scale {self.scale}; use its scores only")
+            if not (
+                on_scale or (level.isdecimal() and "scale" not in self.model_fields_set)
+            ):
+                raise ValueError(
+                    f"levelDescriptions: {level!r} is not on the scale {self.scale}; use its scores"
+                    " only"
+                )
         return self
 
 
@@ -253,7 +282,9 @@ class DirectScoreInput(ToolInput):
     def _criteria_of_weight(self) -> DirectScoreInput:
         _different([one.name for one in self.criteria])
         if not any(one.weight for one in self.criteria):
-            raise ValueError("criteria: every weight is 0; give at least one criterion a weight above 0")
+            raise ValueError(
+                "criteria: every weight is 0; give at least one criterion a weight above 0"
+            )
         return self
 
 
@@ -302,11 +333,14 @@ class DirectScoreResult(ToolModel):
     scores: list[CriterionScore]
     """One entry per criterion; empty without success."""
     overall_score: float | None
-    """The score with equal weights: for one answer, the mean of its scores; null without success."""
+    """The score with equal weights: for one answer, the mean of its scores; null without
+    success."""
     weighted_score: float | None
-    """The score with the criteria's weights: for one answer, the weighted mean; null without success."""
+    """The score with the criteria's weights: for one answer, the weighted mean; null without
+    success."""
     summary: Summary | None
-    """Strengths, weaknesses and suggestions; null without success or if the output format has none."""
+    """Strengths, weaknesses and suggestions; null without success or if the output format has
+    none."""
     metadata: DirectMetadata
     """The duration and settings of the scoring."""
     error: str | None = None
@@ -330,17 +364,18 @@ class Tool:
 TOOLS = (
     Tool(
         "pairwise_compare",
-        "Compare two responses to the same prompt and choose the better one. Use it for preferences, such as tone, "
-        "persuasiveness or style, where a comparison is more reliable than a score. Judges the responses in both "
-        "orders by default, to cancel position bias, and returns the winner with a comparison on each criterion.",
+        "Compare two responses to the same prompt and choose the better one. Use it for"
+        " preferences, such as tone, persuasiveness or style, where a comparison is more reliable"
+        " than a score. Judges the responses in both orders by default, to cancel position bias,"
+        " and returns the winner with a comparison on each criterion.",
         PairwiseCompareInput,
         PairwiseCompareResult,
     ),
     Tool(
         "direct_score",
-        "Score one response on weighted criteria by a rubric. Use it for qualities that can be checked on their own, "
-        "such as accuracy, completeness or following instructions. Returns a score with a justification and evidence "
-        "for each criterion.",
+        "Score one response on weighted criteria by a rubric. Use it for qualities that can be"
+        " checked on their own, such as accuracy, completeness or following instructions. Returns a"
+        " score with a justification and evidence for each criterion.",
         DirectScoreInput,
         DirectScoreResult,
     ),
@@ -351,8 +386,9 @@ def tool_schemas(form: str = "json-schema") -> Any:
     """Return the schemas of both tools as JSON values.
 
     Args:
-        form: `openai` and `anthropic` are lists for the `tools` of a request, `mcp` is the result of `tools/list`, and
-            `json-schema` maps each tool's name to its description and the JSON schemas of its input and output.
+        form: `openai` and `anthropic` are lists for the `tools` of a request, `mcp` is the result
+            of `tools/list`, and `json-schema` maps each tool's name to its description and the JSON
+            schemas of its input and output.
 
     Raises:
         ConfigError: If there is no such format.
@@ -361,13 +397,21 @@ def tool_schemas(form: str = "json-schema") -> Any:
         return [
             {
                 "type": "function",
-                "function": {"name": one.name, "description": one.description, "parameters": schema_of(one.arguments)},
+                "function": {
+                    "name": one.name,
+                    "description": one.description,
+                    "parameters": schema_of(one.arguments),
+                },
             }
             for one in TOOLS
         ]
     if form == "anthropic":
         return [
-            {"name": one.name, "description": one.description, "input_schema": schema_of(one.arguments)}
+            {
+                "name": one.name,
+                "description": one.description,
+                "input_schema": schema_of(one.arguments),
+            }
             for one in TOOLS
         ]
     if form == "mcp":
@@ -391,12 +435,18 @@ def tool_schemas(form: str = "json-schema") -> Any:
             }
             for one in TOOLS
         }
-    raise ConfigError(f"there is no format '{form}'", where="tools --format", remedy=did_you_mean(form, FORMATS))
+    raise ConfigError(
+        f"there is no format '{form}'",
+        where="tools --format",
+        remedy=did_you_mean(form, FORMATS),
+    )
 
 
 def schema_of(model: Any) -> JsonObject:
     """Return the JSON schema of a model or a dataclass without `$ref`, which some clients cannot read."""
-    mode: Literal["validation", "serialization"] = "validation" if model.__name__.endswith("Input") else "serialization"
+    mode: Literal["validation", "serialization"] = (
+        "validation" if model.__name__.endswith("Input") else "serialization"
+    )
     schema = TypeAdapter(model).json_schema(mode=mode)
     parts = schema.pop("$defs", {})
     inlined = _inlined(schema, parts)
@@ -409,7 +459,11 @@ def _inlined(node: Any, parts: Json) -> Any:
         return [_inlined(one, parts) for one in node]
     if not isinstance(node, Mapping):
         return node
-    own = {key: _inlined(value, parts) for key, value in node.items() if key != "$ref" and not _is_title(key, value)}
+    own = {
+        key: _inlined(value, parts)
+        for key, value in node.items()
+        if key != "$ref" and not _is_title(key, value)
+    }
     if isinstance(description := own.get("description"), str):
         own["description"] = " ".join(description.split())
     if "$ref" not in node:

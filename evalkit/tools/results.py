@@ -36,10 +36,15 @@ class _Answer(NamedTuple):
 
 
 def compared(
-    settings: RunConfig, case: Case, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
+    settings: RunConfig,
+    case: Case,
+    judgments: Sequence[Judgment],
+    verdict: Verdict,
+    elapsed: float,
 ) -> PairwiseCompareResult:
     """Return the result of a comparison."""
-    both, structured = settings.swap.policy == "both", settings.output.structured
+    both = settings.swap.policy == "both"
+    structured = settings.output.structured
     # The judge's words call the responses A and B as the caller does only if A was shown first.
     answers = list(_answers(judgments, _OWN_ORDER))
     orders = verdict.orders
@@ -52,50 +57,90 @@ def compared(
         confidence=verdict.confidence if stated else None,
         reason=verdict.reason,
         comparison=_rows(settings, case, judgments, answers) if structured else None,
-        overall_reasoning=_noted(best, _choice, _reasoning(best, structured=structured), verdict) if best else None,
-        differentiators=Differentiators(
-            a_advantages=analysis.get("responseA", {}).get("strengths", []),
-            b_advantages=analysis.get("responseB", {}).get("strengths", []),
-        )
-        if structured
-        else None,
-        position_consistency=PositionConsistency(
-            first_pass_winner=orders.first, second_pass_winner=orders.second, consistent=orders.consistent
-        )
-        if both and orders
-        else None,
+        overall_reasoning=(
+            _noted(best, _choice, _reasoning(best, structured=structured), verdict)
+            if best
+            else None
+        ),
+        differentiators=(
+            Differentiators(
+                a_advantages=analysis.get("responseA", {}).get("strengths", []),
+                b_advantages=analysis.get("responseB", {}).get("strengths", []),
+            )
+            if structured
+            else None
+        ),
+        position_consistency=(
+            PositionConsistency(
+                first_pass_winner=orders.first,
+                second_pass_winner=orders.second,
+                consistent=orders.consistent,
+            )
+            if both and orders
+            else None
+        ),
         metadata=PairwiseMetadata(evaluation_time_ms=elapsed, positions_swapped=both),
-        error=None if verdict.winner else ABSTAINS if verdict.reason == "abstained" else _why(judgments),
+        error=(
+            None
+            if verdict.winner
+            else ABSTAINS
+            if verdict.reason == "abstained"
+            else _why(judgments)
+        ),
     )
 
 
 def scored(
-    settings: RunConfig, case: Case, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
+    settings: RunConfig,
+    case: Case,
+    judgments: Sequence[Judgment],
+    verdict: Verdict,
+    elapsed: float,
 ) -> DirectScoreResult:
     """Return the result of scoring one response."""
-    names, structured = list(settings.criteria), settings.output.structured
+    names = list(settings.criteria)
+    structured = settings.output.structured
     success = verdict.score is not None
     answers = list(_answers(judgments, (0,)))
-    equal = _verdict(settings, case, judgments, dict.fromkeys(names, 1.0)).score if success else None
+    equal = (
+        _verdict(settings, case, judgments, dict.fromkeys(names, 1.0)).score
+        if success
+        else None
+    )
     best = _nearest(answers, _mean, equal)
     summary = best.content.get("summary") if best and structured else None
     return DirectScoreResult(
         success=success,
-        scores=[_score(settings, case, judgments, answers, name) for name in names] if success else [],
+        scores=(
+            [_score(settings, case, judgments, answers, name) for name in names]
+            if success
+            else []
+        ),
         overall_score=equal,
         weighted_score=verdict.score,
-        summary=Summary(**{key: summary.get(key, []) for key in Summary.model_fields}) if summary and success else None,
+        summary=(
+            Summary(**{key: summary.get(key, []) for key in Summary.model_fields})
+            if summary and success
+            else None
+        ),
         metadata=DirectMetadata(
-            evaluation_time_ms=elapsed, criteria_count=len(names), rubric_scale=Scale.of(settings.rubric).name()
+            evaluation_time_ms=elapsed,
+            criteria_count=len(names),
+            rubric_scale=Scale.of(settings.rubric).name(),
         ),
         error=None if success else _why(judgments),
     )
 
 
-def _answers(judgments: Sequence[Judgment], shown: tuple[int, ...]) -> Iterator[_Answer]:
+def _answers(
+    judgments: Sequence[Judgment], shown: tuple[int, ...]
+) -> Iterator[_Answer]:
     for one in judgments:
         if one.answer and one.shown == shown:
-            yield _Answer(one.answer, drop_thinking(one.completion.text).strip() if one.completion else "")
+            yield _Answer(
+                one.answer,
+                drop_thinking(one.completion.text).strip() if one.completion else "",
+            )
 
 
 def _verdict(
@@ -106,7 +151,11 @@ def _verdict(
     swap: Json = MappingProxyType({}),
 ) -> Verdict:
     """Return the verdict for other weights of the criteria, with the rules of the overall result."""
-    scoring = {"scoring.weights": dict(weights), "scoring.aggregate": "criteria", "scoring.bootstrap": 0}
+    scoring = {
+        "scoring.weights": dict(weights),
+        "scoring.aggregate": "criteria",
+        "scoring.bootstrap": 0,
+    }
     config = settings.with_({**scoring, **swap})
     return score_run(config, [case], judgments).verdicts[0]
 
@@ -116,20 +165,32 @@ def _only(settings: RunConfig, name: str) -> dict[str, float]:
 
 
 def _rows(
-    settings: RunConfig, case: Case, judgments: Sequence[Judgment], answers: Sequence[_Answer]
+    settings: RunConfig,
+    case: Case,
+    judgments: Sequence[Judgment],
+    answers: Sequence[_Answer],
 ) -> list[CriterionComparison]:
     if not answers:
         return []
-    # A third judgment is requested if the overall winners differ; without it, criteria that differ are ties.
-    third = settings.swap.resolve == "third_pass" and not any(one.arbiter for one in judgments)
+    # A third judgment is requested if the overall winners differ; without it, criteria that differ
+    # are ties.
+    third = settings.swap.resolve == "third_pass" and not any(
+        one.arbiter for one in judgments
+    )
     swap = {"swap.resolve": "tie"} if third else {}
     return [
-        _row(_verdict(settings, case, judgments, _only(settings, name), swap), answers, name)
+        _row(
+            _verdict(settings, case, judgments, _only(settings, name), swap),
+            answers,
+            name,
+        )
         for name in settings.criteria
     ]
 
 
-def _row(verdict: Verdict, answers: Sequence[_Answer], name: str) -> CriterionComparison:
+def _row(
+    verdict: Verdict, answers: Sequence[_Answer], name: str
+) -> CriterionComparison:
     def choice(answer: _Answer) -> Winner | None:
         winner: Winner | None = _on(answer, "comparison", name).get("winner")
         return winner
@@ -139,25 +200,39 @@ def _row(verdict: Verdict, answers: Sequence[_Answer], name: str) -> CriterionCo
     return CriterionComparison(
         criterion=name,
         winner=verdict.winner,
-        reasoning=_noted(best, choice, row.get("reasoning", ""), verdict) if best else "",
+        reasoning=_noted(best, choice, row.get("reasoning", ""), verdict)
+        if best
+        else "",
         a_strength=row.get("aAssessment", ""),
         b_strength=row.get("bAssessment", ""),
     )
 
 
 def _score(
-    settings: RunConfig, case: Case, judgments: Sequence[Judgment], answers: Sequence[_Answer], name: str
+    settings: RunConfig,
+    case: Case,
+    judgments: Sequence[Judgment],
+    answers: Sequence[_Answer],
+    name: str,
 ) -> CriterionScore:
     structured = settings.output.structured
     score = _verdict(settings, case, judgments, _only(settings, name)).score
     assert score is not None  # the weighted score exists, and uses the same answers
-    best = _nearest(answers, lambda one: _on(one, "scores", name).get("score", one.content.get("score")), score)
+    best = _nearest(
+        answers,
+        lambda one: _on(one, "scores", name).get("score", one.content.get("score")),
+        score,
+    )
     row = _on(best, "scores", name) if best else {}
     return CriterionScore(
         criterion=name,
         score=score,
         max_score=settings.rubric.max,
-        justification=row.get("justification", "") if structured else best.text if best else "",
+        justification=row.get("justification", "")
+        if structured
+        else best.text
+        if best
+        else "",
         examples=row.get("examples", []) if structured else None,
     )
 
@@ -173,7 +248,11 @@ def _choice(answer: _Answer) -> Winner | None:
 
 
 def _reasoning(answer: _Answer, *, structured: bool) -> str:
-    return str(answer.content.get("result", {}).get("reasoning", "")) if structured else answer.text
+    return (
+        str(answer.content.get("result", {}).get("reasoning", ""))
+        if structured
+        else answer.text
+    )
 
 
 def _mean(answer: _Answer) -> float | None:
@@ -182,34 +261,69 @@ def _mean(answer: _Answer) -> float | None:
 
 
 def _fitting(
-    answers: Sequence[_Answer], choice: Callable[[_Answer], Winner | None], verdict: Verdict
+    answers: Sequence[_Answer],
+    choice: Callable[[_Answer], Winner | None],
+    verdict: Verdict,
 ) -> _Answer | None:
     """Return an answer with the choice of the first order, else of the verdict, else the first answer."""
     preferred = [verdict.orders.first if verdict.orders else None, verdict.winner]
-    agreeing = (one for winner in preferred if winner for one in answers if choice(one) == winner)
+    agreeing = (
+        one
+        for winner in preferred
+        if winner
+        for one in answers
+        if choice(one) == winner
+    )
     return next(agreeing, next(iter(answers), None))
 
 
 def _nearest(
-    answers: Sequence[_Answer], score: Callable[[_Answer], float | None], wanted: float | None
+    answers: Sequence[_Answer],
+    score: Callable[[_Answer], float | None],
+    wanted: float | None,
 ) -> _Answer | None:
     """Return the first answer with the score nearest to the aggregated score `wanted`."""
-    distances = [(abs(value - (wanted or 0.0)), one) for one in answers if (value := score(one)) is not None]
-    return min(distances, key=lambda each: each[0])[1] if distances else next(iter(answers), None)
+    distances = [
+        (abs(value - (wanted or 0.0)), one)
+        for one in answers
+        if (value := score(one)) is not None
+    ]
+    return (
+        min(distances, key=lambda each: each[0])[1]
+        if distances
+        else next(iter(answers), None)
+    )
 
 
-def _noted(answer: _Answer, choice: Callable[[_Answer], Winner | None], reasoning: str, verdict: Verdict) -> str:
+def _noted(
+    answer: _Answer,
+    choice: Callable[[_Answer], Winner | None],
+    reasoning: str,
+    verdict: Verdict,
+) -> str:
     """Return an answer's reasoning, with a note in brackets if the result differs from its choice."""
-    notes, orders, stated = [], verdict.orders, choice(answer)
+    notes = []
+    orders = verdict.orders
+    stated = choice(answer)
     if orders and orders.consistent is False:
-        notes.append(f"Shown in the other order, the judge's choice was {orders.second}, not {orders.first}.")
+        notes.append(
+            f"Shown in the other order, the judge's choice was {orders.second}, not {orders.first}."
+        )
     if verdict.winner and verdict.reason == "forced":
-        notes.append(f"This was a tie; {verdict.winner} was chosen because ties are not allowed.")
+        notes.append(
+            f"This was a tie; {verdict.winner} was chosen because ties are not allowed."
+        )
     elif verdict.winner and verdict.reason == "threshold":
-        notes.append("The difference or the confidence is below the configured threshold, so this is a tie.")
+        notes.append(
+            "The difference or the confidence is below the configured threshold, so this is a tie."
+        )
     elif verdict.winner and stated and stated != verdict.winner and not notes:
-        notes.append(f"This answer chose {stated}; over all answers the result is {verdict.winner}.")
-    return " ".join([*([reasoning] if reasoning else []), *(f"[{note}]" for note in notes)])
+        notes.append(
+            f"This answer chose {stated}; over all answers the result is {verdict.winner}."
+        )
+    return " ".join(
+        [*([reasoning] if reasoning else []), *(f"[{note}]" for note in notes)]
+    )
 
 
 def _why(judgments: Sequence[Judgment]) -> str:

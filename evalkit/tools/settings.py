@@ -12,7 +12,12 @@ from evalkit.config import RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import load_config, load_settings
-from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric
+from evalkit.tools.models import (
+    SCALES,
+    DirectScoreInput,
+    PairwiseCompareInput,
+    ScoreRubric,
+)
 from evalkit.values import Json, JsonObject
 
 _NO_RUN = "the tool judges only its arguments and records no run"
@@ -28,7 +33,9 @@ _REFUSED = MappingProxyType(
 )
 _USED = MappingProxyType(
     {
-        "runner": frozenset({"concurrency", "timeout", "retries", "budget_usd", "budget_calls"}),
+        "runner": frozenset(
+            {"concurrency", "timeout", "retries", "budget_usd", "budget_calls"}
+        ),
         "pairwise scoring": frozenset({"aggregate", "weights", "combine", "weighted"}),
         "pointwise scoring": frozenset({"weights", "combine", "weighted"}),
     }
@@ -36,12 +43,16 @@ _USED = MappingProxyType(
 _REFUSED_IN_MODE = MappingProxyType(
     {
         "pairwise": {"rubric": "pairs are compared without a scale"},
-        "pointwise": dict.fromkeys(("swap", "tie"), "a single response has no order and no tie"),
+        "pointwise": dict.fromkeys(
+            ("swap", "tie"), "a single response has no order and no tie"
+        ),
     }
 )
 
 
-def pairwise_settings(arguments: PairwiseCompareInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+def pairwise_settings(
+    arguments: PairwiseCompareInput, config: RunConfig | None, overrides: Sequence[str]
+) -> RunConfig:
     """Return the settings of a comparison; missing arguments come from the config.
 
     Args:
@@ -54,19 +65,42 @@ def pairwise_settings(arguments: PairwiseCompareInput, config: RunConfig | None,
     """
 
     def adjust(values: JsonObject) -> JsonObject:
-        policy, allow = values["swap"]["policy"], values["tie"]["allow"]
-        both = arguments.swap_positions if "swap_positions" in arguments.model_fields_set else policy == "both"
-        ties = arguments.allow_tie if "allow_tie" in arguments.model_fields_set else allow
+        policy = values["swap"]["policy"]
+        allow = values["tie"]["allow"]
+        both = (
+            arguments.swap_positions
+            if "swap_positions" in arguments.model_fields_set
+            else policy == "both"
+        )
+        ties = (
+            arguments.allow_tie if "allow_tie" in arguments.model_fields_set else allow
+        )
         if policy == "random":
-            raise _contradiction("swap.policy", "the tool judges both orders or the given one", "set swap=both or none")
+            raise _contradiction(
+                "swap.policy",
+                "the tool judges both orders or the given one",
+                "set swap=both or none",
+            )
         if both and policy != "both":
-            raise _contradiction("swap.policy", f"is '{policy}', but swapPositions is true", "set only one of them")
+            raise _contradiction(
+                "swap.policy",
+                f"is '{policy}', but swapPositions is true",
+                "set only one of them",
+            )
         if not both and policy == "both" and _touch(overrides, "swap"):
-            raise _contradiction("swap", "swapPositions is false, so there is one order", "set only one of them")
+            raise _contradiction(
+                "swap",
+                "swapPositions is false, so there is one order",
+                "set only one of them",
+            )
         if ties and not allow:
-            raise _contradiction("tie.allow", "is false, but allowTie is true", "set only one of them")
+            raise _contradiction(
+                "tie.allow", "is false, but allowTie is true", "set only one of them"
+            )
         if not ties and allow and _touch(overrides, "tie.allow", "tie=allow"):
-            raise _contradiction("tie.allow", "is true, but allowTie is false", "set only one of them")
+            raise _contradiction(
+                "tie.allow", "is true, but allowTie is false", "set only one of them"
+            )
         return {
             **values,
             "criteria": [{"name": name} for name in arguments.criteria],
@@ -77,7 +111,9 @@ def pairwise_settings(arguments: PairwiseCompareInput, config: RunConfig | None,
     return _settings(config, overrides, "pairwise", adjust)
 
 
-def direct_settings(arguments: DirectScoreInput, config: RunConfig | None, overrides: Sequence[str]) -> RunConfig:
+def direct_settings(
+    arguments: DirectScoreInput, config: RunConfig | None, overrides: Sequence[str]
+) -> RunConfig:
     """Return the settings of a score; the rubric is the argument, or else the configured one.
 
     Args:
@@ -92,15 +128,23 @@ def direct_settings(arguments: DirectScoreInput, config: RunConfig | None, overr
     def adjust(values: JsonObject) -> JsonObject:
         rubric = dict(values["rubric"])
         if rubric.get("classes"):
-            raise _contradiction("rubric", "has classes, but this tool gives scores", "choose a scale")
+            raise _contradiction(
+                "rubric", "has classes, but this tool gives scores", "choose a scale"
+            )
         if config is None and not _touch(overrides, "rubric", "method"):
             rubric["levels"] = {}  # the default rubric has levels in English
         return {
             **values,
             "criteria": [one.model_dump() for one in arguments.criteria],
-            "rubric": rubric if arguments.rubric is None else _rubric(arguments.rubric, rubric),
+            "rubric": rubric
+            if arguments.rubric is None
+            else _rubric(arguments.rubric, rubric),
             "tie": {"allow": True},
-            "scoring": {**values["scoring"], "normalize": "none", "length_control": False},
+            "scoring": {
+                **values["scoring"],
+                "normalize": "none",
+                "length_control": False,
+            },
         }
 
     return _settings(config, overrides, "pointwise", adjust)
@@ -110,16 +154,25 @@ def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
     """Return the configured rubric, updated with the argument."""
     rubric = dict(configured)
     low, high = SCALES[arguments.scale]
-    own, requested = tuple(float(rubric[key]) for key in ("min", "max", "step")), (float(low), float(high), 1.0)
+    own = tuple(float(rubric[key]) for key in ("min", "max", "step"))
+    requested = (float(low), float(high), 1.0)
     if "scale" in arguments.model_fields_set and own != requested:
         if own != (1.0, 5.0, 1.0):
-            what = f"is {own[0]:g} to {own[1]:g} by {own[2]:g}, but the argument rubric.scale is {arguments.scale}"
+            what = (
+                f"is {own[0]:g} to {own[1]:g} by {own[2]:g}, but the argument rubric.scale is"
+                f" {arguments.scale}"
+            )
             raise _contradiction("rubric", what, "set only one of them")
         rubric |= {"min": low, "max": high, "step": 1, "levels": {}}
     if arguments.level_descriptions is not None:
-        rubric["levels"] = {float(level): text for level, text in arguments.level_descriptions.items()}
+        rubric["levels"] = {
+            float(level): text for level, text in arguments.level_descriptions.items()
+        }
     if arguments.examples is not None:
-        rubric |= {"examples": [one.model_dump() for one in arguments.examples], "examples_path": None}
+        rubric |= {
+            "examples": [one.model_dump() for one in arguments.examples],
+            "examples_path": None,
+        }
     return rubric
 
 
@@ -132,7 +185,9 @@ def _settings(
     for word in overrides:
         _check(word, mode)
     if config is None:
-        return load_config(overrides=[f"mode={mode}", *overrides], adjust=_in_mode(mode, adjust))
+        return load_config(
+            overrides=[f"mode={mode}", *overrides], adjust=_in_mode(mode, adjust)
+        )
     settings = load_settings(config.dump(), overrides) if overrides else config
     try:
         return RunConfig.model_validate(_in_mode(mode, adjust)(settings.dump()))
@@ -140,11 +195,15 @@ def _settings(
         raise config_error(error, ()) from None
 
 
-def _in_mode(mode: str, adjust: Callable[[JsonObject], JsonObject]) -> Callable[[JsonObject], Any]:
+def _in_mode(
+    mode: str, adjust: Callable[[JsonObject], JsonObject]
+) -> Callable[[JsonObject], Any]:
     def adjusted(values: JsonObject) -> JsonObject:
         if values["mode"]["name"] != mode:
             raise ConfigError(
-                f"is '{values['mode']['name']}'", where="mode.name", remedy=f"set mode={mode} for this tool"
+                f"is '{values['mode']['name']}'",
+                where="mode.name",
+                remedy=f"set mode={mode} for this tool",
             )
         return adjust(values)
 
@@ -163,18 +222,33 @@ def _check(word: str, mode: str) -> None:
     root = root.partition("/")[0]
     refused = {**_REFUSED, **_REFUSED_IN_MODE[mode]}
     if root in refused:
-        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"{refused[root]}; remove it")
+        raise ConfigError(
+            "the tool cannot honor this override",
+            where=key,
+            remedy=f"{refused[root]}; remove it",
+        )
     used = _USED.get(root, _USED.get(f"{mode} {root}"))
     if used is not None and rest.partition(".")[0] not in used:
         known = ", ".join(f"{root}.{name}" for name in sorted(used))
-        raise ConfigError("the tool cannot honor this override", where=key, remedy=f"it uses only {known}; remove it")
+        raise ConfigError(
+            "the tool cannot honor this override",
+            where=key,
+            remedy=f"it uses only {known}; remove it",
+        )
 
 
 def _touch(overrides: Sequence[str], *keys: str) -> bool:
     """Return whether an override sets one of these keys or a key below it, or equals one of these words."""
     words = [word.lstrip("+~") for word in overrides]
-    named = [(word, word.partition("=")[0].partition("@")[2] or word.partition("=")[0]) for word in words]
-    return any(word == key or name == key or name.startswith(f"{key}.") for word, name in named for key in keys)
+    named = [
+        (word, word.partition("=")[0].partition("@")[2] or word.partition("=")[0])
+        for word in words
+    ]
+    return any(
+        word == key or name == key or name.startswith(f"{key}.")
+        for word, name in named
+        for key in keys
+    )
 
 
 def _contradiction(where: str, what: str, remedy: str) -> ConfigError:

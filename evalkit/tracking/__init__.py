@@ -1,4 +1,7 @@
-"""Record finished runs for comparison, at once or in the background. MLflow is imported only when a run is recorded."""
+"""Record finished runs for comparison, at once or in the background.
+
+MLflow is imported only when a run is recorded.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,21 @@ from evalkit.errors import PluginError, TrackingError
 from evalkit.plugins import TRACKERS, Guarded, construct, find
 from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
-from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri
-from evalkit.tracking.fetch import TRACES, dataset_fetchers, fetch_run, fetch_traces, find_run, is_run_id, job_runs
+from evalkit.tracking.connection import (
+    VIEW,
+    check_tracking,
+    server_environment,
+    tracking_uri,
+)
+from evalkit.tracking.fetch import (
+    TRACES,
+    dataset_fetchers,
+    fetch_run,
+    fetch_traces,
+    find_run,
+    is_run_id,
+    job_runs,
+)
 from evalkit.tracking.tracker_registry import BUILT_IN
 
 if TYPE_CHECKING:
@@ -43,7 +59,9 @@ MLFLOW = "mlflow"
 
 
 def make_tracker(config: TrackingConfig) -> Tracker | None:
-    """Return the configured tracker, or `None` if tracking is off. Relative paths start from the current folder.
+    """Return the configured tracker, or `None` if tracking is off.
+
+    Relative paths start from the current folder.
 
     Raises:
         PluginError: if `tracking.tracker` names no tracker.
@@ -75,10 +93,15 @@ def _own(config: TrackingConfig) -> Tracker:
     found = find(TRACKERS, config.tracker, BUILT_IN, where=where, methods=("record",))
     if not (isclass(found) and issubclass(found, Tracker)):
         raise PluginError(
-            f"'{config.tracker}' is not a tracker", where=where, remedy="name a class with a method `record`"
+            f"'{config.tracker}' is not a tracker",
+            where=where,
+            remedy="name a class with a method `record`",
         )
     tracker = construct(found, config, name=config.tracker, where=where)
-    return cast("Tracker", Guarded(tracker, TrackingError, f"tracking.tracker '{config.tracker}' failed"))
+    return cast(
+        "Tracker",
+        Guarded(tracker, TrackingError, f"tracking.tracker '{config.tracker}' failed"),
+    )
 
 
 @runtime_checkable
@@ -89,11 +112,14 @@ class BackgroundRecording(Protocol):
         """Begin to record a run; return a function that waits and returns the run's id."""
 
 
-def begin_recording(config: TrackingConfig, result: RunResult) -> Callable[[], RunResult]:
+def begin_recording(
+    config: TrackingConfig, result: RunResult
+) -> Callable[[], RunResult]:
     """Begin to record a run; return a function that waits and returns the run with its id in the manifest.
 
     Args:
-        config: which tracker records the run; one that cannot work in the background records it at once.
+        config: which tracker records the run; one that cannot work in the background records it at
+            once.
         result: the run.
 
     Raises:
@@ -111,13 +137,19 @@ def begin_recording(config: TrackingConfig, result: RunResult) -> Callable[[], R
 
 def _with_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResult:
     name = config.tracker
-    where = {"mlflow_run_id": run} if name == MLFLOW else {"tracked": {"tracker": name, "id": str(run)}}
+    where = (
+        {"mlflow_run_id": run}
+        if name == MLFLOW
+        else {"tracked": {"tracker": name, "id": str(run)}}
+    )
     recorded = replace(result, manifest={**result.manifest, **where})
     write_manifest(Path(result.folder or ""), recorded.manifest)
     return recorded
 
 
-def register_prompt(config: TrackingConfig, name: str, text: str, tags: Mapping[str, str]) -> str:
+def register_prompt(
+    config: TrackingConfig, name: str, text: str, tags: Mapping[str, str]
+) -> str:
     """Register a prompt in MLflow, and return its name and version; empty if runs are not recorded there.
 
     Args:

@@ -1,8 +1,9 @@
 """Record runs in a second process, which imports MLflow while this process judges.
 
-The recording process reads one JSON request per line from standard input and writes one JSON reply per line to standard
-output. When its input ends, for whatever reason, it finishes the current recording and exits. The run folder is
-complete before a recording begins, so `evalkit track` can send a run that was lost.
+The recording process reads one JSON request per line from standard input and writes one JSON reply
+per line to standard output. When its input ends, for whatever reason, it finishes the current
+recording and exits. The run folder is complete before a recording begins, so `evalkit track` can
+send a run that was lost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from evalkit.tracking.mlflow_tracker import MlflowTracker
 from evalkit.values import Json, JsonObject, frozen
 
 LARGEST = 20_000
-"""The most judgments of a run that the recording process reads; larger runs are recorded in this process."""
+"""The most judgments of a run that the recording process reads; larger runs are recorded in this
+process."""
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.background import main; main()"
 
 
@@ -70,7 +72,15 @@ class Worker:
         config = tracker.config.model_dump(mode="json")
         with self._lock:
             self._receive()  # replies come in the order of the requests
-            self._write({"uri": tracker.uri, "config": config, "action": action, **arguments, **place})
+            self._write(
+                {
+                    "uri": tracker.uri,
+                    "config": config,
+                    "action": action,
+                    **arguments,
+                    **place,
+                }
+            )
             self._pending = Reply()
             return self._pending
 
@@ -94,12 +104,16 @@ class Worker:
         """Wait for the pending reply, if there is one."""
         if self._pending is None:
             return
-        pending, self._pending = self._pending, None
+        pending = self._pending
+        self._pending = None
         try:
             pending.content = self._read()
         except BaseException:
             pending.content = {
-                "error": "interrupted before the run was recorded in MLflow: `evalkit track` sends it later"
+                "error": (
+                    "interrupted before the run was recorded in MLflow: `evalkit track` sends it"
+                    " later"
+                )
             }
             self.close()  # otherwise its reply would be taken for the next one
             raise
@@ -118,7 +132,9 @@ class Worker:
 
     def _write(self, request: JsonObject) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError, ValueError):  # the process has ended: its reply will be missing
+        with suppress(
+            OSError, ValueError
+        ):  # the process has ended: its reply will be missing
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
 
@@ -149,8 +165,8 @@ class BackgroundTracker:
     def begin(self, result: RunResult) -> Callable[[], str]:
         """Begin to record a run in the background; return a function that waits and returns the MLflow run id.
 
-        A run that cannot be recorded in the background is recorded at once. If the recording process ends first, the
-        returned function records the run.
+        A run that cannot be recorded in the background is recorded at once. If the recording
+        process ends first, the returned function records the run.
 
         Raises:
             TrackingError: if the run could not be recorded; the returned function raises it too.
@@ -167,7 +183,9 @@ class BackgroundTracker:
         Raises:
             TrackingError: if the update could not be sent.
         """
-        sent = result.folder and self.recorder.send(self.here, "renew", folder=result.folder, run=run)
+        sent = result.folder and self.recorder.send(
+            self.here, "renew", folder=result.folder, run=run
+        )
         if not (sent and self.recorder.end(sent)):
             self.here.renew(result, run)
 
@@ -177,12 +195,15 @@ class BackgroundTracker:
         Raises:
             TrackingError: if they could not be sent; they remain where they are.
         """
-        sent = self.recorder.send(self.here, "attach", run=run, files=[str(file) for file in files])
+        sent = self.recorder.send(
+            self.here, "attach", run=run, files=[str(file) for file in files]
+        )
         if not self.recorder.end(sent):
             self.here.attach(run, files)
 
 
-# Of the process: whether MLflow is imported is, and every job of a sweep records with the same worker.
+# Of the process: whether MLflow is imported is, and every job of a sweep records with the same
+# worker.
 _recorder: Worker | None = None
 _starting = Lock()
 
@@ -191,7 +212,11 @@ def start(uri: str) -> None:
     """Start the recording process, unless there is one or this process has already imported MLflow."""
     global _recorder
     with _starting:
-        if "mlflow" in sys.modules or not sys.executable or (_recorder is not None and _recorder.runs):
+        if (
+            "mlflow" in sys.modules
+            or not sys.executable
+            or (_recorder is not None and _recorder.runs)
+        ):
             return
         with suppress(OSError):  # no process: MLflow is imported here later
             _recorder = Worker(uri)
@@ -240,7 +265,9 @@ def _handle(request: Json) -> dict[str, str]:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
-    tracker = MlflowTracker(request["uri"], TrackingConfig.model_validate(request["config"]))
+    tracker = MlflowTracker(
+        request["uri"], TrackingConfig.model_validate(request["config"])
+    )
     run = request.get("run", "")
     try:
         match request["action"]:

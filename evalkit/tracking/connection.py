@@ -36,7 +36,10 @@ _FIRST_CONTACT = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
 }
-_SQL = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
+_SQL = (
+    "mlflow.store.tracking.sqlalchemy_store",
+    "mlflow.store.model_registry.sqlalchemy_store",
+)
 
 
 KEPT = "its results are not lost"
@@ -51,7 +54,9 @@ def open_client(uri: str) -> MlflowClient:
         sqlite3.Error: if the SQLite file cannot be used.
         mlflow.exceptions.MlflowException: if the server refused or did not answer.
     """
-    if not uri.startswith("http"):  # the client asks a server itself, perhaps by a proxy
+    if not uri.startswith(
+        "http"
+    ):  # the client asks a server itself, perhaps by a proxy
         reach(uri, create=True)
     _quieten()
     from mlflow import MlflowClient
@@ -98,7 +103,9 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def mlflow_errors(raised: Callable[[str], Exception], own: type[Exception] = EvalkitError) -> Iterator[None]:
+def mlflow_errors(
+    raised: Callable[[str], Exception], own: type[Exception] = EvalkitError
+) -> Iterator[None]:
     """Turn any error of MLflow inside the block into one line.
 
     Args:
@@ -121,13 +128,21 @@ def recording_errors(uri: str, folder: str | None) -> AbstractContextManager[Non
     Raises:
         TrackingError: with the cause and how to send the run later.
     """
-    later = f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later" if folder else KEPT
+    later = (
+        f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later"
+        if folder
+        else KEPT
+    )
     what = f"{without_password(uri)}: the run was not recorded in MLflow"
-    return mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}; {later}"), TrackingError)
+    return mlflow_errors(
+        lambda cause: TrackingError(f"{what}: {cause}; {later}"), TrackingError
+    )
 
 
 def _cause(problem: Exception) -> str:
-    reason = without_password(" ".join((str(problem) or type(problem).__name__).split()))
+    reason = without_password(
+        " ".join((str(problem) or type(problem).__name__).split())
+    )
     if "Max retries exceeded" in reason or "Connection refused" in reason:
         return "no answer from the server"
     if "error code 401" in reason:
@@ -140,7 +155,8 @@ def one_at_a_time(name: str) -> Iterator[None]:
     """Hold a lock between the user's processes, so that two jobs of a sweep do not both create its parent run."""
     try:
         import fcntl
-    except ImportError:  # Windows has no fcntl: there only the check after creation removes duplicate parents
+    # Windows has no fcntl: there only the check after creation removes duplicate parents
+    except ImportError:
         yield
         return
     digest = hashlib.sha256(name.encode()).hexdigest()[:24]
@@ -148,7 +164,9 @@ def one_at_a_time(name: str) -> Iterator[None]:
     while True:
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(path, file.fileno()):  # whoever held the lock before has removed it
+            if _is_at(
+                path, file.fileno()
+            ):  # whoever held the lock before has removed it
                 try:
                     yield
                 finally:
@@ -164,7 +182,18 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 SQLITE = "sqlite:///"
-SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks", "databricks-uc", "uc", "file")
+SCHEMES = (
+    "sqlite",
+    "http",
+    "https",
+    "postgresql",
+    "mysql",
+    "mssql",
+    "databricks",
+    "databricks-uc",
+    "uc",
+    "file",
+)
 
 VIEW = "evalkit"
 """The name of evalkit's view of the run list."""
@@ -173,8 +202,8 @@ VIEW = "evalkit"
 def tracking_uri(config: TrackingConfig, folder: Path | None = None) -> str:
     """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.
 
-    Relative SQLite files start from `folder`, or else the current one, and are made absolute, so that the URI is valid
-    in any folder.
+    Relative SQLite files start from `folder`, or else the current one, and are made absolute, so
+    that the URI is valid in any folder.
 
     Raises:
         ConfigError: if neither MLflow nor a plug-in of MLflow knows the URI.
@@ -193,15 +222,22 @@ def _check_scheme(uri: str) -> None:
     scheme = uri.partition(":")[0].partition("+")[0]
     if scheme not in SCHEMES and not _plugged(uri):
         remedy = f"use sqlite:///mlflow.db, or one of {', '.join(SCHEMES[1:6])}"
-        raise ConfigError(f"MLflow knows no '{scheme}:'", where="tracking.uri", remedy=remedy)
+        raise ConfigError(
+            f"MLflow knows no '{scheme}:'", where="tracking.uri", remedy=remedy
+        )
 
 
 def _plugged(uri: str) -> bool:
-    """Return whether a plug-in of MLflow knows a URI. Some are not URLs, for example SageMaker's `arn:aws:…`."""
+    """Return whether a plug-in of MLflow knows a URI.
+
+    Some are not URLs, for example SageMaker's `arn:aws:…`.
+    """
     from importlib.metadata import entry_points
 
     scheme, colon, _ = uri.partition(":")
-    return bool(colon) and any(one.name == scheme for one in entry_points(group="mlflow.tracking_store"))
+    return bool(colon) and any(
+        one.name == scheme for one in entry_points(group="mlflow.tracking_store")
+    )
 
 
 def refuse_files(uri: str) -> None:
@@ -212,17 +248,23 @@ def refuse_files(uri: str) -> None:
     """
     if uri.startswith("file:"):
         raise TrackingError(
-            f"tracking.uri: {uri} is a file store, which cannot store intervals; use sqlite:///mlflow.db"
+            f"tracking.uri: {uri} is a file store, which cannot store intervals; use"
+            " sqlite:///mlflow.db"
         )
 
 
 def server_environment() -> dict[str, str]:
     """Return the environment for a process that serves MLflow's pages.
 
-    MLflow's server imports LiteLLM if it is installed, and LiteLLM fetches its price list from the network when it is
-    imported; without a network the server would not start. The current folder is not searched for modules.
+    MLflow's server imports LiteLLM if it is installed, and LiteLLM fetches its price list from the
+    network when it is imported; without a network the server would not start. The current folder is
+    not searched for modules.
     """
-    quiet = {"PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    quiet = {
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONSAFEPATH": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     return {**os.environ, **quiet, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
@@ -245,7 +287,9 @@ def check_tracking(uri: str) -> None:
         reach(uri)
     except (OSError, sqlite3.Error) as error:
         reason = str(error) if sqlite_file(uri) else "nothing answers"
-        raise TrackingError(f"{without_password(uri)}: {reason}; check tracking.uri or MLFLOW_TRACKING_URI") from error
+        raise TrackingError(
+            f"{without_password(uri)}: {reason}; check tracking.uri or MLFLOW_TRACKING_URI"
+        ) from error
 
 
 def reach(uri: str, *, create: bool = False) -> None:
@@ -257,16 +301,21 @@ def reach(uri: str, *, create: bool = False) -> None:
         sqlite3.Error: if the file cannot be used.
     """
     refuse_files(uri)
-    parts, file = urlsplit(uri), sqlite_file(uri)
+    parts = urlsplit(uri)
+    file = sqlite_file(uri)
     port = _PORTS.get(parts.scheme.split("+")[0])
     if port is not None and parts.hostname:
-        socket.create_connection((parts.hostname, parts.port or port), timeout=_SECONDS).close()
+        socket.create_connection(
+            (parts.hostname, parts.port or port), timeout=_SECONDS
+        ).close()
     if file is None or str(file) == ":memory:":
         return
     if create:
         file.parent.mkdir(parents=True, exist_ok=True)
     if create or file.exists():
-        with closing(sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
+        ) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
         return

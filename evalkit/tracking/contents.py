@@ -29,7 +29,9 @@ DECISION = "decision"
 """The tag that says what a judge is good for."""
 NOTE, LONGEST_NOTE = "mlflow.note.content", 8_000
 """The tag that MLflow shows on a run's page, as Markdown."""
-_SECRET = re.compile(r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(^|[._-])(api[_-]?key|secret|password|authorization|token)$", re.IGNORECASE
+)
 _NOT_A_NAME = re.compile(r"[^\w./\- ]")
 
 
@@ -42,8 +44,16 @@ class Table(TypedDict):
 
 def params(result: RunResult) -> dict[str, str]:
     """Return the config as texts by flat dotted names, without unset values and secrets."""
-    config = {key: value for key, value in result.config.dump().items() if key != "gate" or result.manifest.get("gate")}
-    return {param_name(key): param_text(key, value) for key, value in _flat(config, "") if value not in (None, [], {})}
+    config = {
+        key: value
+        for key, value in result.config.dump().items()
+        if key != "gate" or result.manifest.get("gate")
+    }
+    return {
+        param_name(key): param_text(key, value)
+        for key, value in _flat(config, "")
+        if value not in (None, [], {})
+    }
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -58,7 +68,11 @@ def param_text(key: str, value: Any) -> str:
     """Return a param's value as text, short enough for MLflow and without secrets."""
     if _SECRET.search(key):
         return "(hidden)"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
     return shorten(without_password(text), MAX_PARAM)
 
 
@@ -70,30 +84,57 @@ def param_name(key: str) -> str:
 def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
     """Return the main metrics, each under its name and its interval under `name/low` and `name/high`: at most 40.
 
-    An audit has one more metric for each of its probes. The metrics of a leaderboard come first, then other headline
-    metrics, so that runs of one sweep have the same ones and MLflow shows its columns in this order. `calls/sent`,
-    `calls/failed` and `cost_usd` in US dollars follow. With `every`, all metrics, calls and tokens are returned.
+    An audit has one more metric for each of its probes. The metrics of a leaderboard come first,
+    then other headline metrics, so that runs of one sweep have the same ones and MLflow shows its
+    columns in this order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With
+    `every`, all metrics, calls and tokens are returned.
     """
     found: dict[str, float | int | None] = {}
     for name in _ordered(result, every):
         metric = result.metrics[name]
-        found |= {name: metric.value, f"{name}/low": metric.low, f"{name}/high": metric.high}
-    calls = ("planned", "stored", "sent", "retried", "failed") if every else ("sent", "failed")
+        found |= {
+            name: metric.value,
+            f"{name}/low": metric.low,
+            f"{name}/high": metric.high,
+        }
+    calls = (
+        ("planned", "stored", "sent", "retried", "failed")
+        if every
+        else ("sent", "failed")
+    )
     found |= {f"calls/{key}": getattr(result.calls, key) for key in calls}
     if every:
         found |= {f"tokens/{key}": count for key, count in result.tokens.items()}
     found["cost_usd"] = result.cost_usd
-    return {param_name(key): float(value) for key, value in found.items() if value is not None and isfinite(value)}
+    return {
+        param_name(key): float(value)
+        for key, value in found.items()
+        if value is not None and isfinite(value)
+    }
 
 
 def _ordered(result: RunResult, every: bool) -> list[str]:
-    present = [name for name, metric in result.metrics.items() if metric.value is not None]
+    present = [
+        name for name, metric in result.metrics.items() if metric.value is not None
+    ]
     columns = [name for name in LEADERBOARD_COLUMNS if name in present]
-    own = [name for name in present if (spec := CATALOG.spec(name)) is not None and spec.benchmark]
-    main = [*CATALOG.main(own, MAIN // 3), *columns, *CATALOG.main(present, len(present))]
+    own = [
+        name
+        for name in present
+        if (spec := CATALOG.spec(name)) is not None and spec.benchmark
+    ]
+    main = [
+        *CATALOG.main(own, MAIN // 3),
+        *columns,
+        *CATALOG.main(present, len(present)),
+    ]
     first = list(dict.fromkeys(main))[:MAIN]
     ordered = list(dict.fromkeys([*first, *_of_probes(present)]))
-    return [*ordered, *(name for name in present if name not in set(ordered))] if every else ordered
+    return (
+        [*ordered, *(name for name in present if name not in set(ordered))]
+        if every
+        else ordered
+    )
 
 
 def _of_probes(names: Sequence[str]) -> list[str]:
@@ -101,7 +142,9 @@ def _of_probes(names: Sequence[str]) -> list[str]:
     own: dict[str, str] = {}
     for name in names:
         probe, _, what = name.rpartition("/")
-        if probe.startswith("audit/") and (what == "passed" or (what == "shift" and probe not in own)):
+        if probe.startswith("audit/") and (
+            what == "passed" or (what == "shift" and probe not in own)
+        ):
             own[probe] = name
     return [*own.values()]
 
@@ -109,7 +152,8 @@ def _of_probes(names: Sequence[str]) -> list[str]:
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
     """Return the tags of a run: hashes, mode, judge, the decision about each judge, and the tags in the config."""
     manifest = result.manifest
-    commit, notes = manifest.get("git_commit"), manifest.get("notes") or []
+    commit = manifest.get("git_commit")
+    notes = manifest.get("notes") or []
     found = {
         "evalkit.run_id": manifest.get("run_id"),
         "evalkit.version": manifest.get("evalkit"),
@@ -122,7 +166,10 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "evalkit.dataset": (manifest.get("dataset") or {}).get("fingerprint"),
         "evalkit.test_labels_opened": manifest.get("test_labels_opened"),
         DECISION: result.decision.use,
-        **{f"judge/{name}/{DECISION}": decision.use for name, decision in result.decisions.items()},
+        **{
+            f"judge/{name}/{DECISION}": decision.use
+            for name, decision in result.decisions.items()
+        },
         "evalkit.gate": (manifest.get("gate") or {}).get("state"),
         "evalkit.notes": "; ".join(notes),
         "mlflow.source.name": "evalkit run",
@@ -157,7 +204,9 @@ def run_name(result: RunResult, chosen: str | None) -> str:
     if overrides := sweep.get("overrides"):
         return without_password(", ".join(overrides))[:MAX_KEY]
     short = str(result.manifest.get("config_hash") or "")[:8]
-    return chosen or "-".join(part for part in (mode(result), judge(result), short) if part)
+    return chosen or "-".join(
+        part for part in (mode(result), judge(result), short) if part
+    )
 
 
 def milliseconds(stamp: str | None) -> int | None:
@@ -169,7 +218,8 @@ def judgment_table(result: RunResult) -> Table:
     """Return the first judgments as a table, each with its prompt and responses."""
     columns: dict[str, Callable[[Judgment], Any]] = {
         "item": lambda j: (
-            f"{_item(j.case_id, j.unit)}, shown {letters(j.shown)}" + (f", {j.sample}" if j.sample else "")
+            f"{_item(j.case_id, j.unit)}, shown {letters(j.shown)}"
+            + (f", {j.sample}" if j.sample else "")
         ),
         "value": lambda j: j.value,
         "class": lambda j: j.class_name,
@@ -193,7 +243,13 @@ def verdict_table(result: RunResult) -> Table:
 
     def texts(verdict: Verdict) -> str | None:
         case = cases.get(verdict.case_id)
-        return "\n\n".join(f"[{letters((i,))}] {case.responses[i].text}" for i in verdict.unit) if case else None
+        return (
+            "\n\n".join(
+                f"[{letters((i,))}] {case.responses[i].text}" for i in verdict.unit
+            )
+            if case
+            else None
+        )
 
     columns: dict[str, Callable[[Verdict], Any]] = {
         "item": lambda v: _item(v.case_id, v.unit),
@@ -208,7 +264,9 @@ def verdict_table(result: RunResult) -> Table:
         "second": lambda v: v.orders and v.orders.second,
         "consistent": lambda v: v.orders and v.orders.consistent,
         "criteria": lambda v: _compact(v.criteria),
-        "prompt": lambda v: _cell(cases[v.case_id].prompt if v.case_id in cases else None),
+        "prompt": lambda v: _cell(
+            cases[v.case_id].prompt if v.case_id in cases else None
+        ),
         "responses": lambda v: _cell(texts(v)),
     }
     return _table(result.verdicts, columns)
@@ -218,16 +276,36 @@ def table_note(tables: Mapping[str, Table], result: RunResult) -> str | None:
     """Return how many rows the tables `judgments` and `verdicts` omit, or `None` if they have every row."""
     counts = {"judgments": len(result.judgments), "verdicts": len(result.verdicts)}
     held = {what: len(table["data"]) for what, table in tables.items()}
-    cut = [f"the first {held[what]:,} of {n:,} {what}" for what, n in counts.items() if n > held[what]]
-    return f"tables hold {' and '.join(cut)}; the .jsonl files have all rows" if cut else None
+    cut = [
+        f"the first {held[what]:,} of {n:,} {what}"
+        for what, n in counts.items()
+        if n > held[what]
+    ]
+    return (
+        f"tables hold {' and '.join(cut)}; the .jsonl files have all rows"
+        if cut
+        else None
+    )
 
 
 def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> Table:
-    """Return a table of the first rows that fit, without empty columns. The UI compares runs by the first column."""
-    filled = list(_filling([[read(row) for read in columns.values()] for row in rows[:MAX_ROWS]]))
-    used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in filled)]
+    """Return a table of the first rows that fit, without empty columns.
+
+    The UI compares runs by the first column.
+    """
+    filled = list(
+        _filling([[read(row) for read in columns.values()] for row in rows[:MAX_ROWS]])
+    )
+    used = [
+        at
+        for at in range(len(columns))
+        if any(row[at] not in (None, "") for row in filled)
+    ]
     names = list(columns)
-    return {"columns": [names[at] for at in used], "data": [[row[at] for at in used] for row in filled]}
+    return {
+        "columns": [names[at] for at in used],
+        "data": [[row[at] for at in used] for row in filled],
+    }
 
 
 def _filling(rows: Sequence[list[Any]]) -> Iterator[list[Any]]:

@@ -16,7 +16,12 @@ from evalkit.datasets import Fetch, Source, downloaded
 from evalkit.errors import ConfigError, DatasetError, TrackingError
 from evalkit.results import RunResult
 from evalkit.runs import read_run
-from evalkit.tracking.connection import mlflow_errors, open_client, sqlite_file, tracking_uri
+from evalkit.tracking.connection import (
+    mlflow_errors,
+    open_client,
+    sqlite_file,
+    tracking_uri,
+)
 from evalkit.tracking.parent_runs import PARENT, ROLE
 from evalkit.values import JsonObject
 
@@ -44,7 +49,11 @@ def fetch_run(uri: str, run_id: str, into: Path) -> Path:
     with _fetch_errors(uri, run_id):
         folder = Path(_download(uri, run_id, into))
     if not (folder / "manifest.json").is_file():
-        raise ConfigError("has no run folder", where=f"MLflow run {run_id}", remedy="name a run that evalkit recorded")
+        raise ConfigError(
+            "has no run folder",
+            where=f"MLflow run {run_id}",
+            remedy="name a run that evalkit recorded",
+        )
     return folder
 
 
@@ -61,12 +70,16 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
         if run.data.tags.get(ROLE) != "sweep":
             return None
         found = client.search_runs(
-            [run.info.experiment_id], filter_string=f"tags.`{PARENT}` = '{run_id}'", max_results=5_000
+            [run.info.experiment_id],
+            filter_string=f"tags.`{PARENT}` = '{run_id}'",
+            max_results=5_000,
         )
     jobs = sorted(found, key=lambda job: (job.info.start_time, job.info.run_id))
     names = [str(job.info.run_name) for job in jobs]
     return {
-        name if names.count(name) == 1 else f"{name} ({job.info.run_id})": str(job.info.run_id)
+        name if names.count(name) == 1 else f"{name} ({job.info.run_id})": str(
+            job.info.run_id
+        )
         for name, job in zip(names, jobs, strict=True)
     }
 
@@ -98,12 +111,20 @@ def _fetch_errors(uri: str, run_id: str) -> AbstractContextManager[None]:
     place = without_password(uri)
     if (file := sqlite_file(uri)) is not None and not file.is_file():
         raise ConfigError(
-            "no such run, since this database does not exist", where=f"MLflow run {run_id} in {uri}", remedy=_REMEDY
+            "no such run, since this database does not exist",
+            where=f"MLflow run {run_id} in {uri}",
+            remedy=_REMEDY,
         )
-    return mlflow_errors(lambda cause: TrackingError(f"{place}: run {run_id} could not be fetched: {cause}"))
+    return mlflow_errors(
+        lambda cause: TrackingError(
+            f"{place}: run {run_id} could not be fetched: {cause}"
+        )
+    )
 
 
-def find_run(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path) -> RunResult:
+def find_run(
+    word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path
+) -> RunResult:
     """Return the run with this name.
 
     Args:
@@ -131,8 +152,9 @@ _COLUMNS = ("inputs", "outputs", "expectations", "tags")
 def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
     """Return functions that fetch `mlflow:NAME` (or a dataset's id) and `runs:/RUN_ID/PATH` from the tracking store.
 
-    A record's columns are `id`, `inputs`, `outputs`, `expectations` and `tags`; all but `id` are objects. Relative
-    stores start from the current folder. MLflow is imported only when something is fetched.
+    A record's columns are `id`, `inputs`, `outputs`, `expectations` and `tags`; all but `id` are
+    objects. Relative stores start from the current folder. MLflow is imported only when something
+    is fetched.
     """
 
     def dataset(named: str, _format: str | None) -> Source:
@@ -151,7 +173,10 @@ def _dataset(uri: str, named: str) -> Source:
 
     def rows() -> Iterator[tuple[str, JsonObject]]:
         for number, record in enumerate(records, 1):
-            row = {"id": record["dataset_record_id"], **{name: record[name] for name in _COLUMNS}}
+            row = {
+                "id": record["dataset_record_id"],
+                **{name: record[name] for name in _COLUMNS},
+            }
             yield f"{named}:row {number}", row
 
     return Source(named, rows)
@@ -161,20 +186,36 @@ def _records(uri: str, wanted: str, named: str) -> list[JsonObject]:
     client = open_client(uri)
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
-    with _use_tracking_uri(uri):  # a dataset loads its records from the process's current store
+    with _use_tracking_uri(
+        uri
+    ):  # a dataset loads its records from the process's current store
         if wanted.startswith(_ID):
             found = client.get_dataset(wanted)
         else:
             quote = "'" if '"' in wanted else '"'
-            several = client.search_datasets(filter_string=f"name = {quote}{wanted}{quote}", max_results=2)
+            several = client.search_datasets(
+                filter_string=f"name = {quote}{wanted}{quote}", max_results=2
+            )
             if len(several) != 1:
-                what = "several datasets have this name" if several else "no such dataset"
-                remedy = f"name it by its id, {_ID}…" if several else "set tracking.uri to the store that holds it"
-                raise DatasetError(f"{what} in {without_password(uri)}", where=named, remedy=remedy)
+                what = (
+                    "several datasets have this name" if several else "no such dataset"
+                )
+                remedy = (
+                    f"name it by its id, {_ID}…"
+                    if several
+                    else "set tracking.uri to the store that holds it"
+                )
+                raise DatasetError(
+                    f"{what} in {without_password(uri)}", where=named, remedy=remedy
+                )
             found = several[0]
         records: list[JsonObject] = found.to_df().to_dict("records")
     if not records:
-        raise DatasetError("the dataset has no records", where=named, remedy="name one that has records")
+        raise DatasetError(
+            "the dataset has no records",
+            where=named,
+            remedy="name one that has records",
+        )
     return records
 
 
@@ -188,26 +229,35 @@ def fetch_traces(uri: str, experiment: str, into: Path) -> None:
     with _source_errors(uri, named):
         client = open_client(uri)
         if (found := client.get_experiment_by_name(experiment)) is None:
-            what, remedy = (
-                f"no such experiment in {without_password(uri)}",
-                "set tracking.uri to the store that holds it",
-            )
+            what = f"no such experiment in {without_password(uri)}"
+            remedy = "set tracking.uri to the store that holds it"
             raise DatasetError(what, where=named, remedy=remedy)
         count, token = 0, None
         with into.open("w", encoding="utf-8") as file:
             while token != "":
-                page = client.search_traces(locations=[found.experiment_id], page_token=token)
+                page = client.search_traces(
+                    locations=[found.experiment_id], page_token=token
+                )
                 file.writelines(f"{trace.to_json()}\n" for trace in page)
-                count, token = count + len(page), page.token or ""
+                count = count + len(page)
+                token = page.token or ""
     if not count:
-        raise DatasetError("the experiment has no traces", where=named, remedy="name one that has traces")
+        raise DatasetError(
+            "the experiment has no traces",
+            where=named,
+            remedy="name one that has traces",
+        )
 
 
 def _artifact(uri: str, named: str, format_: str | None) -> Source:
     run_id, _, path = named.partition(":")[2].strip("/").partition("/")
     if not path:
-        remedy = "write runs:/RUN_ID/PATH, the path of a file or folder among its artifacts"
-        raise DatasetError("names a run but none of its files", where=named, remedy=remedy)
+        remedy = (
+            "write runs:/RUN_ID/PATH, the path of a file or folder among its artifacts"
+        )
+        raise DatasetError(
+            "names a run but none of its files", where=named, remedy=remedy
+        )
     folder = tempfile.TemporaryDirectory(prefix="evalkit-")
     atexit.register(folder.cleanup)
     with _source_errors(uri, named):
@@ -216,7 +266,16 @@ def _artifact(uri: str, named: str, format_: str | None) -> Source:
 
 
 def _source_errors(uri: str, named: str) -> AbstractContextManager[None]:
-    if (file := sqlite_file(uri)) is not None and not file.exists():  # a client would create it
-        raise DatasetError(f"there is no tracking store at {uri}", where=named, remedy="set tracking.uri")
-    what, remedy = f"cannot be fetched from {without_password(uri)}", "check dataset.path and tracking.uri"
-    return mlflow_errors(lambda cause: DatasetError(f"{what}: {cause}", where=named, remedy=remedy))
+    if (
+        file := sqlite_file(uri)
+    ) is not None and not file.exists():  # a client would create it
+        raise DatasetError(
+            f"there is no tracking store at {uri}",
+            where=named,
+            remedy="set tracking.uri",
+        )
+    what = f"cannot be fetched from {without_password(uri)}"
+    remedy = "check dataset.path and tracking.uri"
+    return mlflow_errors(
+        lambda cause: DatasetError(f"{what}: {cause}", where=named, remedy=remedy)
+    )

@@ -20,7 +20,13 @@ from evalkit.results import RunResult
 from evalkit.runs.layout import PROMPTS
 from evalkit.scoring.catalog import MAIN_COLUMNS
 from evalkit.tracking import contents
-from evalkit.tracking.connection import VIEW, one_at_a_time, open_client, recording_errors, sqlite_file
+from evalkit.tracking.connection import (
+    VIEW,
+    one_at_a_time,
+    open_client,
+    recording_errors,
+    sqlite_file,
+)
 from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.traces import log_traces
 from evalkit.values import Json, frozen
@@ -79,7 +85,10 @@ class MlflowTracker:
             experiment = experiment_of(client, self.uri, self.config.experiment)
             registered = registered_name(name)
             digest = _sha256(text, "utf-8")
-            return f"{registered} version {_version(client, experiment, registered, text, digest, tags)}"
+            return (
+                f"{registered} version"
+                f" {_version(client, experiment, registered, text, digest, tags)}"
+            )
 
     def greet(self) -> None:
         """Open the store once, so that it opens quickly when a run is recorded."""
@@ -100,7 +109,9 @@ class MlflowTracker:
         with one_at_a_time(self.uri):
             return open_client(self.uri)
 
-    def _recorded(self, client: MlflowClient, experiment: str, identity: str) -> str | None:
+    def _recorded(
+        self, client: MlflowClient, experiment: str, identity: str
+    ) -> str | None:
         for run in find_runs(client, experiment, run_id=identity) if identity else []:
             if run.info.status == "FINISHED":
                 return str(run.info.run_id)
@@ -114,7 +125,11 @@ class MlflowTracker:
             tags |= child_tags(client, experiment, sweep, started=started)
         tags |= prompt_tags(client, experiment, result)
         name = contents.run_name(result, self.config.run_name)
-        run = str(client.create_run(experiment, start_time=started, tags=tags, run_name=name).info.run_id)
+        run = str(
+            client.create_run(
+                experiment, start_time=started, tags=tags, run_name=name
+            ).info.run_id
+        )
         _log_numbers(client, run, result, every=self.config.metrics == "all")
         _log_dataset(client, run, result.manifest.get("dataset") or {})
         _log_files(client, run, result)
@@ -127,12 +142,15 @@ class MlflowTracker:
 def _share_view(client: MlflowClient, experiment: str) -> None:
     """Add a view of the run list with the decision and the main metrics to an experiment.
 
-    MLflow's own view has no such columns, and no default ones. It opens a view that is stored in an experiment's tag if
-    the URL names it.
+    MLflow's own view has no such columns, and no default ones. It opens a view that is stored in an
+    experiment's tag if the URL names it.
     """
     tag = f"mlflow.sharedViewState.{VIEW}"
     state = {
-        "selectedColumns": [f"tags.`{contents.DECISION}`", *(f"metrics.`{name}`" for name in MAIN_COLUMNS)],
+        "selectedColumns": [
+            f"tags.`{contents.DECISION}`",
+            *(f"metrics.`{name}`" for name in MAIN_COLUMNS),
+        ],
         "orderByKey": "attributes.start_time",
         "orderByAsc": False,
         "searchFilter": "",
@@ -141,7 +159,10 @@ def _share_view(client: MlflowClient, experiment: str) -> None:
         "datasetsFilter": [],
         "modelVersionFilter": "All Runs",
     }
-    value = "deflate;" + base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    value = (
+        "deflate;"
+        + base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    )
     if client.get_experiment(experiment).tags.get(tag) != value:
         client.set_experiment_tag(experiment, tag, value)
 
@@ -153,11 +174,17 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
     try:
         known = client.get_run(run).data.tags
     except MlflowException as problem:
-        if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+        if problem.error_code not in (
+            "RESOURCE_DOES_NOT_EXIST",
+            "INVALID_PARAMETER_VALUE",
+        ):
             raise
         return
     found = contents.tags(result, {})
-    if any(known.get(tag) != found.get(tag) for tag in ("evalkit.run_id", "evalkit.config_hash")):
+    if any(
+        known.get(tag) != found.get(tag)
+        for tag in ("evalkit.run_id", "evalkit.config_hash")
+    ):
         return  # the gate belongs to other scores
     for tag in (GATE, contents.DECISION):
         if tag in found:
@@ -173,7 +200,9 @@ def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
     found = client.get_experiment_by_name(name) or _new_experiment(client, uri, name)
     if found.lifecycle_stage == "deleted":
         remedy = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
-        raise TrackingError(f"tracking.experiment: '{name}' was deleted in MLflow: {remedy}, or name another")
+        raise TrackingError(
+            f"tracking.experiment: '{name}' was deleted in MLflow: {remedy}, or name another"
+        )
     return str(found.experiment_id)
 
 
@@ -183,7 +212,9 @@ def _new_experiment(client: MlflowClient, uri: str, name: str) -> Any:
     try:
         client.create_experiment(name, artifact_location=_artifact_location(uri, name))
     except MlflowException as problem:
-        if problem.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
+        if (
+            problem.error_code != "RESOURCE_ALREADY_EXISTS"
+        ):  # another process was faster
             raise
     return client.get_experiment_by_name(name)
 
@@ -195,11 +226,18 @@ def _artifact_location(uri: str, experiment: str) -> str | None:
     return (file.parent / "mlruns" / slug).as_uri() if file else None
 
 
-def _log_numbers(client: MlflowClient, run: str, result: RunResult, *, every: bool) -> None:
+def _log_numbers(
+    client: MlflowClient, run: str, result: RunResult, *, every: bool
+) -> None:
     from mlflow.entities import Metric, Param
 
-    stamp = contents.milliseconds(result.manifest.get("ended")) or int(time.time() * 1000)
-    metrics = [Metric(name, value, stamp, 0) for name, value in contents.metrics(result, every=every).items()]
+    stamp = contents.milliseconds(result.manifest.get("ended")) or int(
+        time.time() * 1000
+    )
+    metrics = [
+        Metric(name, value, stamp, 0)
+        for name, value in contents.metrics(result, every=every).items()
+    ]
     params = [Param(name, value) for name, value in contents.params(result).items()]
     for some in _chunks(metrics, 800):
         client.log_batch(run, metrics=some)
@@ -225,19 +263,26 @@ def _log_dataset(client: MlflowClient, run: str, dataset: Json) -> None:
         digest=str(dataset.get("fingerprint") or "")[:36],
         source_type="local",
         source=json.dumps({"uri": source}),
-        profile=json.dumps({"num_rows": dataset.get("rows"), "fingerprint": dataset.get("fingerprint")}),
+        profile=json.dumps(
+            {"num_rows": dataset.get("rows"), "fingerprint": dataset.get("fingerprint")}
+        ),
     )
     inputs = [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])]
     try:
         client.log_inputs(run, inputs)
-    except MlflowException:  # another run has recorded the same dataset for the first time just now
+    except (
+        MlflowException
+    ):  # another run has recorded the same dataset for the first time just now
         client.log_inputs(run, inputs)
 
 
 def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:
     if result.folder:
         client.log_artifacts(run, result.folder)
-    tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
+    tables = {
+        "judgments": contents.judgment_table(result),
+        "verdicts": contents.verdict_table(result),
+    }
     for what, table in tables.items():
         client.log_text(run, json.dumps(table, ensure_ascii=False), _TABLES[what])
     shown = [{"path": path, "type": "table"} for path in _TABLES.values()]
@@ -256,10 +301,13 @@ NO_TAGS: Mapping[str, str] = MappingProxyType({})
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def prompt_tags(client: MlflowClient, experiment: str, result: RunResult) -> dict[str, str]:
+def prompt_tags(
+    client: MlflowClient, experiment: str, result: RunResult
+) -> dict[str, str]:
     """Register the templates whose content is not registered yet, and return the tags that link a run to them.
 
-    If the server has no prompts or refuses this user, a tag says so and the run is recorded without them.
+    If the server has no prompts or refuses this user, a tag says so and the run is recorded without
+    them.
     """
     from mlflow.exceptions import MlflowException
 
@@ -278,7 +326,9 @@ def registered_name(template: str) -> str:
     """Return the name of a template's MLflow prompt: `en/pairwise.md.j2` is `evalkit.en.pairwise`."""
     stem = template.removesuffix(".j2").removesuffix(".md").replace("/", ".")
     plain = _STRANGE.sub("-", stem)
-    suffix = "" if plain == stem else f"-{hashlib.sha256(template.encode()).hexdigest()[:6]}"
+    suffix = (
+        "" if plain == stem else f"-{hashlib.sha256(template.encode()).hexdigest()[:6]}"
+    )
     return f"evalkit.{plain}{suffix}"
 
 
@@ -290,7 +340,10 @@ def _templates(result: RunResult) -> Iterator[tuple[str, str, str]]:
         return
     for template, digest in (result.manifest.get("prompt_hashes") or {}).items():
         text = texts.get(template) if isinstance(texts, dict) else None
-        if isinstance(text, str) and digest in {_sha256(text, "utf-8"), _sha256(text, "utf-8-sig")}:
+        if isinstance(text, str) and digest in {
+            _sha256(text, "utf-8"),
+            _sha256(text, "utf-8-sig"),
+        }:
             yield registered_name(template), text, digest
 
 
@@ -299,16 +352,35 @@ def _sha256(text: str, encoding: str) -> str:
 
 
 def _version(
-    client: MlflowClient, experiment: str, name: str, text: str, digest: str, tags: Mapping[str, str] = NO_TAGS
+    client: MlflowClient,
+    experiment: str,
+    name: str,
+    text: str,
+    digest: str,
+    tags: Mapping[str, str] = NO_TAGS,
 ) -> str:
     """Return the number of the version with this content, which is created if needed."""
-    wanted = f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
+    wanted = (
+        f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
+    )
     with one_at_a_time(f"{client.tracking_uri} prompt {name}"):
         known = client.get_prompt(name)
         if known is None:
-            client.create_prompt(name, "A judge prompt template of evalkit", {_EXPERIMENTS: f",{experiment},"})
-        elif experiment not in (ids := [one for one in known.tags.get(_EXPERIMENTS, "").split(",") if one]):
-            client.set_prompt_tag(name, _EXPERIMENTS, f",{','.join([*ids, experiment])},")
+            client.create_prompt(
+                name,
+                "A judge prompt template of evalkit",
+                {_EXPERIMENTS: f",{experiment},"},
+            )
+        elif experiment not in (
+            ids := [one for one in known.tags.get(_EXPERIMENTS, "").split(",") if one]
+        ):
+            client.set_prompt_tag(
+                name, _EXPERIMENTS, f",{','.join([*ids, experiment])},"
+            )
         if found := client.search_model_versions(wanted, max_results=1):
             return str(found[0].version)
-        return str(client.create_prompt_version(name, text, tags={**tags, HASH: digest}).version)
+        return str(
+            client.create_prompt_version(
+                name, text, tags={**tags, HASH: digest}
+            ).version
+        )

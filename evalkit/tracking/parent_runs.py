@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 SWEEP, ROLE, PARENT = "evalkit.sweep", "evalkit.role", "mlflow.parentRunId"
 
 
-def child_tags(client: MlflowClient, experiment: str, sweep: Json, *, started: int | None) -> dict[str, str]:
+def child_tags(
+    client: MlflowClient, experiment: str, sweep: Json, *, started: int | None
+) -> dict[str, str]:
     """Return the tags that put a job's run under its sweep's parent run, which is created if needed."""
-    return {PARENT: parent_run(client, experiment, sweep, started=started), SWEEP: _identity(sweep)}
+    return {
+        PARENT: parent_run(client, experiment, sweep, started=started),
+        SWEEP: _identity(sweep),
+    }
 
 
 def _identity(sweep: Json) -> str:
@@ -35,21 +40,33 @@ def _identity(sweep: Json) -> str:
 
 def find_runs(client: MlflowClient, experiment: str, **wanted: str) -> list[Run]:
     """Return the experiment's runs that have all `wanted` tags (`run_id` stands for `evalkit.run_id`), oldest first."""
-    terms = [f"tags.`evalkit.{tag}` = '{value.replace(chr(39), '')}'" for tag, value in wanted.items()]
-    found = client.search_runs([experiment], filter_string=" AND ".join(terms), max_results=100)
+    terms = [
+        f"tags.`evalkit.{tag}` = '{value.replace(chr(39), '')}'"
+        for tag, value in wanted.items()
+    ]
+    found = client.search_runs(
+        [experiment], filter_string=" AND ".join(terms), max_results=100
+    )
     return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
 
-def parent_run(client: MlflowClient, experiment: str, sweep: Json, *, started: int | None) -> str:
-    """Return the id of the sweep's parent run, which is created if needed. It ends when its last job is recorded.
+def parent_run(
+    client: MlflowClient, experiment: str, sweep: Json, *, started: int | None
+) -> str:
+    """Return the id of the sweep's parent run, which is created if needed.
 
-    Processes on one machine take turns. If two machines each create a parent, the older one is kept.
+    It ends when its last job is recorded.
+
+    Processes on one machine take turns. If two machines each create a parent, the older one is
+    kept.
     """
     identity = _identity(sweep)
     with one_at_a_time(f"{client.tracking_uri} {experiment} {identity}"):
         if not (found := find_runs(client, experiment, sweep=identity, role="sweep")):
             made = _create(client, experiment, identity, sweep, started)
-            found = find_runs(client, experiment, sweep=identity, role="sweep") or [made]
+            found = find_runs(client, experiment, sweep=identity, role="sweep") or [
+                made
+            ]
             if found[0].info.run_id != made.info.run_id:
                 client.delete_run(made.info.run_id)
         parent = str(found[0].info.run_id)
@@ -57,20 +74,38 @@ def parent_run(client: MlflowClient, experiment: str, sweep: Json, *, started: i
     return parent
 
 
-def _create(client: MlflowClient, experiment: str, identity: str, sweep: Json, started: int | None) -> Run:
-    tags = {SWEEP: identity, ROLE: "sweep", "mlflow.source.name": "evalkit run -m", "mlflow.source.type": "LOCAL"}
-    return client.create_run(experiment, start_time=started, tags=tags, run_name=str(sweep.get("name") or identity))
+def _create(
+    client: MlflowClient,
+    experiment: str,
+    identity: str,
+    sweep: Json,
+    started: int | None,
+) -> Run:
+    tags = {
+        SWEEP: identity,
+        ROLE: "sweep",
+        "mlflow.source.name": "evalkit run -m",
+        "mlflow.source.type": "LOCAL",
+    }
+    return client.create_run(
+        experiment,
+        start_time=started,
+        tags=tags,
+        run_name=str(sweep.get("name") or identity),
+    )
 
 
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 _TABLE = "tables/leaderboard.json"
-_CONTRADICTIONS = 200  # the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
+# the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
+_CONTRADICTIONS = 200
 
 
 def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | None:
     """Log files with the parent of the run `child`, and return the parent's id, if any.
 
-    A CSV is also logged as a table. A leaderboard in JSON becomes params, tags, metrics and a description.
+    A CSV is also logged as a table. A leaderboard in JSON becomes params, tags, metrics and a
+    description.
     """
     parent = client.get_run(child).data.tags.get(PARENT)
     if parent is None:
@@ -82,7 +117,11 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
             _describe(client, parent, json.loads(file.read_bytes()))
         if file.suffix == ".csv":
             client.log_text(parent, table_of(file), _TABLE)
-            client.set_tag(parent, "mlflow.loggedArtifacts", json.dumps([{"path": _TABLE, "type": "table"}]))
+            client.set_tag(
+                parent,
+                "mlflow.loggedArtifacts",
+                json.dumps([{"path": _TABLE, "type": "table"}]),
+            )
     return str(parent)
 
 
@@ -90,9 +129,17 @@ def _describe(client: MlflowClient, parent: str, board: Json) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     known = client.get_run(parent).data.params
-    # MLflow cannot change a param, which extending a sweep would require: the tags have the current values.
-    params = [Param(name, value) for name, value in definition(board).items() if name not in known]
-    tags = [RunTag(name, value) for name, value in (tags_of(board) | {NOTE: description(board)}).items()]
+    # MLflow cannot change a param, which extending a sweep would require: the tags have the current
+    # values.
+    params = [
+        Param(name, value)
+        for name, value in definition(board).items()
+        if name not in known
+    ]
+    tags = [
+        RunTag(name, value)
+        for name, value in (tags_of(board) | {NOTE: description(board)}).items()
+    ]
     stamp = int(time.time() * 1000)
     found = best_metrics(board) | contradictions(board)
     metrics = [Metric(name, value, stamp, 0) for name, value in found.items()]
@@ -102,15 +149,25 @@ def _describe(client: MlflowClient, parent: str, board: Json) -> None:
 def definition(board: Json) -> dict[str, str]:
     """Return a sweep's definition: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
     sweep = board.get("sweep") or {}
-    swept = {f"sweep.{key}": ", ".join(values) for key, values in (sweep.get("swept") or {}).items()}
+    swept = {
+        f"sweep.{key}": ", ".join(values)
+        for key, values in (sweep.get("swept") or {}).items()
+    }
     found = {"sweep.name": sweep.get("name"), "sweep.jobs": sweep.get("jobs"), **swept}
-    return {param_name(key): param_text(key, str(value)) for key, value in found.items() if value}
+    return {
+        param_name(key): param_text(key, str(value))
+        for key, value in found.items()
+        if value
+    }
 
 
 def tags_of(board: Json) -> dict[str, str]:
     """Return the tags of a sweep: what was swept, what jobs are ranked by, and the best job."""
     sweep = board.get("sweep") or {}
-    swept = " ".join(f"{key}={param_text(key, ','.join(values))}" for key, values in (sweep.get("swept") or {}).items())
+    swept = " ".join(
+        f"{key}={param_text(key, ','.join(values))}"
+        for key, values in (sweep.get("swept") or {}).items()
+    )
     best = _best(board)
     found = {
         "evalkit.sweep.name": sweep.get("name"),
@@ -126,8 +183,16 @@ def best_metrics(board: Json) -> dict[str, float]:
     """Return the best job's metrics in the leaderboard, by their names in the job's own run."""
     best = _best(board) or {"metrics": {}}
     main = dict(islice(best["metrics"].items(), MAIN))
-    ends = {f"{name}{end}": values.get(key) for name, values in main.items() for end, key in _ENDS}
-    return {param_name(name): float(value) for name, value in ends.items() if value is not None}
+    ends = {
+        f"{name}{end}": values.get(key)
+        for name, values in main.items()
+        for end, key in _ENDS
+    }
+    return {
+        param_name(name): float(value)
+        for name, value in ends.items()
+        if value is not None
+    }
 
 
 def contradictions(board: Json) -> dict[str, float]:
@@ -136,21 +201,38 @@ def contradictions(board: Json) -> dict[str, float]:
     names = {row["job"]: row["name"] for row in board["rows"]}
     values: dict[str, float | None] = {}
     for one in found:
-        pair = f"/{names[one['scores']]} against {names[one['comparisons']]}" if len(found) > 1 else ""
+        pair = (
+            f"/{names[one['scores']]} against {names[one['comparisons']]}"
+            if len(found) > 1
+            else ""
+        )
         metric = one["metrics"]["between/contradiction"]
-        values |= {f"between/contradiction{pair}{end}": metric.get(key) for end, key in _ENDS}
-    return {param_name(name): float(value) for name, value in values.items() if value is not None}
+        values |= {
+            f"between/contradiction{pair}{end}": metric.get(key) for end, key in _ENDS
+        }
+    return {
+        param_name(name): float(value)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def description(board: Json) -> str:
     """Return a sweep's outcome in words: which job to use, or none, for each dataset."""
-    return " ".join(choice["text"] for choice in board.get("choices") or ()) or "See `leaderboard.csv`."
+    return (
+        " ".join(choice["text"] for choice in board.get("choices") or ())
+        or "See `leaderboard.csv`."
+    )
 
 
 def _best(board: Json) -> JsonObject | None:
     """Return the row of the job to use, otherwise the first row, if all jobs are ranked together."""
     rows: list[JsonObject] = board["rows"]
-    if not board.get("by") or len({row["dataset"] for row in rows}) > 1 or not rows[0]["metrics"]:
+    if (
+        not board.get("by")
+        or len({row["dataset"] for row in rows}) > 1
+        or not rows[0]["metrics"]
+    ):
         return None
     chosen = next((choice["job"] for choice in board.get("choices") or ()), None)
     return next((row for row in rows if row["job"] == chosen), rows[0])
@@ -160,7 +242,10 @@ def table_of(file: Path) -> str:
     """Return a CSV as JSON in the layout that MLflow's table view reads, numbers as numbers."""
     with file.open(encoding="utf-8", newline="") as lines:
         columns, *rows = csv.reader(lines)
-    data = [[_value(column, text) for column, text in zip(columns, row, strict=True)] for row in rows]
+    data = [
+        [_value(column, text) for column, text in zip(columns, row, strict=True)]
+        for row in rows
+    ]
     return json.dumps({"columns": columns, "data": data}, ensure_ascii=False)
 
 

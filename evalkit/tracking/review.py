@@ -15,10 +15,31 @@ from evalkit.core.annotations import UNKNOWN
 from evalkit.core.redaction import without_password
 from evalkit.datasets.labels import Labels, read_choice
 from evalkit.errors import ConfigError, TrackingError
-from evalkit.interop.labeling import CHOICES, Label, LabelSample, Task, class_reader, label_tasks, shown_of, unswapped
+from evalkit.interop.labeling import (
+    CHOICES,
+    Label,
+    LabelSample,
+    Task,
+    class_reader,
+    label_tasks,
+    shown_of,
+    unswapped,
+)
 from evalkit.results import RunResult
-from evalkit.tracking.connection import mlflow_errors, open_client, sqlite_file, tracking_uri
-from evalkit.tracking.traces import CLASS, QUESTIONS, Trace, question_of, span, trace_info
+from evalkit.tracking.connection import (
+    mlflow_errors,
+    open_client,
+    sqlite_file,
+    tracking_uri,
+)
+from evalkit.tracking.traces import (
+    CLASS,
+    QUESTIONS,
+    Trace,
+    question_of,
+    span,
+    trace_info,
+)
 from evalkit.types import Unit
 from evalkit.values import frozen
 
@@ -39,20 +60,26 @@ _TITLES = {
     "response_b": "response B",
 }
 _PREVIEW, _WIDE = 1_000, 100_000
-"""How many characters of prompt and responses the review page shows: the size of MLflow's column, which SQLite does not
-limit."""
+"""How many characters of prompt and responses the review page shows: the size of MLflow's column,
+which SQLite does not limit."""
 _CUT = "… [cut: 'View full trace' has all of it]"
 
 
-def log_tasks(uri: str, experiment: str, result: RunResult, tasks: Sequence[Task], annotator: str) -> list[str]:
+def log_tasks(
+    uri: str, experiment: str, result: RunResult, tasks: Sequence[Task], annotator: str
+) -> list[str]:
     """Send tasks as traces of an experiment, in order, and return their ids."""
     from mlflow.tracing.client import TracingClient
 
-    tracing, now = TracingClient(uri), int(time.time() * 1000)
+    tracing = TracingClient(uri)
+    now = int(time.time() * 1000)
     width = _PREVIEW if sqlite_file(uri) is None else _WIDE
     if not tasks:
         return []
-    logged = [_Logged(task, annotator, run_of(result), place, now + place, width) for place, task in enumerate(tasks)]
+    logged = [
+        _Logged(task, annotator, run_of(result), place, now + place, width)
+        for place, task in enumerate(tasks)
+    ]
     for task in logged:
         tracing.start_trace(task.info(experiment))
     tracing.log_spans(experiment, [task.span() for task in logged])
@@ -85,7 +112,11 @@ class _Logged:
         """Return the prompt and the responses to label."""
         texts = {_TITLES[name]: text for name, text in self.task.texts.items()}
         return (
-            {name: text for name, text in texts.items() if not name.startswith("response")},
+            {
+                name: text
+                for name, text in texts.items()
+                if not name.startswith("response")
+            },
             {name: text for name, text in texts.items() if name.startswith("response")},
         )
 
@@ -110,8 +141,14 @@ class _Logged:
         prompt, responses = self.parts()
         values = {
             "mlflow.spanType": "CHAT_MODEL",
-            "mlflow.spanInputs": {"messages": [{"role": "user", "content": _page(prompt)}]},
-            "mlflow.spanOutputs": {"choices": [{"message": {"role": "assistant", "content": _page(responses)}}]},
+            "mlflow.spanInputs": {
+                "messages": [{"role": "user", "content": _page(prompt)}]
+            },
+            "mlflow.spanOutputs": {
+                "choices": [
+                    {"message": {"role": "assistant", "content": _page(responses)}}
+                ]
+            },
             "mlflow.message.format": "openai",
         }
         return span(self.trace, 1, self.trace.name, values)
@@ -121,14 +158,20 @@ def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
     """Return texts under their titles as Markdown; a single text has no title, and texts beyond `limit` are cut."""
     if limit is not None:
         share = limit // len(texts) - 30
-        texts = {name: text if len(text) <= share else text[: share - len(_CUT)] + _CUT for name, text in texts.items()}
+        texts = {
+            name: text if len(text) <= share else text[: share - len(_CUT)] + _CUT
+            for name, text in texts.items()
+        }
     if len(texts) == 1:
         return next(iter(texts.values()))
-    return "\n\n".join(f"**{name[:1].upper()}{name[1:]}**\n\n{text}" for name, text in texts.items())
+    return "\n\n".join(
+        f"**{name[:1].upper()}{name[1:]}**\n\n{text}" for name, text in texts.items()
+    )
 
 
 NOBODY = ("", "User", "default", "unknown")
-"""The name of feedback's source on a server without sign-in; the annotator is then the owner of the queue."""
+"""The name of feedback's source on a server without sign-in; the annotator is then the owner of the
+queue."""
 
 
 @frozen
@@ -148,7 +191,8 @@ def send_tasks(
 ) -> LabelTarget:
     """Send tasks to a queue for each annotator: without verdicts, in random order.
 
-    Annotators do not see each other's labels. The tasks are in a separate experiment without the judge's verdicts.
+    Annotators do not see each other's labels. The tasks are in a separate experiment without the
+    judge's verdicts.
 
     Args:
         config: which MLflow store to use.
@@ -167,14 +211,30 @@ def send_tasks(
         name = f"{config.experiment} labels"
         experiment = experiment_of(client, uri, name)
         queues = {}
-        sent = [_task_of(trace) for trace in _traces(client, experiment, run_of(result))]
+        sent = [
+            _task_of(trace) for trace in _traces(client, experiment, run_of(result))
+        ]
         for annotator in annotators:
-            seed, chances = _seed(sample.seed, annotator), sample.probabilities
-            tasks = label_tasks(result, seed=seed, units=sample.units, probabilities=chances)
-            new = [task for task in tasks if (annotator, task.case_id, task.unit) not in sent]
+            seed = _seed(sample.seed, annotator)
+            chances = sample.probabilities
+            tasks = label_tasks(
+                result, seed=seed, units=sample.units, probabilities=chances
+            )
+            new = [
+                task
+                for task in tasks
+                if (annotator, task.case_id, task.unit) not in sent
+            ]
             traces = log_tasks(uri, experiment, result, new, annotator)
-            earlier = f", {len(tasks) - len(new)} of them sent earlier" if len(new) < len(tasks) else ""
-            queues[annotator] = _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit)) + earlier
+            earlier = (
+                f", {len(tasks) - len(new)} of them sent earlier"
+                if len(new) < len(tasks)
+                else ""
+            )
+            queues[annotator] = (
+                _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit))
+                + earlier
+            )
         return LabelTarget(name, experiment, queues)
 
 
@@ -189,13 +249,23 @@ def _seed(seed: int, annotator: str) -> int:
     return int(hashlib.sha256(f"{seed} {annotator}".encode()).hexdigest()[:12], 16)
 
 
-def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces: Sequence[str], size: int) -> str:
+def _queue(
+    uri: str,
+    experiment: str,
+    result: RunResult,
+    annotator: str,
+    traces: Sequence[str],
+    size: int,
+) -> str:
     """Put traces into the annotator's review queue; a server without queues has only the traces."""
     from mlflow.exceptions import MlflowException
     from mlflow.tracing.client import TracingClient
 
     tracing = TracingClient(uri)
-    alone = f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named '{question_of(result, size)}'"
+    alone = (
+        f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named"
+        f" '{question_of(result, size)}'"
+    )
     if not hasattr(tracing, "_create_review_queue"):
         return alone
     try:
@@ -210,7 +280,11 @@ def _queue(uri: str, experiment: str, result: RunResult, annotator: str, traces:
     except MlflowException:
         # On a server without sign-in every user is `default`.
         queue = tracing._create_review_queue(
-            experiment, name=name, queue_type="custom", users=[annotator, "default"], schema_ids=[schema]
+            experiment,
+            name=name,
+            queue_type="custom",
+            users=[annotator, "default"],
+            schema_ids=[schema],
         )
     if traces:
         tracing._add_items_to_review_queue(queue.queue_id, item_ids=list(traces))
@@ -221,22 +295,32 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
     from mlflow.exceptions import MlflowException
     from mlflow.genai.label_schemas import InputCategorical, InputNumeric
 
-    name, classes = question_of(result, size), result.config.rubric.named_classes
+    name = question_of(result, size)
+    classes = result.config.rubric.named_classes
     if size == 2:
         entry: Any = InputCategorical(options=list(CHOICES))
-        instruction = "Which response answers the question better: A, B, or neither (TIE)?"
+        instruction = (
+            "Which response answers the question better: A, B, or neither (TIE)?"
+        )
     elif classes is not None:
         entry = InputCategorical(options=list(classes.answers))
         instruction = f"Which class is the response: {', '.join(classes.answers)}?"
     else:
         low, high = result.config.rubric.scale.ends or (None, None)
         entry = InputNumeric(min_value=low, max_value=high)
-        instruction = "How good is the response" + ("?" if low is None else f", from {low:g} to {high:g}?")
+        instruction = "How good is the response" + (
+            "?" if low is None else f", from {low:g} to {high:g}?"
+        )
     try:
         found = tracing._get_label_schema_by_name(experiment, name)
     except MlflowException:
         found = tracing._create_label_schema(
-            experiment, name=name, type="feedback", input=entry, instruction=instruction, enable_comment=True
+            experiment,
+            name=name,
+            type="feedback",
+            input=entry,
+            instruction=instruction,
+            enable_comment=True,
         )
     return str(found.schema_id)
 
@@ -244,8 +328,8 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
 def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
     """Return the labels of a run's tasks in MLflow: the last feedback of each annotator on each task.
 
-    The annotator is the user that MLflow names as the feedback's source, or the owner of the task's queue on a server
-    without sign-in.
+    The annotator is the user that MLflow names as the feedback's source, or the owner of the task's
+    queue on a server without sign-in.
 
     Raises:
         ConfigError: if there are no labels, or one is invalid.
@@ -253,22 +337,40 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
     """
     uri = tracking_uri(config)
     if (file := sqlite_file(uri)) is not None and not file.is_file():
-        raise ConfigError("no such store", where=uri, remedy="run `evalkit label RUN --to mlflow`, or set tracking.uri")
+        raise ConfigError(
+            "no such store",
+            where=uri,
+            remedy="run `evalkit label RUN --to mlflow`, or set tracking.uri",
+        )
     with _label_errors(uri):
         client = open_client(uri)
         found = client.get_experiment_by_name(f"{config.experiment} labels")
-        traces = list(_traces(client, str(found.experiment_id), run_of(result))) if found else []
+        traces = (
+            list(_traces(client, str(found.experiment_id), run_of(result)))
+            if found
+            else []
+        )
         feedback = [(trace, one) for trace in traces for one in _given(trace)]
     if not feedback:
-        remedy = "run `evalkit label RUN --to mlflow`" if not traces else "annotators label in MLflow: `evalkit ui`"
-        raise ConfigError(f"none of this run's {len(traces)} tasks has a label", where=uri, remedy=remedy)
+        remedy = (
+            "run `evalkit label RUN --to mlflow`"
+            if not traces
+            else "annotators label in MLflow: `evalkit ui`"
+        )
+        raise ConfigError(
+            f"none of this run's {len(traces)} tasks has a label",
+            where=uri,
+            remedy=remedy,
+        )
     labels: dict[tuple[str, Unit, str], Label] = {}
     reader = class_reader(result.config)
     for trace, one in sorted(feedback, key=lambda pair: pair[1].create_time_ms or 0):
         if (label := _label(trace, one, reader)) is None:
             continue
         probability = trace.info.tags.get(PROBABILITY, UNKNOWN)
-        labels[label.case_id, label.unit, label.annotator] = replace(label, probability=probability)
+        labels[label.case_id, label.unit, label.annotator] = replace(
+            label, probability=probability
+        )
     return list(labels.values())
 
 
@@ -277,7 +379,11 @@ def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[LoggedT
     wanted = f"tag.`{RUN}` = '{run}'"
     while True:
         page = client.search_traces(
-            locations=[experiment], filter_string=wanted, max_results=100, page_token=token, include_spans=False
+            locations=[experiment],
+            filter_string=wanted,
+            max_results=100,
+            page_token=token,
+            include_spans=False,
         )
         yield from page
         token = page.token
@@ -288,30 +394,45 @@ def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[LoggedT
 def _given(trace: LoggedTrace) -> Iterator[Assessment]:
     for one in trace.info.assessments or ():
         human = one.source is not None and one.source.source_type == "HUMAN"
-        if human and one.name in (*QUESTIONS.values(), CLASS) and getattr(one, "valid", True) is not False:
+        if (
+            human
+            and one.name in (*QUESTIONS.values(), CLASS)
+            and getattr(one, "valid", True) is not False
+        ):
             yield one
 
 
 def _label(trace: LoggedTrace, one: Assessment, reader: Labels | None) -> Label | None:
-    tags, place = trace.info.tags, f"trace {trace.info.trace_id}"
+    tags = trace.info.tags
+    place = f"trace {trace.info.trace_id}"
     shown = shown_of(tags[SHOWN], place)
     source = str(one.source.source_id or "")
     annotator = tags.get(ANNOTATOR, "human") if source in NOBODY else source
-    value = one.feedback.value if getattr(one, "feedback", None) is not None else one.expectation.value
+    value = (
+        one.feedback.value
+        if getattr(one, "feedback", None) is not None
+        else one.expectation.value
+    )
     unit = tuple(sorted(shown))
     if len(unit) == 1 and reader is not None:
         name = reader.class_of(value, place)
         return None if name is None else Label(tags[CASE], unit, annotator, name, place)
     if len(unit) == 1:
         return Label(tags[CASE], unit, annotator, _grade(value, place), place)
-    return Label(tags[CASE], unit, annotator, unswapped(read_choice(value, place), shown), place)
+    return Label(
+        tags[CASE], unit, annotator, unswapped(read_choice(value, place), shown), place
+    )
 
 
 def _grade(value: Any, place: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"'{value}' is not a number", where=place, remedy="answer with a number there") from None
+        raise ConfigError(
+            f"'{value}' is not a number",
+            where=place,
+            remedy="answer with a number there",
+        ) from None
 
 
 def _label_errors(uri: str) -> AbstractContextManager[None]:

@@ -46,7 +46,9 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
         if places := by_unit.pop(unit, None):
             kinds[kind(verdict, missing=unit in missing)].append(places)
     kinds["plain"].extend(by_unit.values())
-    chosen = islice((place for places in _in_turn(list(kinds.values())) for place in places), count)
+    chosen = islice(
+        (place for places in _in_turn(list(kinds.values())) for place in places), count
+    )
     return [result.judgments[place] for place in chosen]
 
 
@@ -82,9 +84,15 @@ MOST_ITEMS = 50
 """At most this many checklist items of a judgment become assessments."""
 
 
-def assess(judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str) -> list[Assessment]:
+def assess(
+    judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str
+) -> list[Assessment]:
     """Return feedback by criterion, by item and overall, the verdict, the annotators' labels and the expected label."""
-    own = [*_by_judge(judgment, judge), *_by_rules(verdict), *_by_annotators(verdict, case)]
+    own = [
+        *_by_judge(judgment, judge),
+        *_by_rules(verdict),
+        *_by_annotators(verdict, case),
+    ]
     return [*own, *_of_items(judgment, case)]
 
 
@@ -93,14 +101,31 @@ def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
 
     source = AssessmentSource("LLM_JUDGE", judgment.judge or judge)
     found: list[Assessment] = [
-        Feedback(name=name, value=value, source=source, rationale=rationale(judgment.answer, name))
+        Feedback(
+            name=name,
+            value=value,
+            source=source,
+            rationale=rationale(judgment.answer, name),
+        )
         for name, value in judgment.criteria.items()
     ]
     if judgment.error is not None:
-        found.append(Feedback(name="judgment", error=f"{judgment.status}: {judgment.error}", source=source))
-    elif (decision := judgment.class_name if judgment.value is None else judgment.value) is not None:
+        found.append(
+            Feedback(
+                name="judgment",
+                error=f"{judgment.status}: {judgment.error}",
+                source=source,
+            )
+        )
+    elif (
+        decision := judgment.class_name if judgment.value is None else judgment.value
+    ) is not None:
         reasoning = rationale(judgment.answer)
-        found.append(Feedback(name="judgment", value=decision, source=source, rationale=reasoning))
+        found.append(
+            Feedback(
+                name="judgment", value=decision, source=source, rationale=reasoning
+            )
+        )
     return found
 
 
@@ -109,14 +134,26 @@ def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
     from mlflow.entities import AssessmentSource, Feedback
 
     source = AssessmentSource("LLM_JUDGE", judgment.judge or "judge")
-    reasons = {entry.get("item"): entry.get("reason") for entry in answer_entries((judgment.answer or {}).get("items"))}
+    reasons = {
+        entry.get("item"): entry.get("reason")
+        for entry in answer_entries((judgment.answer or {}).get("items"))
+    }
     known = {item.id: item for item in case.checklist} if case is not None else {}
     for name, answer in islice(judgment.items.items(), MOST_ITEMS):
         if answer is not None:
-            yield Feedback(name=name, value=answer, source=source, rationale=str(reasons.get(name) or "") or None)
+            yield Feedback(
+                name=name,
+                value=answer,
+                source=source,
+                rationale=str(reasons.get(name) or "") or None,
+            )
         for annotator, answers in known[name].labels.items() if name in known else ():
             if (given := answers[judgment.unit[0]]) is not None:
-                yield Feedback(name=name, value=given, source=AssessmentSource("HUMAN", annotator or "label"))
+                yield Feedback(
+                    name=name,
+                    value=given,
+                    source=AssessmentSource("HUMAN", annotator or "label"),
+                )
 
 
 def _by_rules(verdict: Verdict | None) -> list[Assessment]:
@@ -125,8 +162,19 @@ def _by_rules(verdict: Verdict | None) -> list[Assessment]:
     if verdict is None:
         return []
     nothing = "abstained" if verdict.reason == "abstained" else "none"
-    value = verdict.winner or verdict.class_name or (nothing if verdict.score is None else verdict.score)
-    return [Feedback(name="verdict", value=value, source=AssessmentSource("CODE", "evalkit"), rationale=verdict.reason)]
+    value = (
+        verdict.winner
+        or verdict.class_name
+        or (nothing if verdict.score is None else verdict.score)
+    )
+    return [
+        Feedback(
+            name="verdict",
+            value=value,
+            source=AssessmentSource("CODE", "evalkit"),
+            rationale=verdict.reason,
+        )
+    ]
 
 
 def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessment]:
@@ -134,17 +182,32 @@ def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessmen
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     label = label_of(verdict, case)
-    labels = dict(_labels_of(verdict, case)) or ({} if label is None else {"label": label})
+    labels = dict(_labels_of(verdict, case)) or (
+        {} if label is None else {"label": label}
+    )
     size = 1 if verdict is not None and len(verdict.unit) == 1 else 2
-    name = CLASS if size == 1 and any(isinstance(one, str) for one in labels.values()) else QUESTIONS[size]
+    name = (
+        CLASS
+        if size == 1 and any(isinstance(one, str) for one in labels.values())
+        else QUESTIONS[size]
+    )
     found: list[Assessment] = [
         Feedback(name=name, value=value, source=AssessmentSource("HUMAN", annotator))
         for annotator, value in labels.items()
     ]
-    return found if label is None else [*found, Expectation("label", label, source=AssessmentSource("HUMAN", "label"))]
+    return (
+        found
+        if label is None
+        else [
+            *found,
+            Expectation("label", label, source=AssessmentSource("HUMAN", "label")),
+        ]
+    )
 
 
-def _labels_of(verdict: Verdict | None, case: Case | None) -> Iterator[tuple[str, str | float]]:
+def _labels_of(
+    verdict: Verdict | None, case: Case | None
+) -> Iterator[tuple[str, str | float]]:
     """Yield each annotator's name with their label of a unit: a choice for a pair, or a grade for a response."""
     if verdict is None or case is None:
         return
@@ -164,7 +227,11 @@ def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
     if verdict is None or verdict.label is not None or case is None:
         return verdict.label if verdict else None
     response = case.responses[verdict.unit[0]]
-    return (response.class_name if response.grade is None else response.grade) if len(verdict.unit) == 1 else None
+    return (
+        (response.class_name if response.grade is None else response.grade)
+        if len(verdict.unit) == 1
+        else None
+    )
 
 
 _PREVIEW = 1_000
@@ -191,7 +258,9 @@ class Trace:
         return f"tr-{self.identity[:32]}"
 
 
-def trace_info(trace: Trace, experiment: str, *, tags: Mapping[str, str], **details: Any) -> TraceInfo:
+def trace_info(
+    trace: Trace, experiment: str, *, tags: Mapping[str, str], **details: Any
+) -> TraceInfo:
     """Return what MLflow stores about a trace in an experiment, with its tags and other `details`."""
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
@@ -201,7 +270,11 @@ def trace_info(trace: Trace, experiment: str, *, tags: Mapping[str, str], **deta
         request_time=trace.started,
         execution_duration=trace.duration,
         state=TraceState.OK if trace.error is None else TraceState.ERROR,
-        tags={"mlflow.traceName": trace.name, "mlflow.trace.spansLocation": "TRACKING_STORE", **tags},
+        tags={
+            "mlflow.traceName": trace.name,
+            "mlflow.trace.spansLocation": "TRACKING_STORE",
+            **tags,
+        },
         **details,
     )
 
@@ -220,8 +293,14 @@ def span(trace: Trace, number: int, name: str, attributes: Json) -> Span:
             "name": name,
             "start_time_unix_nano": trace.started * 1_000_000,
             "end_time_unix_nano": (trace.started + trace.duration) * 1_000_000,
-            "status": {"code": "OK" if trace.error is None else "ERROR", "message": trace.error or ""},
-            "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
+            "status": {
+                "code": "OK" if trace.error is None else "ERROR",
+                "message": trace.error or "",
+            },
+            "attributes": {
+                key: json.dumps(value, ensure_ascii=False)
+                for key, value in values.items()
+            },
         }
     )
 
@@ -237,11 +316,13 @@ class TracedJudgment:
     judge: str
 
 
-def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: int) -> int:
+def log_traces(
+    uri: str, experiment: str, run: str, result: RunResult, count: int
+) -> int:
     """Send `count` judgments as traces of the MLflow run `run` and return how many were sent.
 
-    Each trace with its assessments is one write, and all spans together are one more; MLflow's fluent API would need
-    several writes per trace.
+    Each trace with its assessments is one write, and all spans together are one more; MLflow's
+    fluent API would need several writes per trace.
 
     Args:
         uri: the MLflow store.
@@ -270,17 +351,27 @@ def log_traces(uri: str, experiment: str, run: str, result: RunResult, count: in
     return len(judged)
 
 
-def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[TracedJudgment]:
+def _judged(
+    result: RunResult, chosen: Sequence[Judgment], run: str
+) -> list[TracedJudgment]:
     """Return judgments with their cases and verdicts, found in one pass."""
     units = {(judgment.case_id, judgment.unit) for judgment in chosen}
     ids = {case_id for case_id, _ in units}
     cases = {case.id: case for case in result.cases if case.id in ids}
-    verdicts = {(v.case_id, v.unit): v for v in result.verdicts if (v.case_id, v.unit) in units}
+    verdicts = {
+        (v.case_id, v.unit): v for v in result.verdicts if (v.case_id, v.unit) in units
+    }
     started = contents.milliseconds(result.manifest.get("started")) or 0
     name = f"{contents.mode(result)} judgment"
     return [
         TracedJudgment(
-            Trace.of(f"{run} {position}", name, started + position, _duration(judgment), judgment.error),
+            Trace.of(
+                f"{run} {position}",
+                name,
+                started + position,
+                _duration(judgment),
+                judgment.error,
+            ),
             judgment,
             cases.get(judgment.case_id),
             verdicts.get((judgment.case_id, judgment.unit)),
@@ -292,11 +383,14 @@ def _judged(result: RunResult, chosen: Sequence[Judgment], run: str) -> list[Tra
 
 def _duration(judgment: Judgment) -> int:
     """Return the milliseconds that a call took, at least 1."""
-    return max(1, round(1000 * judgment.completion.latency)) if judgment.completion else 1
+    return (
+        max(1, round(1000 * judgment.completion.latency)) if judgment.completion else 1
+    )
 
 
 def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
-    judgment, case = judged.judgment, judged.case
+    judgment = judged.judgment
+    case = judged.case
     return trace_info(
         judged.trace,
         experiment,
@@ -319,7 +413,10 @@ def _outcome(judgment: Judgment) -> str:
 
 
 def _totals(judgment: Judgment) -> dict[str, str]:
-    found = {"mlflow.trace.tokenUsage": _usage(judgment), "mlflow.trace.cost": _cost(judgment)}
+    found = {
+        "mlflow.trace.tokenUsage": _usage(judgment),
+        "mlflow.trace.cost": _cost(judgment),
+    }
     return {key: json.dumps(value) for key, value in found.items() if value}
 
 
@@ -328,40 +425,72 @@ def _usage(judgment: Judgment) -> dict[str, int]:
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return {}
     total = usage.prompt_tokens + usage.completion_tokens
-    return {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens, "total_tokens": total}
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "output_tokens": usage.completion_tokens,
+        "total_tokens": total,
+    }
 
 
 def _cost(judgment: Judgment) -> dict[str, float]:
     cost = judgment.completion.cost_usd if judgment.completion else None
-    return {} if cost is None else {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
+    return (
+        {}
+        if cost is None
+        else {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
+    )
 
 
 def _spans(judged: TracedJudgment) -> list[Span]:
-    judgment, completion = judged.judgment, judged.judgment.completion
+    judgment = judged.judgment
+    completion = judged.judgment.completion
     inputs = _inputs(judged)
     names = ("status", "value", "confidence", "answer", "read_by", "error")
-    read = {name: value for name in names if (value := getattr(judgment, name)) is not None}
-    outputs = {"completion": completion.text} if completion else {"error": judgment.error}
+    read = {
+        name: value for name in names if (value := getattr(judgment, name)) is not None
+    }
+    outputs = (
+        {"completion": completion.text} if completion else {"error": judgment.error}
+    )
     call = {
         "mlflow.llm.model": (completion and completion.model) or judged.judge,
         "mlflow.chat.tokenUsage": _usage(judgment),
         # Always set, even to {}: if it is missing, MLflow imports LiteLLM to look up a price.
         "mlflow.llm.cost": _cost(judgment),
     }
-    root = {"mlflow.spanType": "EVALUATOR", "mlflow.spanInputs": inputs, "mlflow.spanOutputs": read}
-    leaf = {"mlflow.spanType": "CHAT_MODEL", "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, **call}
-    return [span(judged.trace, 1, judged.trace.name, root), span(judged.trace, 2, judged.judge, leaf)]
+    root = {
+        "mlflow.spanType": "EVALUATOR",
+        "mlflow.spanInputs": inputs,
+        "mlflow.spanOutputs": read,
+    }
+    leaf = {
+        "mlflow.spanType": "CHAT_MODEL",
+        "mlflow.spanInputs": inputs,
+        "mlflow.spanOutputs": outputs,
+        **call,
+    }
+    return [
+        span(judged.trace, 1, judged.trace.name, root),
+        span(judged.trace, 2, judged.judge, leaf),
+    ]
 
 
 def _inputs(judged: TracedJudgment) -> JsonObject:
-    case, shown = judged.case, judged.judgment.shown
+    case = judged.case
+    shown = judged.judgment.shown
     if case is None:
         return {"case_id": judged.judgment.case_id}
     inputs: JsonObject = {"case_id": case.id, "prompt": case.prompt}
-    inputs |= {key: text for key in ("context", "reference") if (text := getattr(case, key)) is not None}
+    inputs |= {
+        key: text
+        for key in ("context", "reference")
+        if (text := getattr(case, key)) is not None
+    }
     for place, index in enumerate(shown):
         name = f"response {contents.letters((index,))}"
-        inputs[name if len(shown) == 1 else f"{name}, shown {_ordinal(place)}"] = case.responses[index].text
+        inputs[name if len(shown) == 1 else f"{name}, shown {_ordinal(place)}"] = (
+            case.responses[index].text
+        )
     return inputs
 
 
@@ -390,10 +519,16 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
     traces = {case.id: trace for case in result.cases if (trace := trace_of(case))}
     if not traces:
         remedy = "judge traces with dataset.path=mlflow-traces:EXPERIMENT, or name each case's trace_id"
-        raise ConfigError("no case came from a trace", where="--to mlflow-assessments", remedy=remedy)
+        raise ConfigError(
+            "no case came from a trace", where="--to mlflow-assessments", remedy=remedy
+        )
     spans = {case.id: span_of(case) for case in result.cases if case.id in traces}
-    uri, words = tracking_uri(config), explanations(result.judgments)
-    known = {"evalkit.config_hash": str(result.manifest.get("config_hash")), "evalkit.use": result.decision.use}
+    uri = tracking_uri(config)
+    words = explanations(result.judgments)
+    known = {
+        "evalkit.config_hash": str(result.manifest.get("config_hash")),
+        "evalkit.use": result.decision.use,
+    }
     added: dict[str, list[Assessment]] = {}
     what = f"{without_password(uri)}: MLflow could not take the assessments"
     with mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}")):
@@ -406,20 +541,39 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
             if (trace := traces.get(verdict.case_id)) is None:
                 continue
             shared: JsonObject = {
-                "source": AssessmentSource("LLM_JUDGE", verdict.judge or contents.judge(result)),
+                "source": AssessmentSource(
+                    "LLM_JUDGE", verdict.judge or contents.judge(result)
+                ),
                 "span_id": spans[verdict.case_id],
-                "metadata": {**known, RUN: str(result.manifest.get("run_id")), "evalkit.reason": verdict.reason},
+                "metadata": {
+                    **known,
+                    RUN: str(result.manifest.get("run_id")),
+                    "evalkit.reason": verdict.reason,
+                },
             }
-            value = verdict.winner or verdict.class_name if verdict.score is None else verdict.score
+            value = (
+                verdict.winner or verdict.class_name
+                if verdict.score is None
+                else verdict.score
+            )
             if verdict.reason == "abstained":
                 value = verdict.reason
             said = words.get((verdict.case_id, verdict.unit), verdict.reason)
             outcome = {"error": verdict.reason} if value is None else {"value": value}
-            values = [Feedback(name, score, **shared) for name, score in verdict.criteria.items()]
-            added.setdefault(trace, []).extend([Feedback("verdict", rationale=said, **outcome, **shared), *values])
+            values = [
+                Feedback(name, score, **shared)
+                for name, score in verdict.criteria.items()
+            ]
+            added.setdefault(trace, []).extend(
+                [Feedback("verdict", rationale=said, **outcome, **shared), *values]
+            )
         for trace, assessments in added.items():
             given = client.get_trace_info(f"tr-{trace}").assessments or ()
-            own = (one for one in given if (one.metadata or {}).get(RUN) == shared["metadata"][RUN])
+            own = (
+                one
+                for one in given
+                if (one.metadata or {}).get(RUN) == shared["metadata"][RUN]
+            )
             earlier = {(one.name, one.span_id) for one in own}
             for one in assessments:
                 if (one.name, one.span_id) not in earlier:

@@ -1,7 +1,7 @@
 """Judge a study's cases in several processes: shards of the cases, and the workers that judge them.
 
-Workers share nothing but the store. What they leave, because they were killed or a request failed, the run that
-started them judges itself.
+Workers share nothing but the store. What they leave, because they were killed or a request failed,
+the run that started them judges itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from evalkit.store import is_local, store_location, store_url
 from evalkit.types import Case
 from evalkit.values import frozen
 
-Work: TypeAlias = Callable[[RunConfig, "Shard", Callable[[Progress], None]], JudgingResult]
+Work: TypeAlias = Callable[
+    [RunConfig, "Shard", Callable[[Progress], None]], JudgingResult
+]
 WORKER_KINDS = ("slurm", "ray")
 ATTEMPTS = 3
 """How often a shard is started: again after its worker died."""
@@ -71,7 +73,10 @@ class Shard:
 
     def holds(self, case: Case) -> bool:
         """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
-        return int(text_digest(case.prompt or case.id)[:15], 16) % self.count == self.index - 1
+        return (
+            int(text_digest(case.prompt or case.id)[:15], 16) % self.count
+            == self.index - 1
+        )
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -94,7 +99,10 @@ class Lost(Exception):  # noqa: N818
 
 @frozen
 class ShardTask:
-    """What a worker is told: it can be pickled. `work` is a function of a module, and judges a shard."""
+    """What a worker is told: it can be pickled.
+
+    `work` is a function of a module, and judges a shard.
+    """
 
     work: Work
     config: RunConfig
@@ -104,30 +112,42 @@ class ShardTask:
     allow_code: bool = field(default_factory=code_allowed)
     store: str = ""
 
-    def __call__(self, observe: Callable[[Progress], None], stops: Callable[[], int] = lambda: 0) -> ShardReport:
+    def __call__(
+        self, observe: Callable[[Progress], None], stops: Callable[[], int] = lambda: 0
+    ) -> ShardReport:
         """Judge the shard, in a worker's process; an error is a part of the report.
 
         Args:
             observe: called with the progress.
-            stops: returns how often the worker was told to stop: the second time ends its calls in flight.
+            stops: returns how often the worker was told to stop: the second time ends its calls in
+                flight.
         """
         report = ShardReport(self.shard, socket.gethostname())
-        if Path(self.folder).is_dir():  # paths are relative to where the run was started
+        if Path(
+            self.folder
+        ).is_dir():  # paths are relative to where the run was started
             os.chdir(self.folder)
         os.environ[PROJECT_VARIABLE] = self.project
         own = store_location(store_url(self.config.store.url))
         if own != self.store:
-            what = f"store.url: the worker's store is {own}, not {self.store}; set EVALKIT_STORE where workers run"
+            what = (
+                f"store.url: the worker's store is {own}, not {self.store}; set EVALKIT_STORE where"
+                " workers run"
+            )
             return replace(report, error=what, status=int(ExitStatus.WRONG))
         try:
             with allowing_code(self.allow_code), _stopping(stops):
                 judged = self.work(self.config, self.shard, observe)
         except Exception as error:  # a traceback in a worker's log helps nobody
-            text, status = f"{type(error).__name__}: {error}", ExitStatus.WRONG
+            text = f"{type(error).__name__}: {error}"
+            status = ExitStatus.WRONG
             if isinstance(error, EvalkitError):
-                text, status = str(error), error.status
+                text = str(error)
+                status = error.status
             return replace(report, error=text, status=int(status))
-        return replace(report, spend=judged.spend, error=STOPPED if judged.interrupted else None)
+        return replace(
+            report, spend=judged.spend, error=STOPPED if judged.interrupted else None
+        )
 
 
 @contextmanager
@@ -218,27 +238,34 @@ def judge_in_workers(
 
     Raises:
         ConfigError: if the engine is not installed, or the workers cannot share the store.
-        WorkerError: if a worker cannot go on, naming its shard and host, or there is no place left for workers; what
-            the others have answered is stored.
+        WorkerError: if a worker cannot go on, naming its shard and host, or there is no place left
+            for workers; what the others have answered is stored.
         Signaled: on Ctrl-C, once every worker has stopped.
     """
     if (mode := config.store.mode) != "read_write":
-        what, where = f"workers share the store, but store.mode is {mode}", f"runner.kind={config.runner.kind}"
+        what = f"workers share the store, but store.mode is {mode}"
+        where = f"runner.kind={config.runner.kind}"
         raise ConfigError(what, where=where, remedy="use read_write")
     check_budget(config)
     pool = _pool(config, folder)
     begun = time.monotonic()
     show = observe or (lambda _: None)
-    count, url = config.runner.workers, store_url(config.store.url)
+    count = config.runner.workers
+    url = store_url(config.store.url)
     online = config.with_({"runner.kind": "online", "runner.options": {}})
     if secret_in(url) is None:  # workers get the store's URL, unless it has a password
         online = online.with_({"store.url": url})
     store = store_location(url)
     shards = [Shard(n, count) for n in range(1, count + 1)]
-    open_tasks = {shard: ShardTask(work, online, shard, store=store) for shard in shards}
-    attempts, reports = dict.fromkeys(open_tasks, 1), list[ShardReport]()
+    open_tasks = {
+        shard: ShardTask(work, online, shard, store=store) for shard in shards
+    }
+    attempts = dict.fromkeys(open_tasks, 1)
+    reports = list[ShardReport]()
     signals = list[int]()
-    with handled_signals(signals.append):  # one that arrives while workers are stopped must not leave them behind
+    with handled_signals(
+        signals.append
+    ):  # one that arrives while workers are stopped must not leave them behind
         try:
             for task in open_tasks.values():
                 pool.start(task)
@@ -246,15 +273,22 @@ def judge_in_workers(
                 if signals:
                     raise Signaled(signals[0])
                 for shard, end in pool.poll(POLL_SECONDS):
-                    if isinstance(end, ShardReport) and end.error == STOPPED:  # by somebody else
+                    if (
+                        isinstance(end, ShardReport) and end.error == STOPPED
+                    ):  # by somebody else
                         end = Lost(f"on {end.host}: it was stopped")
                     if isinstance(end, ShardReport):
                         if end.error is not None:
-                            raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
+                            raise WorkerError(
+                                f"shard {shard} on {end.host}: {end.error}", end.status
+                            )
                         reports.append(end)
                         del open_tasks[shard]
                     elif attempts[shard] == ATTEMPTS:
-                        what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to continue"
+                        what = (
+                            f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to"
+                            " continue"
+                        )
                         raise WorkerError(what, int(ExitStatus.WRONG))
                     else:
                         attempts[shard] += 1
@@ -268,7 +302,10 @@ def judge_in_workers(
             answers = _stop(pool, stored, signals)
             if isinstance(stop, KeyboardInterrupt):
                 number = stop.number if isinstance(stop, Signaled) else SIGINT
-                raise Signaled(number, f"interrupted: {answers:,} answers are stored; run again to continue") from None
+                raise Signaled(
+                    number,
+                    f"interrupted: {answers:,} answers are stored; run again to continue",
+                ) from None
             if isinstance(stop, NoWorkers):
                 what = f"{stop}: {answers:,} answers are stored; run again to continue"
                 raise WorkerError(what, int(ExitStatus.TOO_MANY_FAILURES)) from None
@@ -279,29 +316,46 @@ def judge_in_workers(
 
 
 def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) -> int:
-    """Stop the workers and wait until they have; return how many answers there are. A second signal ends calls."""
+    """Stop the workers and wait until they have; return how many answers there are.
+
+    A second signal ends calls.
+    """
     for seconds in (GRACE_SECONDS, LAST_SECONDS):
         pool.stop()
         until = time.monotonic() + seconds
-        while pool.busy and time.monotonic() < until and (len(signals) < 2 or seconds == LAST_SECONDS):
+        while (
+            pool.busy
+            and time.monotonic() < until
+            and (len(signals) < 2 or seconds == LAST_SECONDS)
+        ):
             list(pool.poll(POLL_SECONDS))
         if not pool.busy:
             break
     parts = list(pool.progress())
     if stored is not None and any(part.answers is None for part in parts):
         return stored()
-    return sum(part.done - part.failed if part.answers is None else part.answers for part in parts)
+    return sum(
+        part.done - part.failed if part.answers is None else part.answers
+        for part in parts
+    )
 
 
-def add_spent(judged: JudgingResult, reports: Sequence[ShardReport], seconds: float) -> JudgingResult:
+def add_spent(
+    judged: JudgingResult, reports: Sequence[ShardReport], seconds: float
+) -> JudgingResult:
     """Return the result of a run with what its workers have sent and spent; a request that failed there is a retry."""
     workers = reduce(add, (report.spend for report in reports), Spend())
-    sent, failed = workers.calls.sent, workers.calls.failed
+    sent = workers.calls.sent
+    failed = workers.calls.failed
     answered = max(0, sent - failed)
     retried = workers.calls.retried + min(failed, judged.calls.sent)
-    calls = Calls(stored=-min(answered, judged.calls.stored), sent=answered, retried=retried)
+    calls = Calls(
+        stored=-min(answered, judged.calls.stored), sent=answered, retried=retried
+    )
     spend = add(judged.spend, replace(workers, calls=calls))
-    return replace(judged, spend=spend, sending=judged.sending + (seconds if sent else 0.0))
+    return replace(
+        judged, spend=spend, sending=judged.sending + (seconds if sent else 0.0)
+    )
 
 
 def check_budget(config: RunConfig) -> None:
@@ -311,10 +365,14 @@ def check_budget(config: RunConfig) -> None:
         ConfigError: if each worker would spend it.
     """
     runner = config.runner
-    if runner.budget_calls is not None or (runner.budget_usd is not None and runner.budget_scope != "store"):
+    if runner.budget_calls is not None or (
+        runner.budget_usd is not None and runner.budget_scope != "store"
+    ):
         key = "budget_usd" if runner.budget_calls is None else "budget_calls"
         remedy = "set runner.budget_usd and runner.budget_scope=store"
-        raise ConfigError("each worker would spend it", where=f"runner.{key}", remedy=remedy)
+        raise ConfigError(
+            "each worker would spend it", where=f"runner.{key}", remedy=remedy
+        )
 
 
 def _pool(config: RunConfig, folder: Path) -> Pool:
@@ -323,12 +381,17 @@ def _pool(config: RunConfig, folder: Path) -> Pool:
     Raises:
         ConfigError: if its package is not installed, or it cannot be used.
     """
-    kind, runner = config.runner.kind, config.runner
+    kind = config.runner.kind
+    runner = config.runner
     try:
         module = import_module(f"evalkit.workers.{kind}_pool")
     except ImportError as error:
         remedy = f"run pip install 'evalkit-judge[{kind}]'"
-        raise ConfigError(f"needs a package that is not installed ({error})", where="runner", remedy=remedy) from None
+        raise ConfigError(
+            f"needs a package that is not installed ({error})",
+            where="runner",
+            remedy=remedy,
+        ) from None
 
     def check_shared() -> None:
         if is_local(store_url(config.store.url)):

@@ -15,10 +15,15 @@ from typing import Any
 from evalkit.values import Json, JsonObject
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-# Under `uv run`, Ray would otherwise upload the current folder and install the project anew for each worker.
+# Under `uv run`, Ray would otherwise upload the current folder and install the project anew for
+# each worker.
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
-os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # of a busy machine; Ray's own 30 s were too few
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the default to be, else there is a warning
+os.environ.setdefault(
+    "RAY_raylet_start_wait_time_s", "120"
+)  # of a busy machine; Ray's own 30 s were too few
+os.environ.setdefault(
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+)  # the default to be, else there is a warning
 
 import ray
 
@@ -38,7 +43,8 @@ class ShardActor:
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
-        self._stops, self._parent = 0, os.getppid()
+        self._stops = 0
+        self._parent = os.getppid()
 
     def host(self) -> str:
         """Return the name of the machine."""
@@ -75,7 +81,9 @@ class RayPool(Pool):
         ConfigError: if Ray cannot be started or reached, or an option is wrong.
     """
 
-    def __init__(self, count: int, options: Json, _: Path, shared: Callable[[], None]) -> None:
+    def __init__(
+        self, count: int, options: Json, _: Path, shared: Callable[[], None]
+    ) -> None:
         super().__init__()
         cluster = {name: value for name, value in options.items() if name in _CLUSTER}
         own = {name: value for name, value in options.items() if name not in _CLUSTER}
@@ -84,16 +92,22 @@ class RayPool(Pool):
             if sum(bool(node["Alive"]) for node in ray.nodes()) > 1:
                 shared()
             # Spread over the machines, so that the loss of one leaves the others.
-            kind = ray.remote(ShardActor).options(**{"scheduling_strategy": "SPREAD", **own, "max_concurrency": 2})
+            kind = ray.remote(ShardActor).options(
+                **{"scheduling_strategy": "SPREAD", **own, "max_concurrency": 2}
+            )
             self._start: Callable[[], Any] = kind.remote
             self._actors = [self._start() for _ in range(count)]
         except EvalkitError:
             raise
         except Exception as error:
             text = str(error).strip().partition("\n")[0]
-            raise ConfigError(f"Ray cannot start the workers ({text})", where="runner.options") from None
+            raise ConfigError(
+                f"Ray cannot start the workers ({text})", where="runner.options"
+            ) from None
         self._idle: list[Any] = []
-        self._actor: dict[Any, Any] = {actor.host.remote(): actor for actor in self._actors}
+        self._actor: dict[Any, Any] = {
+            actor.host.remote(): actor for actor in self._actors
+        }
         self._hosts: dict[Any, str] = {}
         self._progress: dict[Shard, Progress] = {}
         self._alone: float | None = None
@@ -103,14 +117,24 @@ class RayPool(Pool):
         """Wait for at most this long; return the shards that ended and how."""
         self._check_nodes()
         while self.queue and self._idle:
-            actor, task = self._idle.pop(), self.queue.popleft()
+            actor = self._idle.pop()
+            task = self.queue.popleft()
             ref = actor.judge.remote(task)
             self._actor[ref], self.running[ref] = actor, task.shard
         if self.queue and not self._actor:
-            raise ConfigError("every worker has died", where="Ray", remedy="see its logs, and run again to continue")
-        done, _ = ray.wait([*self._actor], num_returns=1, timeout=seconds) if self._actor else ((), ())
+            raise ConfigError(
+                "every worker has died",
+                where="Ray",
+                remedy="see its logs, and run again to continue",
+            )
+        done, _ = (
+            ray.wait([*self._actor], num_returns=1, timeout=seconds)
+            if self._actor
+            else ((), ())
+        )
         for ref in done:
-            actor, shard = self._actor.pop(ref), self.running.pop(ref, None)
+            actor = self._actor.pop(ref)
+            shard = self.running.pop(ref, None)
             try:
                 end = ray.get(ref)
                 if shard is not None:
@@ -118,7 +142,9 @@ class RayPool(Pool):
                 self._idle.append(actor)
             except ray.exceptions.RayError as error:
                 text = " ".join(str(error).split())[:200]
-                end = Lost(f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}")
+                end = Lost(
+                    f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}"
+                )
                 if shard is not None:  # at most as often as shards are started again
                     self._actors[self._actors.index(actor)] = new = self._start()
                     self._actor[new.host.remote()] = new
@@ -133,16 +159,27 @@ class RayPool(Pool):
             self._alone = None
         elif self._alone is None:
             self._alone = time.monotonic()
-            _log.warning("Ray has no node left: waiting %g s for one to join", _NODE_SECONDS)
+            _log.warning(
+                "Ray has no node left: waiting %g s for one to join", _NODE_SECONDS
+            )
         elif time.monotonic() - self._alone > _NODE_SECONDS:
             self.running.clear()  # nobody is there to be told to stop
             self._actor.clear()
-            raise NoWorkers(f"Ray has no node left, and none joined in {_NODE_SECONDS:g} s")
+            raise NoWorkers(
+                f"Ray has no node left, and none joined in {_NODE_SECONDS:g} s"
+            )
 
     def progress(self) -> Iterable[Progress]:
         """Return where each shard that was ever started stands, as far as it has said."""
-        refs = {self._actor[ref].progress.remote(): shard for ref, shard in self.running.items()}
-        done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=1.0) if refs else ((), ())
+        refs = {
+            self._actor[ref].progress.remote(): shard
+            for ref, shard in self.running.items()
+        }
+        done, _ = (
+            ray.wait(list(refs), num_returns=len(refs), timeout=1.0)
+            if refs
+            else ((), ())
+        )
         for ref in done:
             self._note(refs[ref], ref)
         return self._progress.values()
@@ -184,14 +221,25 @@ def connect(count: int, cluster: Json, *, show: bool = False) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHABLE_SECONDS).close()
+            socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=_REACHABLE_SECONDS
+            ).close()
         except (OSError, OverflowError):
             remedy = "start one there with `ray start --head`, or correct the address"
-            raise ConfigError(f"no cluster answers at {address}", where="Ray", remedy=remedy) from None
-    quiet = {"log_to_driver": show, "configure_logging": False, "logging_level": "ERROR"}
+            raise ConfigError(
+                f"no cluster answers at {address}", where="Ray", remedy=remedy
+            ) from None
+    quiet = {
+        "log_to_driver": show,
+        "configure_logging": False,
+        "logging_level": "ERROR",
+    }
     local: JsonObject = {}
     if not address:  # workers wait for answers, so there may be more than processors
-        local = {"include_dashboard": False, "num_cpus": max(count, os.cpu_count() or 1)}
+        local = {
+            "include_dashboard": False,
+            "num_cpus": max(count, os.cpu_count() or 1),
+        }
     before = signal.getsignal(signal.SIGTERM)
     ray.init(**quiet, **local, **cluster)
     signal.signal(signal.SIGTERM, before)  # Ray's own would exit without a word

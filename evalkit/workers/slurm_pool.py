@@ -47,7 +47,10 @@ class ShardJob:
             last = progress.done == progress.total or progress.answers is not None
             if last or time.monotonic() - told > _EVERY:
                 told = time.monotonic()
-                write_file(_progress_file(self._folder, task.shard), [json.dumps(asdict(progress)).encode()])
+                write_file(
+                    _progress_file(self._folder, task.shard),
+                    [json.dumps(asdict(progress)).encode()],
+                )
 
         report = task(observe, lambda: max(bool(preempted), self._stops()))
         if preempted and callable(requeue):
@@ -82,7 +85,9 @@ class SlurmPool(Pool):
         ConfigError: if Slurm is not here, or an option is wrong.
     """
 
-    def __init__(self, count: int, options: Json, folder: Path, shared: Callable[[], None]) -> None:
+    def __init__(
+        self, count: int, options: Json, folder: Path, shared: Callable[[], None]
+    ) -> None:
         super().__init__()
         own = dict(options)
         cluster = own.pop("cluster", "slurm")
@@ -94,10 +99,14 @@ class SlurmPool(Pool):
             own.setdefault("slurm_array_parallelism", count)
         try:
             self._executor = submitit.AutoExecutor(self._folder, cluster=cluster)
-            self._executor.update_parameters(**{"name": "evalkit", "timeout_min": _DAY, **own})
+            self._executor.update_parameters(
+                **{"name": "evalkit", "timeout_min": _DAY, **own}
+            )
         except Exception as error:
             remedy = "see submitit's parameters, or set runner.options.cluster=local"
-            raise ConfigError(" ".join(str(error).split()), where="runner.options", remedy=remedy) from None
+            raise ConfigError(
+                " ".join(str(error).split()), where="runner.options", remedy=remedy
+            ) from None
         self._started: set[Shard] = set()
         self._stops = b""
         self._keep_logs = False
@@ -114,8 +123,11 @@ class SlurmPool(Pool):
             shard = self.running.pop(job)
             try:
                 if self._local and not job.paths.result_pickle.exists():
-                    # Of this machine's processes; submitit would wait 15 s for the file, as if the disk were slow.
-                    raise UncompletedJobError(f"Job {job.job_id} has not produced any output")
+                    # Of this machine's processes; submitit would wait 15 s for the file, as if the
+                    # disk were slow.
+                    raise UncompletedJobError(
+                        f"Job {job.job_id} has not produced any output"
+                    )
                 yield shard, job.result()
             except (UncompletedJobError, FailedJobError) as error:
                 self._keep_logs = True
@@ -126,7 +138,9 @@ class SlurmPool(Pool):
         """Return where each shard that was ever started stands, as far as it has said."""
         for shard in self._started:
             with suppress(OSError, ValueError):
-                yield Progress(**json.loads(_progress_file(self._folder, shard).read_bytes()))
+                yield Progress(
+                    **json.loads(_progress_file(self._folder, shard).read_bytes())
+                )
 
     def stop(self) -> None:
         """Tell every job to stop: its calls in flight may finish, unless told again; a queued one is taken out."""
@@ -153,7 +167,9 @@ class SlurmPool(Pool):
         try:
             with _deferred_signals():
                 jobs = self._executor.map_array(ShardJob(self._folder), tasks)
-                self.running |= {job: task.shard for task, job in zip(tasks, jobs, strict=True)}
+                self.running |= {
+                    job: task.shard for task, job in zip(tasks, jobs, strict=True)
+                }
         except FailedJobError as error:
             what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
             raise ConfigError(what, where="runner.options") from None

@@ -23,7 +23,8 @@ def files(commands: Commands) -> None:
     commands.write("prompts/en/mine.md.j2", "Judge this.", "{{ nonsense }}")
     commands.write("prompts/en/open.md.j2", "{% if context %}")
     commands.write(
-        "database.sqlite", "this is a text, and by no means a database; it goes on for a while so that SQLite reads it"
+        "database.sqlite",
+        "this is a text, and by no means a database; it goes on for a while so that SQLite reads it",
     )
     commands.write("file", "in the way")
     commands.write("bare.csv", "question,ours,theirs", "p,a,b")
@@ -47,7 +48,10 @@ MISTAKES = {
         (*DATA, "dataset.path=god.jsonl"),
         "god.jsonl: no such file; did you mean 'good.jsonl'?",
     ),
-    "row that is not JSON": ((*DATA, "dataset.path=notjson.jsonl"), "notjson.jsonl:2: the row is not JSON (column 2"),
+    "row that is not JSON": (
+        (*DATA, "dataset.path=notjson.jsonl"),
+        "notjson.jsonl:2: the row is not JSON (column 2",
+    ),
     "file that is not UTF-8": ((*DATA, "dataset.path=notutf8.jsonl"), "notutf8.jsonl:1: "),
     "row without the mapped column": (
         (*DATA, "dataset.path=good.jsonl", "dataset.fields.response_b=answer"),
@@ -84,7 +88,10 @@ MISTAKES = {
     "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
     "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
-    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from align, audit, batch, check, "),
+    "no command near it": (
+        ("frobnicate",),
+        "frobnicate: no such command; choose from align, audit, batch, check, ",
+    ),
     "data file as a study": (
         ("run", "bare.csv"),
         "bare.csv: is a data file, not a study; write dataset=file dataset.path=bare.csv",
@@ -110,25 +117,38 @@ MISTAKES = {
         ("run", "--cfg"),
         "evalkit run: --cfg: needs a value; try evalkit run --help",
     ),
-    "override that is none": (("run", "judge.model={a"), "judge.model={a: cannot be read as an override ("),
+    "override that is none": (
+        ("run", "judge.model={a"),
+        "judge.model={a: cannot be read as an override (",
+    ),
     "score of another folder": (("score", "prompts"), "prompts: not a run folder"),
-    "track of no folder": (("track", "nowhere"), "nowhere: no such folder; choose a folder that `evalkit run` wrote"),
+    "track of no folder": (
+        ("track", "nowhere"),
+        "nowhere: no such folder; choose a folder that `evalkit run` wrote",
+    ),
     "store that is no database": (
         ("run", "store.url=database.sqlite"),
         "database.sqlite: not a ",
     ),
-    "store that is to be read and is not there": (("run", "store=read_only"), "store.sqlite: cannot be opened; "),
+    "store that is to be read and is not there": (
+        ("run", "store=read_only"),
+        "store.sqlite: cannot be opened; ",
+    ),
     "store of another kind": (
         ("run", "store.url=mysql://x"),
         "store.url: there is no 'mysql'; choose from postgres, postgresql, sqlite",
     ),
-    "ui without runs": (("ui",), "mlflow.db: no runs are recorded yet; `evalkit run` records the first"),
+    "ui without runs": (
+        ("ui",),
+        "mlflow.db: no runs are recorded yet; `evalkit run` records the first",
+    ),
     "init without a folder": (("init",), "evalkit init: needs FOLDER; try evalkit init --help"),
     "init where a file is": (("init", "file"), "file: cannot be written ("),
 }
 
 
-# Before and after composition as a process of its own; all of them by the function that the process calls.
+# Before and after composition as a process of its own; all of them by the function that the process
+# calls.
 AS_PROCESS = ("row that is not JSON", "unknown flag")
 
 
@@ -137,7 +157,8 @@ def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:
     files(commands)
     before = commands.files()
     complaint = run(*words, status=1).line()
-    # Files are named as they were given or by their whole path; what counts is that one can find them.
+    # Files are named as they were given or by their whole path; what counts is that one can find
+    # them.
     assert line in complaint
     assert complaint.startswith((line, str(commands.folder.parent), "sqlite:///"))
     assert commands.files() == before
@@ -173,13 +194,20 @@ def test_a_store_of_another_program_is_left_alone(commands, within):
     other.close()
     before = path.read_bytes()
     line = within("run", "store.url=other.sqlite", status=1).line()
-    assert line == "other.sqlite: an SQLite file, but not an evalkit store; set store.url to another file"
+    assert (
+        line
+        == "other.sqlite: an SQLite file, but not an evalkit store; set store.url to another file"
+    )
     assert path.read_bytes() == before
 
 
-def test_a_key_that_is_refused_is_one_line_and_is_not_shown(commands, within, provider, monkeypatch):
+def test_a_key_that_is_refused_is_one_line_and_is_not_shown(
+    commands, within, provider, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-1234567890")
-    provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key")
+    provider.rule = lambda body: refused(
+        401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key"
+    )
     done = within("run", *fake(provider), *BRIEF, status=1)
     line = done.err.strip().splitlines()[-1]
     assert "access denied" in line
@@ -210,7 +238,10 @@ def test_a_config_that_is_not_utf8_is_one_line_that_names_it(file, words, within
     path = commands.folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("# café\nmodel: openai/x\n".encode("latin-1"))
-    assert within(*words, status=1).line() == f"{file}: the byte at offset 5 is not UTF-8; save the file as UTF-8"
+    assert (
+        within(*words, status=1).line()
+        == f"{file}: the byte at offset 5 is not UTF-8; save the file as UTF-8"
+    )
 
 
 @pytest.mark.parametrize("word", ["tie@here=allow", "+tie=allow", "tie=true"])

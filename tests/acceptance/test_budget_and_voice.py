@@ -14,7 +14,15 @@ def words(commands, provider, monkeypatch):
     commands.write("cases.jsonl", *(pair(n) for n in range(6)))
     provider.rule = prefers()
     quick = ["judge.transport=direct", "output=bracket", "runner.concurrency=2", "runner.retries=0"]
-    return ["run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *quick, *BRIEF, "hydra.run.dir=out"]
+    return [
+        "run",
+        *fake(provider),
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        *quick,
+        *BRIEF,
+        "hydra.run.dir=out",
+    ]
 
 
 def test_a_budget_that_is_reached_ends_with_2_and_a_higher_one_asks_for_the_rest_only(
@@ -38,7 +46,9 @@ def test_a_budget_that_is_reached_ends_with_2_and_a_higher_one_asks_for_the_rest
 
 def test_each_kind_of_failure_has_a_line_with_an_example_and_no_secret(words, within, provider):
     provider.script.extend([*2 * [refused(500, f"oops {SECRET}")], refused(503, "busy")])
-    provider.script.append(refused(400, "maximum context length is 5 tokens", code="context_length_exceeded"))
+    provider.script.append(
+        refused(400, "maximum context length is 5 tokens", code="context_length_exceeded")
+    )
     done = within(*words, "runner.max_failure_rate=1")
     lines = [line for line in done.err.splitlines() if " failed (" in line]
     assert [line.split(", for example")[0] for line in lines] == [
@@ -54,7 +64,10 @@ def test_quiet_says_only_what_went_wrong(words, within, provider):
     provider.script.append(refused(500, "oops"))
     done = within("run", "--quiet", *words[1:], "store.mode=off", "hydra.run.dir=again", status=2)
     assert done.out == ""
-    assert [line.split(" ")[1:3] for line in done.err.splitlines()] == [["1", "failed"], ["8.3%", "of"]]
+    assert [line.split(" ")[1:3] for line in done.err.splitlines()] == [
+        ["1", "failed"],
+        ["8.3%", "of"],
+    ]
 
 
 def test_json_logs_are_json_on_every_line(words, within, provider):
@@ -77,7 +90,11 @@ def test_what_a_provider_does_not_take_stands_in_the_manifest(words, within, com
     accept = provider.rule
 
     def rule(body):
-        return refused(400, "Unsupported parameter: 'temperature'") if "temperature" in body else accept(body)
+        return (
+            refused(400, "Unsupported parameter: 'temperature'")
+            if "temperature" in body
+            else accept(body)
+        )
 
     provider.rule = rule
     done = within(*words, "judge.temperature=0.5")

@@ -17,7 +17,13 @@ CHINESE = [
     for n, label in enumerate(["通过", "不通过", 1, "通过"])
 ]
 MAP = "dataset.label_map='1=pass, true=pass, 通过=pass'"
-RUN = ["mode=pointwise", "dataset=file", "dataset.path=traces.jsonl", "tracking=none", "scoring.bootstrap=50"]
+RUN = [
+    "mode=pointwise",
+    "dataset=file",
+    "dataset.path=traces.jsonl",
+    "tracking=none",
+    "scoring.bootstrap=50",
+]
 
 
 @pytest.fixture
@@ -28,7 +34,9 @@ def traces(tmp_path):
 
 
 def rows(folder: str, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(folder, f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for line in Path(folder, f"{name}.jsonl").read_text("utf-8").splitlines()
+    ]
 
 
 def test_a_run_of_pass_and_fail(call, traces):
@@ -46,7 +54,9 @@ def test_a_run_of_pass_and_fail(call, traces):
     assert rows("one", "verdicts") == verdicts
     call("run", *words, "hydra.run.dir=two", "output=bracket")
     call("compare", "one", "two")
-    assert [one["class_name"] for one in rows("two", "verdicts")] == [one["class_name"] for one in verdicts]
+    assert [one["class_name"] for one in rows("two", "verdicts")] == [
+        one["class_name"] for one in verdicts
+    ]
     call("export", "one", "--to", "csv", "--output", "one.csv")
     with Path("one.csv").open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
@@ -64,12 +74,22 @@ def test_classes_on_the_command_line_with_samples_and_abstentions(call, traces):
         "rubric={classes: {comply: does what was asked, refuse: declines, partial: does some of it}, "
         "positive: refuse, abstain: cannot_assess}"
     )
-    labels = "dataset.label_map='1=comply,true=comply,通过=partial,pass=comply,FAIL=refuse,fail=refuse'"
-    judge = ["judge=simulated/abstaining", "judge.params.strength=0.5", "judge.temperature=1", "mode.samples=2"]
+    labels = (
+        "dataset.label_map='1=comply,true=comply,通过=partial,pass=comply,FAIL=refuse,fail=refuse'"
+    )
+    judge = [
+        "judge=simulated/abstaining",
+        "judge.params.strength=0.5",
+        "judge.temperature=1",
+        "mode.samples=2",
+    ]
     call("run", *RUN, rubric, labels, *judge, "hydra.run.dir=one")
     reasons = Counter(one["reason"] for one in rows("one", "verdicts"))
     assert set(reasons) == {"judged", "split", "abstained"}
-    assert all((one["class_name"] is None) == (one["reason"] != "judged") for one in rows("one", "verdicts"))
+    assert all(
+        (one["class_name"] is None) == (one["reason"] != "judged")
+        for one in rows("one", "verdicts")
+    )
     said = {one["class_name"] for one in rows("one", "judgments")}
     assert said == {"comply", "refuse", "partial", "cannot_assess"}
 
@@ -77,7 +97,11 @@ def test_classes_on_the_command_line_with_samples_and_abstentions(call, traces):
 def test_a_bias_to_a_class_and_its_accuracy_are_planted(call, traces):
     words = [*RUN, "rubric=pass_fail", MAP]
     call("run", *words, "judge=simulated/good", "judge.params.accuracy=1.0", "hydra.run.dir=exact")
-    biased = ["judge=simulated/class_biased", "judge.params.class=fail", "judge.params.strength=1.0"]
+    biased = [
+        "judge=simulated/class_biased",
+        "judge.params.class=fail",
+        "judge.params.strength=1.0",
+    ]
     call("run", *words, *biased, "hydra.run.dir=biased")
     assert {one["class_name"] for one in rows("biased", "verdicts")} == {"fail"}
     call("run", *words, "judge=simulated/good", "judge.params.accuracy=0.8", "hydra.run.dir=noisy")
@@ -88,8 +112,15 @@ def test_a_bias_to_a_class_and_its_accuracy_are_planted(call, traces):
 
 @pytest.mark.parametrize("output", [["output=json"], ["output=bracket"], ["output=regex_class"]])
 def test_a_run_in_chinese(call, tmp_path, output):
-    (tmp_path / "traces.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in CHINESE), "utf-8")
-    words = ["rubric=yes_no_zh", "prompt=zh", "criteria=general_zh", "dataset.label_map='1=是,通过=是,不通过=否'"]
+    (tmp_path / "traces.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in CHINESE), "utf-8"
+    )
+    words = [
+        "rubric=yes_no_zh",
+        "prompt=zh",
+        "criteria=general_zh",
+        "dataset.label_map='1=是,通过=是,不通过=否'",
+    ]
     call("run", *RUN, *words, *output, "judge=simulated/good", "hydra.run.dir=one")
     verdicts = rows("one", "verdicts")
     assert [one["label"] for one in verdicts] == ["是", "否", "是", "是"]
@@ -100,11 +131,23 @@ def test_a_run_in_chinese(call, tmp_path, output):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["rubric=pass_fail", "rubric.positive=pas"], "positive is 'pas', which is not a class; did you mean 'pass'"),
-        (["rubric.classes={a: x, b: y}"], "it has both classes and levels; a rubric has either a scale or classes"),
+        (
+            ["rubric=pass_fail", "rubric.positive=pas"],
+            "positive is 'pas', which is not a class; did you mean 'pass'",
+        ),
+        (
+            ["rubric.classes={a: x, b: y}"],
+            "it has both classes and levels; a rubric has either a scale or classes",
+        ),
         (["rubric={classes: {a: x, b: y}, abstain: a}"], "give the abstention its own name"),
-        (["rubric=pass_fail", "dataset.label_map='1=pas'"], "dataset.label_map.1: 'pas' is not pass or fail"),
-        (["rubric=pass_fail"], "traces.jsonl:3: label 1 is not one of the classes pass, fail; map it, for example"),
+        (
+            ["rubric=pass_fail", "dataset.label_map='1=pas'"],
+            "dataset.label_map.1: 'pas' is not pass or fail",
+        ),
+        (
+            ["rubric=pass_fail"],
+            "traces.jsonl:3: label 1 is not one of the classes pass, fail; map it, for example",
+        ),
     ],
 )
 def test_a_wrong_setting_is_one_line(call, traces, words, said):
@@ -121,7 +164,9 @@ def test_labels_of_annotators(call, traces):
         f"{MAP[:-1]}, pass=yes, fail=no, FAIL=no'".replace("=pass", "=yes"),
         "hydra.run.dir=one",
     )
-    Path("labels.csv").write_text("id,annotator,class\nc0,ann,No\nc1,ann,1\nc2,ann,cannot_tell\nc0,bob,yes\n", "utf-8")
+    Path("labels.csv").write_text(
+        "id,annotator,class\nc0,ann,No\nc1,ann,1\nc2,ann,cannot_tell\nc0,bob,yes\n", "utf-8"
+    )
     said = call("label", "one", "labels.csv").out
     assert "labels: 3 by 2 annotators (ann 2, bob 1)" in said
     assert "rows without a label, omitted: 1" in said
@@ -158,7 +203,10 @@ def test_a_file_of_classes_is_imported(call, tmp_path):
         (None, "missing", "fail"),
     ]
     assert rows("named", "cases")[0]["labels"] == {"ann": ["fail"]}
-    assert '"unsure" is not one of the classes' in call(*words, "rubric=pass_fail", "--output", "x", status=1).err
+    assert (
+        '"unsure" is not one of the classes'
+        in call(*words, "rubric=pass_fail", "--output", "x", status=1).err
+    )
     assert not Path("x").exists()
     said = call("export", "named", "--to", "mt_bench", status=1).err
     assert "the run has classes, and MT-bench's judgments have scores; use --to csv" in said

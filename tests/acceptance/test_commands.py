@@ -82,7 +82,9 @@ def test_scoring_again_asks_nobody(commands, within, provider, data):
     assert "of pairs are ties because" in done.out
     after = commands.metrics("run")["metrics"]
     assert (after["tie_rate"]["value"], after["tie_rate/threshold"]["value"]) == (1.0, 1.0)
-    assert {v["reason"] for v in said_of(commands.folder / "run", "verdicts") if v["winner"]} == {"threshold"}
+    assert {v["reason"] for v in said_of(commands.folder / "run", "verdicts") if v["winner"]} == {
+        "threshold"
+    }
     assert len(provider.requests) == asked
     assert not store.exists()
     assert "threshold: 1" in (commands.folder / "run" / "config.yaml").read_text("utf-8")
@@ -90,10 +92,14 @@ def test_scoring_again_asks_nobody(commands, within, provider, data):
     assert line.startswith("judge.model: cannot be changed here; these can: scoring")
     assert line.endswith("for another value, start a new run with `evalkit run`")
     line = within("score", "run", "gate={agreement/kappa: >= 0.6}", status=1).line()
-    assert line.startswith("gate: cannot be read as YAML: {agreement/kappa: >= 0.6}; put quotes around ")
+    assert line.startswith(
+        "gate: cannot be read as YAML: {agreement/kappa: >= 0.6}; put quotes around "
+    )
 
 
-def test_a_run_that_could_not_be_tracked_is_tracked_later(commands, within, provider, data, empty_store):
+def test_a_run_that_could_not_be_tracked_is_tracked_later(
+    commands, within, provider, data, empty_store
+):
     shutil.copy(empty_store, commands.folder / "mlflow.db")
     provider.rule = prefers()
     brief, store = "scoring.bootstrap=50", f"sqlite:///{commands.folder}/mlflow.db"
@@ -102,10 +108,14 @@ def test_a_run_that_could_not_be_tracked_is_tracked_later(commands, within, prov
     assert "http://127.0.0.1:9" in done.err
     assert {p.name for p in (commands.folder / "run").iterdir()} >= FOLDER
     assert commands.metrics("run")["calls"]["sent"] == 24
-    assert json.loads((commands.folder / "run" / "manifest.json").read_text())["mlflow_run_id"] is None
+    assert (
+        json.loads((commands.folder / "run" / "manifest.json").read_text())["mlflow_run_id"] is None
+    )
     shutil.move(commands.folder / "run", commands.folder / "elsewhere")
     done = within("track", "elsewhere", f"tracking.uri={store}")
-    run_id = json.loads((commands.folder / "elsewhere" / "manifest.json").read_text())["mlflow_run_id"]
+    run_id = json.loads((commands.folder / "elsewhere" / "manifest.json").read_text())[
+        "mlflow_run_id"
+    ]
     assert run_id in done.out
     [row] = query(commands, "select run_uuid, status from runs")
     assert row == [run_id, "FINISHED"]
@@ -131,8 +141,13 @@ def test_planning_counts_and_writes_nothing(commands, within, provider, data):
     assert not store.exists()
     assert not store.parent.joinpath(store.name + "-wal").exists()
     within("run", *fake(provider), *data, *BRIEF, "swap=none", "hydra.run.dir=run")
-    asked, kept = len(provider.requests), (store.read_bytes(), sorted(p.name for p in store.parent.iterdir()))
-    found = rows(within("plan", *fake(provider), *data, "swap=none,both", "dataset.limit=8,12", "-m").out)
+    asked, kept = (
+        len(provider.requests),
+        (store.read_bytes(), sorted(p.name for p in store.parent.iterdir())),
+    )
+    found = rows(
+        within("plan", *fake(provider), *data, "swap=none,both", "dataset.limit=8,12", "-m").out
+    )
     assert {tuple(counts) for counts in found.values()} == {
         (8, 8, 0),
         (12, 12, 0),
@@ -144,7 +159,9 @@ def test_planning_counts_and_writes_nothing(commands, within, provider, data):
     assert len(provider.requests) == asked
     assert (store.read_bytes(), sorted(p.name for p in store.parent.iterdir())) == kept
     assert {name for name in commands.files() if not name.startswith("run/")} == before
-    assert rows(within("plan", *fake(provider), *data, "store.mode=refresh").out) == {"the run": [24, 0, 24]}
+    assert rows(within("plan", *fake(provider), *data, "store.mode=refresh").out) == {
+        "the run": [24, 0, 24]
+    }
 
 
 def test_the_doctor_finds_what_is_there_and_what_is_not(within, provider, data, monkeypatch):
@@ -201,7 +218,14 @@ def test_an_interrupted_run_goes_on_where_it_was(
         return reply
 
     provider.rule = rule
-    words = ["run", *fake(provider), *data, *BRIEF, f"judge.transport={transport}", "runner.concurrency=2"]
+    words = [
+        "run",
+        *fake(provider),
+        *data,
+        *BRIEF,
+        f"judge.transport={transport}",
+        "runner.concurrency=2",
+    ]
     with commands.started(*words, log=tmp_path / "log") as begun:
         begun.wait_for(held)
         wait_until(lambda: answers_kept() == answered)
@@ -241,8 +265,17 @@ def test_an_interrupt_counts_the_whole_plan(commands, provider, tmp_path):
         return reply
 
     provider.rule = rule
-    words = ["run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *BRIEF, "runner.concurrency=1"]
-    with commands.started(*words, "judge.transport=direct", "output=bracket", log=tmp_path / "log") as begun:
+    words = [
+        "run",
+        *fake(provider),
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        *BRIEF,
+        "runner.concurrency=1",
+    ]
+    with commands.started(
+        *words, "judge.transport=direct", "output=bracket", log=tmp_path / "log"
+    ) as begun:
         begun.wait_for(held)
         begun.send(signal.SIGTERM)
         hold.set()
@@ -253,7 +286,9 @@ def test_an_interrupt_counts_the_whole_plan(commands, provider, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_during_imports_has_its_line(number, commands):
     command = [sys.executable, "-X", "importtime", "-m", "evalkit", "run", "--cfg", "job"]
-    with subprocess.Popen(command, cwd=commands.folder, env=commands.env(), stderr=subprocess.PIPE, text=True) as begun:
+    with subprocess.Popen(
+        command, cwd=commands.folder, env=commands.env(), stderr=subprocess.PIPE, text=True
+    ) as begun:
         assert begun.stderr is not None
         before = iter(begun.stderr.readline, "")
         assert any("evalkit.cli.console" in line for line in before)
@@ -272,7 +307,9 @@ def test_an_interrupted_sweep_begins_no_further_job(commands, provider, data, tm
 
     provider.rule = rule
     words = ["run", *fake(provider), *data, *BRIEF, "swap=none,both", "-m", "hydra.sweep.dir=sweep"]
-    with commands.started(*words, "judge.transport=direct", "runner.concurrency=1", log=tmp_path / "log") as begun:
+    with commands.started(
+        *words, "judge.transport=direct", "runner.concurrency=1", log=tmp_path / "log"
+    ) as begun:
         begun.wait_for(held)
         for _ in range(2):
             begun.send(signal.SIGINT)
@@ -302,7 +339,10 @@ def test_too_many_failures_are_said_and_written(commands, within, provider, data
 
 
 def test_ui_of_a_remote_store_says_where_it_is(within):
-    assert "the runs are at http://mlflow.example" in within("ui", "tracking.uri=http://mlflow.example").out
+    assert (
+        "the runs are at http://mlflow.example"
+        in within("ui", "tracking.uri=http://mlflow.example").out
+    )
 
 
 def test_bash_completes_in_place(commands):
@@ -318,14 +358,23 @@ def test_bash_completes_in_place(commands):
         echo "${{COMPREPLY[@]}}"
     """
     done = subprocess.run(
-        ["bash", "-c", lines], cwd=commands.folder, env=commands.env(), capture_output=True, text=True, check=False
+        ["bash", "-c", lines],
+        cwd=commands.folder,
+        env=commands.env(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout.split() == ["judge=gpt-4o", "judge=gpt-4o-mini"], done.stderr
 
 
 def test_output_that_nobody_reads_on_is_no_error(commands):
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {sys.executable} -m evalkit run --cfg job | head -1 >/dev/null"],
+        [
+            "bash",
+            "-c",
+            f"set -o pipefail; {sys.executable} -m evalkit run --cfg job | head -1 >/dev/null",
+        ],
         cwd=commands.folder,
         env=commands.env(),
         capture_output=True,

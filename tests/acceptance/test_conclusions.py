@@ -1,7 +1,7 @@
 """The printed conclusions about judges of known quality: what a reader learns, in both languages, and what is not said.
 
-Each situation goes through the commands that users type. The terminal is in English; with `prompt=zh`, findings.md is
-in Chinese.
+Each situation goes through the commands that users type. The terminal is in English; with
+`prompt=zh`, findings.md is in Chinese.
 """
 
 import json
@@ -26,7 +26,11 @@ from tests.support.thorough import some_of
 
 Call = Callable[..., Done]
 FAST = ("tracking=none", "scoring.bootstrap=200")
-USELESS, TRUST, ANY_TRUST = "Do not trust this judge", "Trust this judge for single verdicts", r"^\W*Trust "
+USELESS, TRUST, ANY_TRUST = (
+    "Do not trust this judge",
+    "Trust this judge for single verdicts",
+    r"^\W*Trust ",
+)
 LABEL_MORE = r"Label (about|some)"
 GRADES = [float(k % 5 + 1) for k in range(1000)]
 YES = {"A": "yes", "B": "no"}
@@ -36,7 +40,8 @@ YES = {"A": "yes", "B": "no"}
 class Situation:
     """Rows, and patterns of what the printed conclusion says, never says, and says in Chinese.
 
-    `words` are for the command. The terminal says nothing of `anywhere`, not even after the conclusion.
+    `words` are for the command. The terminal says nothing of `anywhere`, not even after the
+    conclusion.
     """
 
     name: str
@@ -65,7 +70,10 @@ def two_wrong(n: int, wrong: int) -> Rows:
 
 def leaning(n: int) -> Rows:
     labels = sides(n, 0.49)
-    verdicts = ["A" if label == "A" or extra else "B" for label, extra in zip(labels, some(n, 0.57, 9), strict=True)]
+    verdicts = [
+        "A" if label == "A" or extra else "B"
+        for label, extra in zip(labels, some(n, 0.57, 9), strict=True)
+    ]
     return pairs(labels, verdicts, verdicts, model_a="new", model_b="old")
 
 
@@ -94,13 +102,18 @@ def annotated(n: int) -> Rows:
 def coins(n: int, samples: int) -> Rows:
     random = Random(7)
     labels = [YES[label] for label in sides(n)]
-    return classes(labels, *([random.choice(["yes", "no"]) for _ in labels] for _ in range(samples)))
+    return classes(
+        labels, *([random.choice(["yes", "no"]) for _ in labels] for _ in range(samples))
+    )
 
 
 def says_a(n: int) -> Rows:
     """Return pairs by a judge that says A in 93%; 30% of the labels are A."""
     labels = sides(n, 0.3)
-    verdicts = ["A" if label == "A" or one else "B" for label, one in zip(labels, some(n, 0.9, 3), strict=True)]
+    verdicts = [
+        "A" if label == "A" or one else "B"
+        for label, one in zip(labels, some(n, 0.9, 3), strict=True)
+    ]
     return pairs(labels, verdicts, verdicts)
 
 
@@ -129,14 +142,20 @@ SITUATIONS = (
     Situation(
         "perfect scores",
         lambda: scores(GRADES, GRADES),
-        (r"Trust its scores, also of single responses like these: Spearman 1\.00 \[0\.9\d, 1\.00\] with 1,000 labels",),
+        (
+            r"Trust its scores, also of single responses like these: Spearman 1\.00 \[0\.9\d, 1\.00\] with 1,000 labels",  # noqa: E501
+        ),
         (LABEL_MORE, "too few"),
         ("可以信任它的评分",),
     ),
     Situation(
         "always the longer",
         lambda: longer(200, 0.5),
-        (USELESS, "no more than by chance", r"it takes the longer response in 100% \[98, 100\] of pairs"),
+        (
+            USELESS,
+            "no more than by chance",
+            r"it takes the longer response in 100% \[98, 100\] of pairs",
+        ),
         ("labels are not reversed",),
         ("选择较长的回答",),
         anywhere=("do not show whether that is a preference for length",),
@@ -171,7 +190,10 @@ SITUATIONS = (
     Situation(
         "three annotators",
         lambda: annotated(100),
-        (r"Trust this judge for rates over many pairs", r"right in \d\d% \[\d+, \d+\] of 100 labeled pairs"),
+        (
+            r"Trust this judge for rates over many pairs",
+            r"right in \d\d% \[\d+, \d+\] of 100 labeled pairs",
+        ),
         ("without labels", LABEL_MORE),
         ("100 个有标注的回答对",),
         words=("--fields", "label.ann=ann", "label.bob=bob", "label.cat=cat"),
@@ -186,18 +208,34 @@ SITUATIONS = (
     Situation(
         "says A in 93%",
         lambda: says_a(400),
-        (USELESS, "hardly more than by chance", r"kappa 0\.0\d", r"favor A by 6\d \[\d+, \d+\] points"),
+        (
+            USELESS,
+            "hardly more than by chance",
+            r"kappa 0\.0\d",
+            r"favor A by 6\d \[\d+, \d+\] points",
+        ),
         ("reversed", "less than chance"),
         ("几乎不高于随机", "偏向 A"),
     ),
     Situation(
         "a coin in each order",
         lambda: coin_swaps(400),
-        (USELESS, r"swapping the order changes its verdict in 47% \[\d+, \d+\] of 400 pairs", "Labels would not help"),
+        (
+            USELESS,
+            r"swapping the order changes its verdict in 47% \[\d+, \d+\] of 400 pairs",
+            "Labels would not help",
+        ),
         (LABEL_MORE,),
         ("无济于事",),
     ),
-    Situation("0.695", lambda: right(200, 0.695), (r"right in 70% \[63, 76\]",), (), ("70%",), anywhere=(r"0\.69 ",)),
+    Situation(
+        "0.695",
+        lambda: right(200, 0.695),
+        (r"right in 70% \[63, 76\]",),
+        (),
+        ("70%",),
+        anywhere=(r"0\.69 ",),
+    ),
     Situation(
         "a given scale",
         lambda: scores(GRADES[:60], GRADES[:60]),
@@ -227,7 +265,9 @@ SITUATIONS = (
     Situation(
         "two wrong of 200",
         lambda: two_wrong(200, 2),
-        (r"Trust this judge for single verdicts .* right in 99% \[9\d, 100\] of 200 labeled pairs, kappa [^;]*\.$",),
+        (
+            r"Trust this judge for single verdicts .* right in 99% \[9\d, 100\] of 200 labeled pairs, kappa [^;]*\.$",
+        ),
         (),
         (r"99%",),
         anywhere=("[Pp]refers longer",),
@@ -257,8 +297,19 @@ def brought(call, tmp_path):
     """Imports rows; returns the conclusion, all the terminal says, and findings.md in Chinese."""
 
     def bring(rows: Rows, *words: str) -> tuple[str, str, str]:
-        (tmp_path / "judged.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-        done = call("import", "generic", "judged.jsonl", *FAST, "prompt=zh", "hydra.run.dir=run", "--overwrite", *words)
+        (tmp_path / "judged.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows), "utf-8"
+        )
+        done = call(
+            "import",
+            "generic",
+            "judged.jsonl",
+            *FAST,
+            "prompt=zh",
+            "hydra.run.dir=run",
+            "--overwrite",
+            *words,
+        )
         return conclusion(done), done.out + done.err, chinese(tmp_path / "run")
 
     return bring
@@ -298,14 +349,21 @@ CHECKLISTS = (
     Situation(
         "all labels met",
         lambda: items([True] * 240, some(240, 0.93)),
-        ("Add labels of another class first: all 240 labels are the same", r"same answer in 93% \[\d+, \d+\]"),
+        (
+            "Add labels of another class first: all 240 labels are the same",
+            r"same answer in 93% \[\d+, \d+\]",
+        ),
         ("without labels",),
         ("其他类别的标注",),
     ),
     Situation(
         "finds 40% of what is not met",
         lambda: items(ITEMS, MISSES),
-        ("corrected by labels", r"met 2\d \[\d+, \d+\] points more often", r"it finds only 4\d% .* labeled 'not met'"),
+        (
+            "corrected by labels",
+            r"met 2\d \[\d+, \d+\] points more often",
+            r"it finds only 4\d% .* labeled 'not met'",
+        ),
         (TRUST,),
         ("标注为“不满足”的",),
     ),
@@ -322,11 +380,20 @@ CHECKLISTS = (
 def items(labels: Sequence[bool], answers: Sequence[bool] | None = None) -> Rows:
     """Return cases with five checklist items each, whose criteria say what the judge answers."""
     listed = [
-        {"id": f"i{k % 5}", "criterion": f"item {k}: {'met' if given else 'not_met'}", "label": label}
+        {
+            "id": f"i{k % 5}",
+            "criterion": f"item {k}: {'met' if given else 'not_met'}",
+            "label": label,
+        }
         for k, (label, given) in enumerate(zip(labels, answers or labels, strict=True))
     ]
     return [
-        {"id": f"c{k}", "prompt": f"Question {k}?", "response": f"Answer {k}.", "rubrics": listed[k : k + 5]}
+        {
+            "id": f"c{k}",
+            "prompt": f"Question {k}?",
+            "response": f"Answer {k}.",
+            "rubrics": listed[k : k + 5],
+        }
         for k in range(0, len(labels), 5)
     ]
 
@@ -334,7 +401,15 @@ def items(labels: Sequence[bool], answers: Sequence[bool] | None = None) -> Rows
 def answers_items(body: Mapping[str, Any]) -> Reply:
     """Answer each item as its criterion says."""
     given = re.findall(r"item \d+: (met|not_met)$", asked(body), re.MULTILINE)
-    return said(json.dumps({"items": [{"item": k, "reason": "so", "answer": one} for k, one in enumerate(given, 1)]}))
+    return said(
+        json.dumps(
+            {
+                "items": [
+                    {"item": k, "reason": "so", "answer": one} for k, one in enumerate(given, 1)
+                ]
+            }
+        )
+    )
 
 
 def asked(body: Mapping[str, Any]) -> str:
@@ -347,7 +422,9 @@ def run(call, tmp_path, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
 
     def start(rows: Rows, *words: str) -> Done:
-        (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+        (tmp_path / "cases.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows), "utf-8"
+        )
         data = ["dataset=file", "dataset.path=cases.jsonl", "judge.transport=direct"]
         return call("run", *fake(provider), *data, *FAST, *words)
 
@@ -363,22 +440,38 @@ def test_checklists(run, provider, tmp_path, situation):
     check(conclusion(done), done.out, chinese(tmp_path / "run"), situation)
 
 
-SCORERS = {"perfect": lambda k: k % 5 + 1, "coin": lambda k: k * 7919 % 101 % 5 + 1, "same": lambda k: 4}
+SCORERS = {
+    "perfect": lambda k: k % 5 + 1,
+    "coin": lambda k: k * 7919 % 101 % 5 + 1,
+    "same": lambda k: 4,
+}
 
 
 def scores_answers(body: Mapping[str, Any]) -> Reply:
     """Score as the judge of that name does."""
     found = re.search(r"Answer (\d+)$", asked(body), re.MULTILINE)
     assert found
-    given = {"criterion": "overall quality", "justification": "so", "score": SCORERS[body["model"]](int(found[1]))}
+    given = {
+        "criterion": "overall quality",
+        "justification": "so",
+        "score": SCORERS[body["model"]](int(found[1])),
+    }
     return said(json.dumps({"scores": [{**given, "examples": []}], "summary": {}}))
 
 
 def sweep(run: Call, provider: Provider, *models: str) -> Done:
     provider.rule = scores_answers
-    rows = [{"id": f"c{k}", "prompt": f"Q{k}?", "response": f"Answer {k}", "label": k % 5 + 1} for k in range(200)]
+    rows = [
+        {"id": f"c{k}", "prompt": f"Q{k}?", "response": f"Answer {k}", "label": k % 5 + 1}
+        for k in range(200)
+    ]
     names = ",".join(f"openai/{model}" for model in models)
-    words = ("mode=pointwise", "criteria=overall", f"judge.model={names}", f"hydra.sweep.dir={len(models)}")
+    words = (
+        "mode=pointwise",
+        "criteria=overall",
+        f"judge.model={names}",
+        f"hydra.sweep.dir={len(models)}",
+    )
     return run(rows, *words, "-m")
 
 
@@ -409,7 +502,9 @@ def test_an_audit_says_that_edits_also_lengthen_the_text(call, tmp_path):
     falls = [line for line in done.out.splitlines() if re.match(r"\s*✗ \w+: ", line)]
     assert any("padding" in line for line in falls)
     for line in falls:
-        assert re.search(r"These edits also lengthen the text by \d+ words; .*(distractor|length moves it)", line)
+        assert re.search(
+            r"These edits also lengthen the text by \d+ words; .*(distractor|length moves it)", line
+        )
     sheet = (tmp_path / "audit" / "datasheet.md").read_text("utf-8")
     assert "lengthen the text by" in sheet
     assert "(n = 0)" not in sheet
@@ -417,7 +512,10 @@ def test_an_audit_says_that_edits_also_lengthen_the_text(call, tmp_path):
 
 @pytest.mark.slow
 def test_an_audit_without_labels_has_no_empty_lines(run, call, tmp_path):
-    rows = [{"id": f"c{k}", "prompt": f"Q{k}?", "response_a": f"one {k}", "response_b": f"two {k}"} for k in range(6)]
+    rows = [
+        {"id": f"c{k}", "prompt": f"Q{k}?", "response_a": f"one {k}", "response_b": f"two {k}"}
+        for k in range(6)
+    ]
     (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     data = ("dataset=file", "dataset.path=cases.jsonl", "probe=padding", "hydra.run.dir=audit")
     call("audit", "judge=simulated/good", *data, *FAST)
@@ -429,11 +527,16 @@ def test_an_audit_without_labels_has_no_empty_lines(run, call, tmp_path):
 def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[str, Any]]:
     """Label 50 of 600 pairs that `export --n` picks; return what is printed, and the accuracy.
 
-    The judge is right in 70% of all pairs, but in half of those whose orders disagree. These are picked more often.
+    The judge is right in 70% of all pairs, but in half of those whose orders disagree. These are
+    picked more often.
     """
     labels, first = sides(600), judged(sides(600), some(600, 0.7))
     (folder / "judged.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in pairs([None] * 600, first, judged(first, some(600, 0.8, 5)))), "utf-8"
+        "".join(
+            f"{json.dumps(row)}\n"
+            for row in pairs([None] * 600, first, judged(first, some(600, 0.8, 5)))
+        ),
+        "utf-8",
     )
     call("import", "generic", "judged.jsonl", *FAST, "hydra.run.dir=run")
     call("export", "run", "--to", "argilla", "--n", "50")
@@ -449,7 +552,9 @@ def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[s
     if not known:
         (folder / "run" / "label-sample.json").unlink()
     out = call("label", "run", "labels.json").out
-    metrics: dict[str, Any] = json.loads((folder / "run" / "metrics.json").read_text("utf-8"))["metrics"]
+    metrics: dict[str, Any] = json.loads((folder / "run" / "metrics.json").read_text("utf-8"))[
+        "metrics"
+    ]
     return out, metrics
 
 
@@ -457,7 +562,8 @@ def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[s
 def test_labels_of_sampled_cases_are_about_all_cases(call, tmp_path):
     out, metrics = picked_labels(call, tmp_path, known=True)
     assert (
-        "were sampled, informative ones more often. Comparisons with labels are weighted, so they are about all" in out
+        "were sampled, informative ones more often. Comparisons with labels are weighted, so they are about all"
+        in out
     )
     per_order = metrics["agreement/accuracy_per_order"]
     assert per_order["low"] <= 0.66 <= per_order["high"]
@@ -466,7 +572,10 @@ def test_labels_of_sampled_cases_are_about_all_cases(call, tmp_path):
 @pytest.mark.slow
 def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call, tmp_path):
     out, _ = picked_labels(call, tmp_path, known=False)
-    assert re.search(r"! Label cases sampled at random before you decide: these labels were picked with unknown", out)
+    assert re.search(
+        r"! Label cases sampled at random before you decide: these labels were picked with unknown",
+        out,
+    )
     assert not re.search(ANY_TRUST + "|" + USELESS, out, re.MULTILINE)
 
 
@@ -486,7 +595,9 @@ def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge):
             metrics = repeated(few, times)
             if (more := decide(metrics).labels_needed) is not None:
                 totals.append(labels_at_hand(metrics) + more)
-        assert all(total <= BY_CHANCE * min(totals[:k]) for k, total in enumerate(totals) if k), totals
+        assert all(total <= BY_CHANCE * min(totals[:k]) for k, total in enumerate(totals) if k), (
+            totals
+        )
 
 
 BY_CHANCE = 1.6

@@ -22,7 +22,15 @@ def imported(within, commands, shared):
     """Imports a file of the published data with further words and returns the metrics of the run."""
 
     def run(name: str, path: str, *words: str) -> Metrics:
-        within("import", name, str(shared / "data" / path), "hydra.run.dir=run", "--overwrite", *FAST, *words)
+        within(
+            "import",
+            name,
+            str(shared / "data" / path),
+            "hydra.run.dir=run",
+            "--overwrite",
+            *FAST,
+            *words,
+        )
         metrics: Metrics = commands.metrics("run")["metrics"]
         return metrics
 
@@ -42,7 +50,9 @@ def count(metric: dict[str, Any]) -> tuple[int, int]:
     return round(found), metric["n"]
 
 
-@pytest.mark.parametrize(("subset", "judge", "strategy", "first", "second", "both", "agree", "lost"), LLMBAR)
+@pytest.mark.parametrize(
+    ("subset", "judge", "strategy", "first", "second", "both", "agree", "lost"), LLMBAR
+)
 def test_llmbar(imported, commands, subset, judge, strategy, first, second, both, agree, lost):
     found = imported("llmbar", f"llmbar/{subset}/evaluators/{judge}/{strategy}/result.json")
     n = 100 if subset == "Natural" else 92
@@ -60,7 +70,11 @@ def test_llmbar(imported, commands, subset, judge, strategy, first, second, both
     assert (rule["worst_low"], rule["missing"]) == (pytest.approx((first + second) / 2 / n), lost)
     assert agreement["worst_low"] - 1e-9 <= agree / n <= agreement["worst_high"] + 1e-9
     if judge == "PaLM2":  # theirs takes two unreadable texts for agreeing ones
-        assert (count(consistency), consistency["worst_low"], consistency["worst_high"]) == ((78, 98), 0.78, 0.80)
+        assert (count(consistency), consistency["worst_low"], consistency["worst_high"]) == (
+            (78, 98),
+            0.78,
+            0.80,
+        )
     elif lost:
         assert consistency["worst_low"] == pytest.approx(agree / n)
     else:
@@ -91,13 +105,20 @@ def test_qlora_orders(qlora, commands):
     assert count(found["missing/unparseable"])[0] + count(found["missing/failed"])[0] == 13
     judgments = (commands.folder / "run" / "judgments.jsonl").read_text("utf-8").splitlines()
     assert len(judgments) == 4480
-    cases = [json.loads(line) for line in (commands.folder / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    cases = [
+        json.loads(line)
+        for line in (commands.folder / "run" / "cases.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [len(case["responses"]) for case in cases] == [8] * 80
-    assert all(case["prompt"] and all(response["text"] for response in case["responses"]) for case in cases)
+    assert all(
+        case["prompt"] and all(response["text"] for response in case["responses"]) for case in cases
+    )
 
 
 def test_qlora_conflicts(qlora):
-    found = qlora("--complete", "scoring.conflict_edges=net")  # scoring/test_published.py has all rules
+    found = qlora(
+        "--complete", "scoring.conflict_edges=net"
+    )  # scoring/test_published.py has all rules
     assert count(found["conflict/rate"]) == (3, 69)
     assert found["conflict/triads"]["value"] == 4
 
@@ -135,11 +156,16 @@ PUBLISHED: list[tuple[str, str, dict[str, float]]] = [
         for system, value in {"MetaGPT": 0.9208, "GPT-Pilot": 0.8661, "OpenHands": 0.9016}.items()
     ),
     *(
-        ("paperbench", f"paperbench/{paper}.json.gz", {"paperbench/replication_score": score, "score/mean": score})
+        (
+            "paperbench",
+            f"paperbench/{paper}.json.gz",
+            {"paperbench/replication_score": score, "score/mean": score},
+        )
         for paper, score in PAPERS.items()
     ),
 ]
-"""The format, the file with further words, and the published figures, as exact as they are printed."""
+"""The format, the file with further words, and the published figures, as exact as they are
+printed."""
 EXACT = {"unieval": 5e-7, "devai": 5e-5}
 
 
@@ -153,7 +179,9 @@ def test_published_figures(imported, layout, words, figures):
         assert {found[metric]["n"] for metric in figures} == {360}
         every = {f"topical_chat/{name}/{kind}": value for name, values in UNIEVAL.items()
                  for kind, value in zip(COEFFICIENTS, values, strict=True)}  # fmt: skip
-        assert {metric: found[metric]["value"] for metric in every} == pytest.approx(every, abs=5e-7)
+        assert {metric: found[metric]["value"] for metric in every} == pytest.approx(
+            every, abs=5e-7
+        )
 
 
 HALLUQA = {
@@ -191,7 +219,9 @@ def test_wildbench(imported, shared, model):
     found = imported("wildbench", f"wildbench/v2.0625/gpt-4o-2024-05-13/{model}.json.gz")
     assert found["wildbench/score"]["value"] == pytest.approx(published["score"], abs=1e-9)
     assert found["wildbench/score"]["n"] == published["total"]
-    assert found["wildbench/adjusted_score"]["value"] == pytest.approx(published["adjusted_score"], abs=1e-9)
+    assert found["wildbench/adjusted_score"]["value"] == pytest.approx(
+        published["adjusted_score"], abs=1e-9
+    )
 
 
 def test_llm_rubric(imported, within, commands):
@@ -228,7 +258,10 @@ def test_halluqa_as_classes(imported):
     rate = found["class/grounded/rate"]
     assert round(100 * rate["worst_low"], 2) == published
     assert rate["n"] + rate["missing"] == 450
-    assert (rate["missing"], found["class/abstained"]["value"] if "class/abstained" in found else None) == (4, None)
+    assert (
+        rate["missing"],
+        found["class/abstained"]["value"] if "class/abstained" in found else None,
+    ) == (4, None)
     abstaining = ("--map", "Invalid_Judge=cannot_tell", "rubric.abstain=cannot_tell")
     found = imported("generic", f"halluqa/{file}.json", *HALLUQA_CLASSES, *abstaining)
     rate, abstained = found["class/grounded/rate"], found["class/abstained"]

@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 PATTERNS = {"CoT": r"Output \((?P<winner>[ab])\) is better"}
 ANY_PATTERN = r"Output \((?P<winner>[ab])\)"
-# The paper's Table 2: right in the first order, in the second, in both; orders that agree; texts that cannot be read.
+# The paper's Table 2: right in the first order, in the second, in both; orders that agree; texts
+# that cannot be read.
 TABLE = {
     ("Natural", "GPT-4", "Vanilla_NoRules"): (92, 95, 92, 97, 0),
     ("Natural", "GPT-4", "Vanilla"): (95, 96, 93, 95, 0),
@@ -83,14 +84,20 @@ def words(replay: Replay, sweep: tuple[str, bool]) -> list[str]:
 def priced(replay: Replay, subset: str, prompt: int, completion: int) -> list[str]:
     """Return the words of the sweep over judges that reason, with a price in US$ per million tokens."""
     _, *sweep = words(replay, (subset, True))
-    return [*sweep, "judge.transport=direct", f"judge.price={{input: {prompt}, output: {completion}}}"]
+    return [
+        *sweep,
+        "judge.transport=direct",
+        f"judge.price={{input: {prompt}, output: {completion}}}",
+    ]
 
 
 def readings(replay: Replay, row: Row) -> list[tuple[bool | None, bool | None]]:
     """Whether each order of each case finds the better answer, none where the text cannot be read: the slow way."""
     subset, model, strategy = row
     found = []
-    for line in (replay.manifests / f"{subset}__{model}__{strategy}.jsonl").read_text("utf-8").splitlines():
+    for line in (
+        (replay.manifests / f"{subset}__{model}__{strategy}.jsonl").read_text("utf-8").splitlines()
+    ):
         case = json.loads(line)
         sides = [re.findall(pattern(row), case[order]) for order in ("ab", "ba")]
         first, second = (side[-1] if side else None for side in sides)
@@ -170,8 +177,12 @@ def test_a_plan_after_some_cases_costs_what_the_run_then_costs(judged, replay, m
     [total] = [line for line in planned.splitlines() if line.startswith("all, shared")]
     remaining = 0.0
     for job, row in enumerate(rows_of(("Natural", True))):
-        every, paid = (metrics(folder)["tokens"] for folder in (judged[row], Path("some") / str(job)))
-        remaining += every["prompt"] - paid["prompt"] + 5 * (every["completion"] - paid["completion"])
+        every, paid = (
+            metrics(folder)["tokens"] for folder in (judged[row], Path("some") / str(job))
+        )
+        remaining += (
+            every["prompt"] - paid["prompt"] + 5 * (every["completion"] - paid["completion"])
+        )
     assert float(total.split()[-1].lstrip("$")) == pytest.approx(remaining / 1e6, rel=WITHIN)
 
 
@@ -185,7 +196,9 @@ def test_a_pilot_tells_what_published_judges_cost(subset, judged, replay, monkey
     assert replay.stat()["requests"] - asked == requests
     assert f"pilot: {requests} random requests, {requests} calls sent, " in told
     lines = [re.split(r"\s{2,}", line.strip()) for line in told.splitlines()]
-    planned = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
+    planned = [
+        dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])
+    ]
     for row, plan in zip(judges, planned, strict=False):
         assert plan["job"] == f"judge.model=openai/{row[1]}-CoT"
         assert plan["to send"] == str(2 * SIZE[subset] - 80)
@@ -199,12 +212,25 @@ def test_a_pilot_tells_what_published_judges_cost(subset, judged, replay, monkey
             assert expected == pytest.approx(share * every, rel=WITHIN), (row, column)
 
 
-def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(replay, call, monkeypatch):
+def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(
+    replay, call, monkeypatch
+):
     """Of one judge on one subset, whose 12 jobs are the study's settings; its pattern reads more than the authors'."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     before = replay.stat().get("requests", 0)
-    study = ["judge.name=ChatGPT", f"judge.api_base={replay.api_base}", f"dataset.path={replay_data('Natural')}"]
-    call("run", "llmbar_replay", *study, "tracking=none", "scoring.bootstrap=2", "hydra.sweep.dir=study")
+    study = [
+        "judge.name=ChatGPT",
+        f"judge.api_base={replay.api_base}",
+        f"dataset.path={replay_data('Natural')}",
+    ]
+    call(
+        "run",
+        "llmbar_replay",
+        *study,
+        "tracking=none",
+        "scoring.bootstrap=2",
+        "hydra.sweep.dir=study",
+    )
     rows = json.loads(Path("study/leaderboard.json").read_text("utf-8"))["rows"]
     assert len(rows) == 12
     sent = sum(metrics(Path("study") / row["job"])["calls"]["sent"] for row in rows)
@@ -214,7 +240,9 @@ def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_t
         standings = [row["metrics"] for row in rows if f"strategy={strategy}," in row["name"]]
         assert len(standings) == 4
         for found in standings:
-            between(found["agreement/accuracy_per_order"], first + second, first + second + unread, 200)
+            between(
+                found["agreement/accuracy_per_order"], first + second, first + second + unread, 200
+            )
             between(found["agreement/accuracy_both_orders"], both, both + unread, 100)
             between(found["position/consistency"], agree - unread, agree + unread, 100)
 

@@ -54,7 +54,9 @@ def token(**more: Any) -> dict[str, Any]:
 
 
 def squeezed(text: str) -> Reply:
-    return Reply(gzip.compress(json.dumps(body(text)).encode()), headers={"content-encoding": "gzip"})
+    return Reply(
+        gzip.compress(json.dumps(body(text)).encode()), headers={"content-encoding": "gzip"}
+    )
 
 
 # Only what nobody needs is broken: the answer counts, without it.
@@ -73,12 +75,22 @@ KEPT: dict[str, Make] = {
     "tokens huge": counts(10**40),
     "tokens null": counts(None, None),
     "completion negative": counts(12, -3),
-    "details text": usage({"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": "none"}),
+    "details text": usage(
+        {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": "none"}
+    ),
     "cached negative": usage(
-        {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": -9}}
+        {
+            "prompt_tokens": 12,
+            "completion_tokens": 3,
+            "prompt_tokens_details": {"cached_tokens": -9},
+        }
     ),
     "cached text": usage(
-        {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": "x"}}
+        {
+            "prompt_tokens": 12,
+            "completion_tokens": 3,
+            "prompt_tokens_details": {"cached_tokens": "x"},
+        }
     ),
     "model object": lambda text: body(text, model={"name": "m"}),
     "model number": lambda text: body(text, model=7),
@@ -148,7 +160,9 @@ FAILED: dict[str, Make] = {
     "JSON text": lambda text: Reply(b'"[[A]]"'),
     "JSON number of many digits": lambda text: Reply(b'{"choices": ' + b"9" * 10_000 + b"}"),
     "deep": lambda text: Reply(DEEP[:LIMIT]),
-    "deep usage": lambda text: Reply(b'{"usage": ' + b"[" * 60_000 + b"]" * 60_000 + b', "choices": []}'),
+    "deep usage": lambda text: Reply(
+        b'{"usage": ' + b"[" * 60_000 + b"]" * 60_000 + b', "choices": []}'
+    ),
     "empty": lambda text: Reply(b""),
     "half": lambda text: Reply(b'{"choices": [{"mess'),
     "not UTF-8": lambda text: Reply(b'{"choices": "\xff\xfe\xfa"}'),
@@ -161,11 +175,19 @@ FAILED: dict[str, Make] = {
     "error code huge": lambda text: {"error": {"message": "busy", "code": 10**30}},
     "error code 401": lambda text: {"error": {"message": "busy", "code": 401}},
     "too long": lambda text: body(text, padding="x" * LIMIT),
-    "a bomb": lambda text: Reply(zlib.compress(b" " * 50_000_000), headers={"content-encoding": "deflate"}),
+    "a bomb": lambda text: Reply(
+        zlib.compress(b" " * 50_000_000), headers={"content-encoding": "deflate"}
+    ),
     "broken gzip": lambda text: Reply(b"not gzip", headers={"content-encoding": "gzip"}),
-    "unknown compression": lambda text: Reply(json.dumps(body(text)).encode(), headers={"content-encoding": "br"}),
-    "redirect": lambda text: Reply(b"", 307, {"location": "http://127.0.0.1:1/v1/chat/completions?key=x"}),
-    "retry-after NaN": lambda text: Reply({"error": {"message": "busy"}}, 503, {"retry-after": "nan"}),
+    "unknown compression": lambda text: Reply(
+        json.dumps(body(text)).encode(), headers={"content-encoding": "br"}
+    ),
+    "redirect": lambda text: Reply(
+        b"", 307, {"location": "http://127.0.0.1:1/v1/chat/completions?key=x"}
+    ),
+    "retry-after NaN": lambda text: Reply(
+        {"error": {"message": "busy"}}, 503, {"retry-after": "nan"}
+    ),
     "retry-after a far date": lambda text: Reply(
         {"error": {"message": "busy"}}, 503, {"retry-after": "Mon, 01 Jan 0001 00:00:00 +2359"}
     ),
@@ -197,20 +219,43 @@ class Malforming:
         return made if isinstance(made, Reply) else Reply(made)
 
 
-@pytest.mark.parametrize("transport", [pytest.param("litellm", marks=pytest.mark.thorough), "direct"])
-def test_a_malformed_answer_costs_at_most_one_row(transport, within, commands, provider, monkeypatch):
+@pytest.mark.parametrize(
+    "transport", [pytest.param("litellm", marks=pytest.mark.thorough), "direct"]
+)
+def test_a_malformed_answer_costs_at_most_one_row(
+    transport, within, commands, provider, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
     monkeypatch.setattr("evalkit.engine.dispatch.FIRST_WAIT", 0.001)
     assert len(KINDS) >= 60
     provider.rule = server = Malforming()
     commands.write("cases.jsonl", *(pair(n) for n in range(len(KINDS) * 5 // 3 + 5)))
     words = [
-        *("run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", *BRIEF, "output=bracket"),
-        *(f"judge.transport={transport}", f"judge.max_answer_bytes={LIMIT}", "judge.price={input: 1, output: 1}"),
-        *("judge.max_tokens=100", "runner.retries=1", "runner.max_failure_rate=1", "runner.budget_usd=1"),
+        *(
+            "run",
+            *fake(provider),
+            "dataset=file",
+            "dataset.path=cases.jsonl",
+            *BRIEF,
+            "output=bracket",
+        ),
+        *(
+            f"judge.transport={transport}",
+            f"judge.max_answer_bytes={LIMIT}",
+            "judge.price={input: 1, output: 1}",
+        ),
+        *(
+            "judge.max_tokens=100",
+            "runner.retries=1",
+            "runner.max_failure_rate=1",
+            "runner.budget_usd=1",
+        ),
     ]
     within(*words, "hydra.run.dir=out")
-    rows = [json.loads(line) for line in (commands.folder / "out/judgments.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (commands.folder / "out/judgments.jsonl").read_text("utf-8").splitlines()
+    ]
     assert set(server.kinds.values()) - {None} == set(KINDS)
     share = sum(kind is not None for kind in server.kinds.values()) / len(server.kinds)
     assert share == pytest.approx(0.3, abs=0.02)
@@ -219,7 +264,12 @@ def test_a_malformed_answer_costs_at_most_one_row(transport, within, commands, p
     assert sum(row["status"] == "ok" for row in rows) == len(rows) - len(FAILED)
     assert all(row["value"] == 1.0 for row in rows if row["status"] == "ok")
     assert len(failed) == len(FAILED)
-    assert {row["error_kind"] for row in failed} <= {"bad_response", "server", "connection", "bad_request"}
+    assert {row["error_kind"] for row in failed} <= {
+        "bad_response",
+        "server",
+        "connection",
+        "bad_request",
+    }
     words_of_python = ("Error:", "Traceback", "object has no", "NoneType", "recursion")
     said_so = [row["error"] for row in failed if row["error_kind"] != "connection"]
     assert [error for error in said_so if any(word in error for word in words_of_python)] == []

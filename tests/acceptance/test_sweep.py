@@ -32,11 +32,19 @@ def cases(commands, provider, empty_store, monkeypatch):
 
 
 def words(provider: Provider, *more: str) -> list[str]:
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=20", "tracking.traces=1"]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=20",
+        "tracking.traces=1",
+    ]
     return ["run", *fake(provider), "judge.transport=direct", *data, *more]
 
 
-def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(commands, within, provider):
+def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
+    commands, within, provider
+):
     sweep = words(provider, "swap=none,both,random", "-m")
     first = within(*sweep)
     [folder] = {path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")}
@@ -48,12 +56,16 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(comma
     check_interrupted(commands, within, sweep, folder)
     within(*sweep, f"hydra.sweep.dir={folder}", "gate={agreement/accuracy: '< 0.5'}", status=4)
     gates = query(commands.folder, "select value from tags where key = 'evalkit.gate'")
-    assert gates == [("failed",)] * JOBS, "what became of a finished job's gate is not what MLflow says"
+    assert gates == [("failed",)] * JOBS, (
+        "what became of a finished job's gate is not what MLflow says"
+    )
     assert len(provider.requests) == 2 * CASES
     assert f"Leaderboard of {JOBS} jobs" in first.out
 
 
-def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(commands, within, provider, tmp_path):
+def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
+    commands, within, provider, tmp_path
+):
     """The second job's judge does not answer before the interrupt; the first is recorded meanwhile."""
     answers, asked = Event(), Event()
 
@@ -71,7 +83,9 @@ def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(com
         answers.set()
         assert begun.ended() == 130, begun.said()
     first = json.loads((commands.folder / "s" / "0" / "manifest.json").read_text())
-    states = query(commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'")
+    states = query(
+        commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'"
+    )
     assert states == [(first["mlflow_run_id"], "FINISHED")]
     assert not (commands.folder / "s" / "1" / "manifest.json").exists()
     assert "already finished: judge.model=openai/quick" in within(*sweep).err
@@ -79,7 +93,10 @@ def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(com
 
 
 def check_interrupted(commands: Commands, within: Within, sweep: list[str], folder: Path) -> None:
-    ids = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(JOBS)}
+    ids = {
+        job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"]
+        for job in range(JOBS)
+    }
     # As a kill in the middle leaves it: not closed, one job half there, one never begun.
     noted = json.loads((folder / "sweep.json").read_text())
     assert noted["ended"] is not None
@@ -90,14 +107,24 @@ def check_interrupted(commands: Commands, within: Within, sweep: list[str], fold
     again = within(*sweep)
     assert [path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")] == [folder]
     assert again.err.count("already finished") == 1
-    now = {job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"] for job in range(JOBS)}
+    now = {
+        job: json.loads((folder / str(job) / "manifest.json").read_text())["run_id"]
+        for job in range(JOBS)
+    }
     assert [now[job] == ids[job] for job in range(JOBS)] == [True, False, False]
-    tags = query(commands.folder, "select key, value from tags where key in ('evalkit.run_id', 'mlflow.parentRunId')")
-    assert sorted(value for key, value in tags if key == "evalkit.run_id") == sorted({*ids.values(), *now.values()})
+    tags = query(
+        commands.folder,
+        "select key, value from tags where key in ('evalkit.run_id', 'mlflow.parentRunId')",
+    )
+    assert sorted(value for key, value in tags if key == "evalkit.run_id") == sorted(
+        {*ids.values(), *now.values()}
+    )
     assert len({value for key, value in tags if key == "mlflow.parentRunId"}) == 1
     assert f"Leaderboard of {JOBS} jobs" in again.out
     within(*sweep, "tracking=none")
-    assert len(list(commands.folder.glob("multirun/*/*/sweep.json"))) == 2, "a sweep that had ended was gone on with"
+    assert len(list(commands.folder.glob("multirun/*/*/sweep.json"))) == 2, (
+        "a sweep that had ended was gone on with"
+    )
 
 
 def check_tracked(folder: Path, sweep: Path) -> None:
@@ -105,7 +132,11 @@ def check_tracked(folder: Path, sweep: Path) -> None:
     for run, key, value in query(folder, "select run_uuid, key, value from tags"):
         tags.setdefault(run, {})[key] = value
     runs = dict(query(folder, "select run_uuid, status from runs where lifecycle_stage = 'active'"))
-    children = {run: found["mlflow.parentRunId"] for run, found in tags.items() if "mlflow.parentRunId" in found}
+    children = {
+        run: found["mlflow.parentRunId"]
+        for run, found in tags.items()
+        if "mlflow.parentRunId" in found
+    }
     [parent] = set(children.values())
     assert set(runs) == {parent, *children}
     assert len(children) == JOBS
@@ -119,13 +150,23 @@ def check_tracked(folder: Path, sweep: Path) -> None:
     assert (artifacts / "leaderboard.csv").read_bytes() == (sweep / "leaderboard.csv").read_bytes()
     table = json.loads((artifacts / "tables" / "leaderboard.json").read_text("utf-8"))
     assert len(table["data"]) == JOBS
-    linked = {run: json.loads(found["mlflow.linkedPrompts"]) for run, found in tags.items() if run in children}
+    linked = {
+        run: json.loads(found["mlflow.linkedPrompts"])
+        for run, found in tags.items()
+        if run in children
+    }
     assert len(linked) == JOBS
-    assert all({"name": "evalkit.en.pairwise", "version": "1"} in prompts for prompts in linked.values())
+    assert all(
+        {"name": "evalkit.en.pairwise", "version": "1"} in prompts for prompts in linked.values()
+    )
     assert {one["version"] for prompts in linked.values() for one in prompts} == {"1"}
     assert {"rates.svg", "confusion.svg"} <= {file.name for file in (child / "figures").iterdir()}
-    accuracies = query(folder, "select run_uuid, value from latest_metrics where key = 'agreement/accuracy'")
-    assert {run: value for run, value in accuracies if run in children} == dict.fromkeys(children, 1.0)
+    accuracies = query(
+        folder, "select run_uuid, value from latest_metrics where key = 'agreement/accuracy'"
+    )
+    assert {run: value for run, value in accuracies if run in children} == dict.fromkeys(
+        children, 1.0
+    )
 
 
 def query(folder: Path, sql: str) -> list[Any]:
@@ -145,7 +186,13 @@ def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(commands,
     best = (commands.folder / "searched" / "optimization_results.yaml").read_text()
     assert "best_value: 1.0" in best
     assert "Leaderboard of 2 jobs" in searched.out
-    within(*base, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tie.threshold=0,0.5", "hydra.sweep.dir=spread")
+    within(
+        *base,
+        "hydra/launcher=joblib",
+        "hydra.launcher.n_jobs=2",
+        "tie.threshold=0,0.5",
+        "hydra.sweep.dir=spread",
+    )
     assert (commands.folder / "spread" / "leaderboard.csv").is_file()
     assert json.loads((commands.folder / "spread" / "sweep.json").read_text())["ended"] is not None
     assert len(provider.requests) == 2 * CASES

@@ -24,7 +24,11 @@ Winners = list[tuple[str | None, str | None]]
 def stored(replay: Replay, model: str, size: int = SIZE) -> Winners:
     """The winner, A the first of the case, that each text names in each order; none where it names none."""
     judge, strategy = model.split("-V")
-    lines = (replay.manifests / f"Natural__{judge}__V{strategy}.jsonl").read_text("utf-8").splitlines()[:size]
+    lines = (
+        (replay.manifests / f"Natural__{judge}__V{strategy}.jsonl")
+        .read_text("utf-8")
+        .splitlines()[:size]
+    )
     found: Winners = []
     for case in map(json.loads, lines):
         sides = [NAMED.findall(case[order]) for order in ("ab", "ba")]
@@ -40,7 +44,9 @@ def judged(within, commands, replay, monkeypatch):
 
     def run(*overrides: str, model: str = JUDGES[1]) -> list[dict[str, Any]]:
         chosen = [f"judge.model=openai/{model}"] if model else []
-        within("run", *base(replay), *chosen, *overrides, "runner.max_unusable_rate=1", "--overwrite")
+        within(
+            "run", *base(replay), *chosen, *overrides, "runner.max_unusable_rate=1", "--overwrite"
+        )
         return rows(commands, "verdicts.jsonl")
 
     return run
@@ -69,7 +75,10 @@ def asked(replay: Replay, model: str) -> str:
 
 
 def rows(commands: Commands, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (commands.folder / "run" / name).read_text("utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (commands.folder / "run" / name).read_text("utf-8").splitlines()
+    ]
 
 
 def winners(verdicts: Sequence[dict[str, Any]]) -> list[str | None]:
@@ -84,14 +93,18 @@ def settled(first: str | None, second: str | None, otherwise: str | None) -> str
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_one_order_is_the_judges_word(judged, replay, language):
-    assert winners(judged("swap=none", f"prompt={language}")) == [first for first, _ in stored(replay, JUDGES[1])]
+    assert winners(judged("swap=none", f"prompt={language}")) == [
+        first for first, _ in stored(replay, JUDGES[1])
+    ]
 
 
 def test_a_random_order_is_one_of_the_two_and_balanced(judged, replay, commands):
     verdicts = judged("swap=random")
     shown = [judgment["shown"] for judgment in rows(commands, "judgments.jsonl")]
     orders = [order == [1, 0] for order in shown]
-    assert winners(verdicts) == [pair[drawn] for pair, drawn in zip(stored(replay, JUDGES[1]), orders, strict=True)]
+    assert winners(verdicts) == [
+        pair[drawn] for pair, drawn in zip(stored(replay, JUDGES[1]), orders, strict=True)
+    ]
     assert SIZE * 0.25 < sum(orders) < SIZE * 0.75
 
 
@@ -113,7 +126,8 @@ def test_what_cannot_be_read_is_missing_and_counts_0_in_a_net_vote(judged, repla
     by_vote = winners(judged("swap=net_vote", "dataset.limit=100", model=JUDGES[2]))
     assert by_tie == [settled(first, second, "TIE") for first, second in texts]
     assert by_vote == [
-        first or second if None in (first, second) else settled(first, second, "TIE") for first, second in texts
+        first or second if None in (first, second) else settled(first, second, "TIE")
+        for first, second in texts
     ]
 
 
@@ -131,14 +145,17 @@ def test_a_third_pass_is_the_arbiters_word(judged, replay, commands):
     assert sorted(third) == sorted(differ)
     assert all(third[id_] in wise[ids.index(id_)] for id_ in differ)
     assert winners(verdicts) == [
-        first if first == second else third[id_] for id_, (first, second) in zip(ids, texts, strict=True)
+        first if first == second else third[id_]
+        for id_, (first, second) in zip(ids, texts, strict=True)
     ]
 
 
 def test_where_ties_are_forbidden_every_disagreement_is_forced(judged, replay):
     verdicts = judged("swap=both", "tie=forbid")
     texts = stored(replay, JUDGES[1])
-    assert [v["winner"] for v in verdicts if v["reason"] != "forced"] == [a for a, b in texts if a == b]
+    assert [v["winner"] for v in verdicts if v["reason"] != "forced"] == [
+        a for a, b in texts if a == b
+    ]
     assert {v["winner"] for v in verdicts if v["reason"] == "forced"} == {"A", "B"}
 
 
@@ -156,7 +173,11 @@ def test_a_threshold_is_free_and_makes_ties_of_small_margins(judged, replay, wit
 def test_a_panel_votes_on_its_judges_verdicts(judged, replay, vote):
     members = ", ".join(f"{{name: {model}, {asked(replay, model)}}}" for model in JUDGES)
     verdicts = judged(
-        "judge=panel", f"judge.judges=[{members}]", f"judge.vote={vote}", "judge.weights={GPT-4-Vanilla: 5}", model=""
+        "judge=panel",
+        f"judge.judges=[{members}]",
+        f"judge.vote={vote}",
+        "judge.weights={GPT-4-Vanilla: 5}",
+        model="",
     )
     value = {"A": 1.0, "B": -1.0, "TIE": 0.0}
     each = [[settled(a, b, "TIE") for a, b in stored(replay, model)] for model in JUDGES]
@@ -183,13 +204,18 @@ def test_which_match_of_a_pattern_is_taken(judged, replay, take):
     lines = (replay.manifests / "Natural__GPT-4__CoT.jsonl").read_text("utf-8").splitlines()[:SIZE]
     found = [NAMED.findall(json.loads(line)["ab"]) for line in lines]
     at = {"first": 0, "last": -1}
-    expected = [None if not one or (take == "only" and len(one) > 1) else one[at.get(take, 0)].upper() for one in found]
+    expected = [
+        None if not one or (take == "only" and len(one) > 1) else one[at.get(take, 0)].upper()
+        for one in found
+    ]
     assert winners(judged("swap=none", f"output.take={take}", model=model)) == expected
 
 
 @pytest.mark.parametrize("format_", ["json", "bracket"])
 def test_another_format_reads_nothing_into_these_texts(judged, commands, format_):
-    verdicts = judged(f"output={format_}", "output.pattern=null", "dataset.limit=5", model=JUDGES[0])
+    verdicts = judged(
+        f"output={format_}", "output.pattern=null", "dataset.limit=5", model=JUDGES[0]
+    )
     assert set(winners(verdicts)) == {None}
     metrics = commands.metrics("run")["metrics"]
     assert metrics["missing/unparseable"]["value"] == 1

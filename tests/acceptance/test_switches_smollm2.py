@@ -45,7 +45,8 @@ def scored(low: float, high: float, step: float) -> Callable[[dict[str, Any]], b
     return holds
 
 
-# What is held to a schema by a grammar is always read; what is written freely may be anything, and go on for long.
+# What is held to a schema by a grammar is always read; what is written freely may be anything, and
+# go on for long.
 FREE = ("regex",)
 SHORT = "judge.max_tokens=40"
 
@@ -53,17 +54,25 @@ SWITCHES = {
     "no ties": Switch(("tie=forbid",), 2, lambda judgment: judgment["value"] in (-1.0, 1.0)),
     "samples": Switch(("mode.samples=2", "judge=smollm2_sampled", "swap=none"), 2),
     "probabilities of a pair": Switch(
-        ("judge.logprobs=true", "swap=none"), 1, lambda judgment: -1 <= judgment["weighted"]["value"] <= 1
+        ("judge.logprobs=true", "swap=none"),
+        1,
+        lambda judgment: -1 <= judgment["weighted"]["value"] <= 1,
     ),
-    "commit first in Chinese": Switch(("mode.commit_first=true", "swap=none", "prompt=zh", "criteria=truthful_zh"), 1),
+    "commit first in Chinese": Switch(
+        ("mode.commit_first=true", "swap=none", "prompt=zh", "criteria=truthful_zh"), 1
+    ),
     "panel": Switch(("judge=smollm2_panel", "judge.quorum=2", "swap=none"), 3),
     "regex": Switch(("output=regex", "swap=none", SHORT), 1),
     "1-5": Switch((*POINTWISE, "rubric=likert5"), 1, scored(1, 5, 1)),
     "1.0-10.0": Switch((*POINTWISE, "rubric=decimal10"), 1, scored(1, 10, 0.1)),
     "an example": Switch(
-        (*POINTWISE, "rubric.examples=[{response: It is 42., score: 5, justification: right}]"), 1, scored(1, 5, 1)
+        (*POINTWISE, "rubric.examples=[{response: It is 42., score: 5, justification: right}]"),
+        1,
+        scored(1, 5, 1),
     ),
-    "a list": Switch(("mode=listwise",), 2, lambda judgment: sum(map(len, judgment["ranking"])) == 2),
+    "a list": Switch(
+        ("mode=listwise",), 2, lambda judgment: sum(map(len, judgment["ranking"])) == 2
+    ),
 }
 
 
@@ -78,11 +87,13 @@ EACH = (
     "regex",
     "1-5",
 )
-"""Probabilities, a text and JSON within a schema; what other switches change, stored answers show as well."""
+"""Probabilities, a text and JSON within a schema; what other switches change, stored answers show
+as well."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in EACH else [pytest.mark.thorough]) for name in SWITCHES]
+    "name",
+    [pytest.param(name, marks=[] if name in EACH else [pytest.mark.thorough]) for name in SWITCHES],
 )
 def test_a_switch(name, within, commands):
     switch = SWITCHES[name]

@@ -31,13 +31,16 @@ def comparison(winner: str, confidence: float = 0.8) -> str:
     result = {"reasoning": "r", "differentiators": [], "winner": winner, "confidence": confidence}
     sides = {"strengths": [], "weaknesses": []}
     analysis = {"responseA": sides, "responseB": sides}
-    return json.dumps({"analysis": analysis, "comparison": [compared], "result": result}, ensure_ascii=False)
+    return json.dumps(
+        {"analysis": analysis, "comparison": [compared], "result": result}, ensure_ascii=False
+    )
 
 
 def scored(score: int) -> str:
     one = {"criterion": "overall quality", "justification": "因为", "examples": [], "score": score}
     return json.dumps(
-        {"scores": [one], "summary": {"strengths": [], "weaknesses": [], "suggestions": []}}, ensure_ascii=False
+        {"scores": [one], "summary": {"strengths": [], "weaknesses": [], "suggestions": []}},
+        ensure_ascii=False,
     )
 
 
@@ -46,14 +49,23 @@ def with_logprobs(text: str, place: int, *chances: tuple[str, float]) -> Reply:
     content = []
     for at, char in enumerate(text):
         top = list(chances) if at == place else [(char, 1.0)]
-        tops = [{"token": one, "logprob": math.log(p), "bytes": list(one.encode())} for one, p in top]
+        tops = [
+            {"token": one, "logprob": math.log(p), "bytes": list(one.encode())} for one, p in top
+        ]
         logprob = next((math.log(p) for one, p in top if one == char), -9.0)
         parts = [[byte] for byte in char.encode()]
         for part in parts:
             token = char if len(parts) == 1 else "\ufffd"
-            content.append({"token": token, "logprob": logprob, "bytes": part, "top_logprobs": tops})
+            content.append(
+                {"token": token, "logprob": logprob, "bytes": part, "top_logprobs": tops}
+            )
     message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": {"content": content}}
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": message,
+        "logprobs": {"content": content},
+    }
     return Reply(completion([choice]))
 
 
@@ -65,18 +77,25 @@ def cases(commands, monkeypatch):
 
 
 def lines(commands: Commands, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (commands.folder / "run" / name).read_text("utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (commands.folder / "run" / name).read_text("utf-8").splitlines()
+    ]
 
 
 def value(commands: Commands, name: str) -> Any:
     return commands.metrics("run")["metrics"][name]["value"]
 
 
-def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(within, commands, provider, cases):
+def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(
+    within, commands, provider, cases
+):
     def rule(body: Body) -> Reply:
         better = "good" in re.search(r"<response>\n(.*?)\n</response>", user(body), re.S)[1]  # type: ignore[index]
         text = scored(4)
-        return with_logprobs(text, text.rindex("4"), ("4", 0.6), ("5", 0.3 if better else 0.1), ("3", 0.1))
+        return with_logprobs(
+            text, text.rindex("4"), ("4", 0.6), ("5", 0.3 if better else 0.1), ("3", 0.1)
+        )
 
     provider.rule = rule
     within("run", *fake(provider), *cases, "method=weighted")
@@ -96,10 +115,15 @@ def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(within, c
     assert len(provider.requests) == sent
 
 
-def test_a_provider_without_probabilities_is_one_line_or_a_fallback(within, commands, provider, cases):
+def test_a_provider_without_probabilities_is_one_line_or_a_fallback(
+    within, commands, provider, cases
+):
     provider.rule = lambda body: said(scored(3))
     refused = within("run", *fake(provider), *cases, "method=weighted", status=1)
-    assert "judge.logprobs: judge fake returned no log-probabilities (sent as json_schema)" in refused.err
+    assert (
+        "judge.logprobs: judge fake returned no log-probabilities (sent as json_schema)"
+        in refused.err
+    )
     assert "Traceback" not in refused.err
     within("run", *fake(provider), *cases, "method=weighted", "judge.logprobs=fallback")
     assert value(commands, "weighted/rate") == 0
@@ -111,8 +135,18 @@ def test_a_provider_without_probabilities_is_one_line_or_a_fallback(within, comm
 def test_an_arbiter_settles_what_a_biased_judge_leaves_open(within, commands, provider, cases):
     seeing = prefers()
     provider.rule = lambda body: seeing(body) if body["model"] == "wise" else said("[[A]]")
-    commands.write("conf/judge/wise.yaml", f"{{name: wise, model: openai/wise, api_base: '{provider.api_base}'}}")
-    words = ["run", *fake(provider), *cases, "output=bracket", "swap=third_pass", "+judge@swap.arbiter=wise"]
+    commands.write(
+        "conf/judge/wise.yaml",
+        f"{{name: wise, model: openai/wise, api_base: '{provider.api_base}'}}",
+    )
+    words = [
+        "run",
+        *fake(provider),
+        *cases,
+        "output=bracket",
+        "swap=third_pass",
+        "+judge@swap.arbiter=wise",
+    ]
     within(*words)
     assert [body["model"] for body in provider.requests].count("wise") == 4
     assert value(commands, "agreement/accuracy") == 1
@@ -124,7 +158,11 @@ def test_an_arbiter_settles_what_a_biased_judge_leaves_open(within, commands, pr
         "consistent": False,
         "third": "A",
     }
-    assert [judgment["arbiter"] for judgment in lines(commands, "judgments.jsonl")] == [None, None, "wise"] * 4
+    assert [judgment["arbiter"] for judgment in lines(commands, "judgments.jsonl")] == [
+        None,
+        None,
+        "wise",
+    ] * 4
     sent = len(provider.requests)
     within(*words)
     within("run", "run/config.yaml", "hydra.run.dir=again")
@@ -135,9 +173,15 @@ def test_an_arbiter_settles_what_a_biased_judge_leaves_open(within, commands, pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("language", "said_so"), [("en", "ties are not allowed"), ("zh", "不允许平局")])
-def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(within, commands, provider, cases, language, said_so):
-    provider.rule = lambda body: said(comparison("A", 0.9 if shown(body)[0].startswith("good") else 0.6))
+@pytest.mark.parametrize(
+    ("language", "said_so"), [("en", "ties are not allowed"), ("zh", "不允许平局")]
+)
+def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
+    within, commands, provider, cases, language, said_so
+):
+    provider.rule = lambda body: said(
+        comparison("A", 0.9 if shown(body)[0].startswith("good") else 0.6)
+    )
     within("run", *fake(provider), *cases, "tie=forbid", f"prompt.language={language}")
     for body in provider.requests:
         assert said_so in body["messages"][0]["content"]
@@ -149,7 +193,15 @@ def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(within, comman
     frontier = json.loads((commands.folder / "run" / "frontier.json").read_text("utf-8"))
     assert frontier[0]["tie_rate"] == 1
     provider.rule = lambda body: said(comparison("TIE"))
-    within("run", *fake(provider), *cases, "tie=forbid", "judge.seed=2", "runner.max_unusable_rate=1", "--overwrite")
+    within(
+        "run",
+        *fake(provider),
+        *cases,
+        "tie=forbid",
+        "judge.seed=2",
+        "runner.max_unusable_rate=1",
+        "--overwrite",
+    )
     assert value(commands, "missing/unparseable") == 0
     assert {verdict["reason"] for verdict in lines(commands, "verdicts.jsonl")} == {"forced"}
 
@@ -159,10 +211,21 @@ def test_the_judge_answers_first_once_for_each_case(within, commands, provider, 
     seeing = prefers()
 
     def rule(body: Body) -> Reply:
-        return seeing(body) if "<response_a>" in user(body) else said(f"own words on {user(body).split()[4]} [[B]]")
+        return (
+            seeing(body)
+            if "<response_a>" in user(body)
+            else said(f"own words on {user(body).split()[4]} [[B]]")
+        )
 
     provider.rule = rule
-    words = ["run", *fake(provider), *cases, "output=bracket", "mode.commit_first=true", "mode.samples=2"]
+    words = [
+        "run",
+        *fake(provider),
+        *cases,
+        "output=bracket",
+        "mode.commit_first=true",
+        "mode.samples=2",
+    ]
     planned = within("plan", *words[1:-3], *words[-3:], "judge.temperature=1")
     assert re.search(r"the run\s+32\s+0\s+20\s", planned.out)
     within(*words, "judge.temperature=1")

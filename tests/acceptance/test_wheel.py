@@ -18,7 +18,9 @@ SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("ut
 
 
 def uv(*words: str | Path) -> None:
-    done = subprocess.run(["uv", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        ["uv", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -41,7 +43,17 @@ def python(wheel, tmp_path_factory):
     uv("venv", "--quiet", folder / "venv")
     interpreter = folder / "venv" / "bin" / "python"
     newest = ("--exclude-newer", SETTINGS["exclude-newer"])
-    uv("pip", "install", "--quiet", "--python", interpreter, "--override", overrides, *newest, f"{wheel}[local]")
+    uv(
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        interpreter,
+        "--override",
+        overrides,
+        *newest,
+        f"{wheel}[local]",
+    )
     return interpreter
 
 
@@ -56,7 +68,9 @@ def installed(python, tmp_path, monkeypatch):
 
 def files_under(name: str) -> set[str]:
     return {
-        str(path.relative_to(ROOT)) for path in (ROOT / name).rglob("*") if path.suffix in (".yaml", ".j2", ".jsonl")
+        str(path.relative_to(ROOT))
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in (".yaml", ".j2", ".jsonl")
     }
 
 
@@ -77,12 +91,18 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel):
     others = {name for name in names if not name.startswith("evalkit/") and "dist-info" not in name}
     assert others == {"hydra_plugins/evalkit_ray.py"}  # where Hydra looks for launchers
     parts = [name.split("/") for name in names]
-    assert not [p for p in parts if p[-1].startswith(("test_", "conftest")) or {"tests", "__pycache__"} & set(p)]
+    assert not [
+        p
+        for p in parts
+        if p[-1].startswith(("test_", "conftest")) or {"tests", "__pycache__"} & set(p)
+    ]
 
 
 def test_it_is_the_wheel_that_runs(installed):
     where = [installed.python, "-c", "import evalkit; print(evalkit.__file__)"]
-    found = subprocess.run(where, cwd=installed.folder, env=installed.env(), capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        where, cwd=installed.folder, env=installed.env(), capture_output=True, text=True, check=True
+    )
     assert "site-packages" in found.stdout
     assert Path(found.stdout.strip()).is_relative_to(Path(installed.python).parents[1])
 
@@ -99,8 +119,15 @@ def test_a_project(installed):
     made = installed("init", "demo").out
     assert "Next: cd demo && evalkit run experiments/first_look.yaml" in made
     demo = Commands(installed.folder / "demo", python=installed.python)
-    assert {"conf/judge/mine.yaml", "prompts/en/pairwise.md.j2", "experiments/first_look.yaml"} <= demo.files()
-    for folder, words in ((demo.folder, ["dataset=mine"]), (demo.folder / "experiments", ["first_look"])):
+    assert {
+        "conf/judge/mine.yaml",
+        "prompts/en/pairwise.md.j2",
+        "experiments/first_look.yaml",
+    } <= demo.files()
+    for folder, words in (
+        (demo.folder, ["dataset=mine"]),
+        (demo.folder / "experiments", ["first_look"]),
+    ):
         planned = Commands(folder, python=demo.python)("plan", *words, "judge=mine").out
         assert rows(planned) == {"the run": [48, 0, 48]}
     kept = demo.files()
@@ -122,6 +149,8 @@ def test_the_embedded_judge_from_the_wheel(installed):
     assert "report: run/report.html" in done.out
     assert installed.metrics("run")["calls"]["sent"] == 1
     assert (installed.folder / "mlflow.db").is_file()
-    assert json.loads((installed.folder / "run" / "manifest.json").read_text("utf-8"))["mlflow_run_id"]
+    assert json.loads((installed.folder / "run" / "manifest.json").read_text("utf-8"))[
+        "mlflow_run_id"
+    ]
     installed(*words, "tracking=none")
     assert installed.metrics("run")["calls"]["sent"] == 0

@@ -16,8 +16,13 @@ from tests.support.fake_provider import Provider, Reply, refused, said, serving
 from tests.support.judging import good_first, judging, scoring
 
 DOWN = "the provider is down for this one"
-GRADED = [{"id": case["id"], "prompt": case["prompt"], "response": case["response_a"], "grade": 4} for case in CASES]
-CLASSED = [{**{key: row[key] for key in ("id", "prompt", "response")}, "label": "good"} for row in GRADED]
+GRADED = [
+    {"id": case["id"], "prompt": case["prompt"], "response": case["response_a"], "grade": 4}
+    for case in CASES
+]
+CLASSED = [
+    {**{key: row[key] for key in ("id", "prompt", "response")}, "label": "good"} for row in GRADED
+]
 GOOD, BAD = "good: it strengthens the heart (0)", "bad: you will look better (0)"
 ASKED = "Question 0: is sport healthy?"
 
@@ -31,7 +36,11 @@ def rule(body: dict[str, Any]) -> Reply:
         return judging(good_first)(body)
     good = "<response>\ngood" in text
     if "classification" in json.dumps(body.get("response_format", "")):
-        return said(json.dumps({"reasoning": "as it begins", "quotes": [], "class": "good" if good else "bad"}))
+        return said(
+            json.dumps(
+                {"reasoning": "as it begins", "quotes": [], "class": "good" if good else "bad"}
+            )
+        )
     return scoring(defaultdict(lambda: 4 if good else 2))(body)
 
 
@@ -51,7 +60,10 @@ class Judges(NamedTuple):
 MODES = {
     "pairs": ([], CASES),
     "scores": (["mode=pointwise"], GRADED),
-    "classes": (["mode=pointwise", "rubric=own", "rubric.classes={good:helps,bad:does not help}"], CLASSED),
+    "classes": (
+        ["mode=pointwise", "rubric=own", "rubric.classes={good:helps,bad:does not help}"],
+        CLASSED,
+    ),
 }
 
 
@@ -65,7 +77,9 @@ def judges(tmp_path_factory):
         provider.rule = rule
         words = [*fake(provider), "judge.transport=direct"]
         for name, (mode, cases) in MODES.items():
-            config = evalkit.load_config(overrides=[*words, *mode, "tracking=none", "scoring.bootstrap=50"])
+            config = evalkit.load_config(
+                overrides=[*words, *mode, "tracking=none", "scoring.bootstrap=50"]
+            )
             evalkit.run(config, folder / "runs" / name, cases=cases)
             write_judge(read_run(folder / "runs" / name), folder / name)
         yield Judges(*(folder / name for name in MODES), provider)

@@ -23,7 +23,9 @@ class Question:
 
 
 def adapted(judges: Judges, name: str, **options: Any) -> AdaptedJudge:
-    return AdaptedJudge(getattr(judges, name), api_base=judges.api_base, runner={"retries": 0}, **options)
+    return AdaptedJudge(
+        getattr(judges, name), api_base=judges.api_base, runner={"retries": 0}, **options
+    )
 
 
 CHAT = {"messages": [{"role": "user", "content": "Why?"}]}
@@ -86,8 +88,14 @@ def test_a_verdict_is_a_number_only_if_it_is_one(judges):
 
 
 def test_a_reward_has_no_scale(provider, tmp_path):
-    RewardServer(reward=lambda _, response: 7.5 if response.startswith("good") else -2).install(provider)
-    words = ["judge=reward_model", f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
+    RewardServer(reward=lambda _, response: 7.5 if response.startswith("good") else -2).install(
+        provider
+    )
+    words = [
+        "judge=reward_model",
+        f"judge.model=hosted_vllm/{MODEL}",
+        f"judge.api_base={provider.api_base}",
+    ]
     config = evalkit.load_config(overrides=[*words, "tracking=none", "scoring.bootstrap=50"])
     evalkit.run(config, tmp_path / "run", cases=GRADED)
     write_judge(read_run(tmp_path / "run"), tmp_path / "judge")
@@ -97,11 +105,16 @@ def test_a_reward_has_no_scale(provider, tmp_path):
         needed_share(rating)
     with served(tmp_path / "judge", "--api-base", provider.api_base) as server:
         status, problem = server.post("/webhook", {"output": GOOD, "context": {"prompt": ASKED}})
-    assert (status, problem) == (422, {"error": "a reward has no scale, so it is not a number from 0 to 1"})
+    assert (status, problem) == (
+        422,
+        {"error": "a reward has no scale, so it is not a number from 0 to 1"},
+    )
 
 
 async def test_calls_of_one_loop_share_a_session_that_ends_with_the_last(judges):
     judge = adapted(judges, "scores")
-    ratings = await asyncio.gather(*(judge.rate(f"Question {n}: is sport healthy?", GOOD) for n in range(12)))
+    ratings = await asyncio.gather(
+        *(judge.rate(f"Question {n}: is sport healthy?", GOOD) for n in range(12))
+    )
     assert {one.value for one in ratings} == {4}
     assert not judge.judge._sessions

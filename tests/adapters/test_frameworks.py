@@ -1,6 +1,7 @@
 """A judge in Inspect, DeepEval and pydantic-evals: each runs in a process of its own, over our environment.
 
-They are slow because each process imports a framework. `.ci/run` installs them; without them, the tests are skipped.
+They are slow because each process imports a framework. `.ci/run` installs them; without them, the
+tests are skipped.
 """
 
 import json
@@ -17,7 +18,14 @@ from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, Judges
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
-LAYER = ("run", "--no-sync", "--offline", "--quiet", "--with-requirements", str(HERE / "requirements.txt"))
+LAYER = (
+    "run",
+    "--no-sync",
+    "--offline",
+    "--quiet",
+    "--with-requirements",
+    str(HERE / "requirements.txt"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +35,22 @@ def python():
     if uv is None:
         pytest.skip("uv is not installed")
     # uv removes the layer when its command ends, which waits for the end of its input.
-    command = [uv, *LAYER, "python", "-c", "import sys; print(sys.executable, flush=True); sys.stdin.read()"]
-    with subprocess.Popen(command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as layer:
+    command = [
+        uv,
+        *LAYER,
+        "python",
+        "-c",
+        "import sys; print(sys.executable, flush=True); sys.stdin.read()",
+    ]
+    with subprocess.Popen(
+        command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as layer:
         assert layer.stdin
         assert layer.stdout
         if not (path := layer.stdout.readline().strip()):
-            pytest.skip("not installed: uv run --with-requirements tests/adapters/requirements.txt true")
+            pytest.skip(
+                "not installed: uv run --with-requirements tests/adapters/requirements.txt true"
+            )
         yield path
         layer.stdin.close()
 
@@ -44,12 +62,24 @@ def used(python: str, name: str, judges: Judges, folder: Path) -> Any:
     litellm = find_spec("litellm")
     assert litellm is not None
     assert litellm.origin is not None
-    tokens = Path(litellm.origin).parent / "litellm_core_utils" / "tokenizers"  # Inspect would fetch them
-    quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_DISABLE_DOTENV": "1", "TIKTOKEN_CACHE_DIR": str(tokens)}
+    tokens = (
+        Path(litellm.origin).parent / "litellm_core_utils" / "tokenizers"
+    )  # Inspect would fetch them
+    quiet = {
+        "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
+        "DEEPEVAL_DISABLE_DOTENV": "1",
+        "TIKTOKEN_CACHE_DIR": str(tokens),
+    }
     environment = {**os.environ, **quiet}
     command = [python, str(script), *words]
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -44,14 +44,23 @@ def test_rows(mlflow, judges):
     options = {"api_base": judges.api_base, "runner": {"retries": 0}}
     result = mlflow.genai.evaluate(
         data=rows,
-        scorers=[scorer(judges.pairs, name="preferred", **options), scorer(judges.scores, name="grade", **options)],
+        scorers=[
+            scorer(judges.pairs, name="preferred", **options),
+            scorer(judges.scores, name="grade", **options),
+        ],
     )
     worse, better, missing = feedback(mlflow, result, "preferred")
     assert (worse.value, better.value, missing.value) == ("B", "A", None)
     assert "down" in missing.feedback.error.error_message
     assert better.source.source_type == "LLM_JUDGE"
     assert better.rationale
-    assert better.metadata["evalkit.use"] in ("single", "rates", "rates_corrected", "unknown", "none")
+    assert better.metadata["evalkit.use"] in (
+        "single",
+        "rates",
+        "rates_corrected",
+        "unknown",
+        "none",
+    )
     assert better.metadata["evalkit.trust"]
     low, high, none = feedback(mlflow, result, "grade")
     assert (low.value, high.value, none.value) == (2, 4, None)

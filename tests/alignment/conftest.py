@@ -20,7 +20,9 @@ from tests.support.fake_provider import Provider, Reply
 NAMES = ("accuracy", "tone")
 
 
-def write(folder: Path, cases: Sequence[Case], judgments: Sequence[Judgment], **sections: Any) -> RunResult:
+def write(
+    folder: Path, cases: Sequence[Case], judgments: Sequence[Judgment], **sections: Any
+) -> RunResult:
     """Write a run folder, and read it."""
     settings = {
         "judge": {"model": "openai/m", "name": "m"},
@@ -33,7 +35,9 @@ def write(folder: Path, cases: Sequence[Case], judgments: Sequence[Judgment], **
     scores = score_run(config, cases, judgments)
     dataset = {"name": "pairs", "source": "pairs.jsonl", "fingerprint": "f", "rows": len(cases)}
     manifest = {"run_id": folder.name, "judge": "m", "mode": config.mode.name, "dataset": dataset}
-    write_run(folder, RunResult(None, config, manifest, cases, judgments, scores.verdicts, scores.metrics))
+    write_run(
+        folder, RunResult(None, config, manifest, cases, judgments, scores.verdicts, scores.metrics)
+    )
     return read_run(folder)
 
 
@@ -46,7 +50,9 @@ def pair(number: int, label: str | None, prompt: str = "") -> Case:
     )
 
 
-def passes(number: int, value: float, judge: str = "m", sample: int = 0, **criteria: float) -> list[Judgment]:
+def passes(
+    number: int, value: float, judge: str = "m", sample: int = 0, **criteria: float
+) -> list[Judgment]:
     """Return both orders of a pair, which agree."""
     return [
         Judgment(f"c{number}", (0, 1), shown, sample, judge, "ok", value, criteria=criteria)
@@ -58,7 +64,9 @@ def passes(number: int, value: float, judge: str = "m", sample: int = 0, **crite
 def ties(tmp_path):
     """Write a run whose labels are ties where its margin is at most 0.4, or with `noise`, at random."""
 
-    def make(name: str = "run", n: int = 120, *, noise: bool = False, seed: int = 0, **sections: Any) -> Path:
+    def make(
+        name: str = "run", n: int = 120, *, noise: bool = False, seed: int = 0, **sections: Any
+    ) -> Path:
         generator = np.random.default_rng(seed)
         margins = generator.uniform(-1, 1, n).round(3)
         labels = ["TIE" if abs(m) <= 0.4 else "A" if m > 0 else "B" for m in margins]
@@ -83,10 +91,16 @@ def provider(module_provider, monkeypatch):
 def run(finished, provider, here, capfd):
     """Run a judge on loopback in the test's folder, with labels held out; the same run is made once in a module."""
 
-    def make(rule: Callable[[dict[str, Any]], Reply], rows: Sequence[dict[str, Any]], *words: str) -> None:
+    def make(
+        rule: Callable[[dict[str, Any]], Reply], rows: Sequence[dict[str, Any]], *words: str
+    ) -> None:
         def judge() -> None:
             Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            server = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct")
+            server = (
+                "judge=openai_compatible",
+                f"judge.api_base={provider.api_base}",
+                "judge.transport=direct",
+            )
             price = ("judge.price={input: 1, output: 0}", "judge.max_tokens=1", "criteria=overall")
             data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3", *BRIEF)
             call_main(capfd, "run", *server, *price, *data, "--output", "run", *words)
@@ -107,7 +121,9 @@ def sides() -> dict[str, int]:
 
 def recorded() -> list[dict[str, Any]]:
     """Return what is recorded about the alignments of the run."""
-    alignments: list[dict[str, Any]] = json.loads(Path("run/alignments.json").read_text())["alignments"]
+    alignments: list[dict[str, Any]] = json.loads(Path("run/alignments.json").read_text())[
+        "alignments"
+    ]
     return alignments
 
 
@@ -120,5 +136,9 @@ def prompts_of(*names: str) -> set[str]:
 
 def lines_sent(provider: Provider, message: int, model: str | None = None) -> set[str]:
     """Return the lines of a message of all requests."""
-    sent = [body["messages"][message]["content"] for body in provider.requests if model in (None, body["model"])]
+    sent = [
+        body["messages"][message]["content"]
+        for body in provider.requests
+        if model in (None, body["model"])
+    ]
     return {line for text in sent for line in text.splitlines()}

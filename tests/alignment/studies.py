@@ -80,7 +80,9 @@ def example_rule(body: dict[str, Any]) -> Reply:
     """Know good from bad responses if an example of the good ones says how; else see every one as good."""
     system, user, _ = parts(body)
     right = "good: marvelous" in system.partition("# Classified examples")[2]
-    return answered("[[fail]]" if right and "bad: " in user.partition("<response>")[2] else "[[pass]]")
+    return answered(
+        "[[fail]]" if right and "bad: " in user.partition("<response>")[2] else "[[pass]]"
+    )
 
 
 MATTERS = {"name": "Cites a source!", "description": "The response cites a source."}
@@ -93,7 +95,12 @@ LABELS = {"classes": ("fail", "pass"), "scores": (1, 5), "checklist": (0, 1)}
 MODES: dict[str, tuple[str, ...]] = {
     "classes": CLASSES,
     "scores": ("mode=pointwise", "rubric=likert5", "output=json"),
-    "checklist": ("mode=checklist", "rubric=share", "output=json", "mode.checklist=[{id: polite, criterion: Polite?}]"),
+    "checklist": (
+        "mode=checklist",
+        "rubric=share",
+        "output=json",
+        "mode.checklist=[{id: polite, criterion: Polite?}]",
+    ),
 }
 
 
@@ -117,20 +124,38 @@ def value(description: str, response: str) -> float:
 def judged_by_criteria(body: dict[str, Any]) -> Reply:
     _, user, response = parts(body)
     if "Requirement" in user:
-        text = user.partition("<requirements>")[2].partition("</requirements>")[0].strip().removeprefix("1. ")
-        return answered(json.dumps({"reason": "", "answer": "met" if value(text, response) else "not_met"}))
+        text = (
+            user.partition("<requirements>")[2]
+            .partition("</requirements>")[0]
+            .strip()
+            .removeprefix("1. ")
+        )
+        return answered(
+            json.dumps({"reason": "", "answer": "met" if value(text, response) else "not_met"})
+        )
     added = [one for one in PROPOSED if one["description"] in user]
     if "[[pass]]" in user:
-        failed = [one for one in added if one is not USELESS and not value(one["description"], response)]
+        failed = [
+            one for one in added if one is not USELESS and not value(one["description"], response)
+        ]
         return answered("[[fail]]" if failed else "[[pass]]")
     scores = {"overall quality": 1 + 4 * chance(response, "overall")}
-    scores |= {safe_name(one["name"], 0, ()): 1 + 4 * value(one["description"], response) for one in added}
-    entries = [{"criterion": k, "justification": "", "examples": [], "score": round(v)} for k, v in scores.items()]
+    scores |= {
+        safe_name(one["name"], 0, ()): 1 + 4 * value(one["description"], response) for one in added
+    }
+    entries = [
+        {"criterion": k, "justification": "", "examples": [], "score": round(v)}
+        for k, v in scores.items()
+    ]
     return answered(json.dumps({"scores": entries}))
 
 
 def criteria_rule(body: dict[str, Any]) -> Reply:
-    return answered(json.dumps({"criteria": PROPOSED})) if body["model"] == "writer" else judged_by_criteria(body)
+    return (
+        answered(json.dumps({"criteria": PROPOSED}))
+        if body["model"] == "writer"
+        else judged_by_criteria(body)
+    )
 
 
 @dataclass(frozen=True)
@@ -151,7 +176,15 @@ STUDIES: Mapping[str, Study] = {
 
 def align(provider: Provider, tune: str, *words: str, budget: float = 1) -> list[str]:
     """Return the words that tune the study of a setting, with a writer where it needs one."""
-    keys = {"model": "openai/writer", "api_base": provider.api_base, "transport": "direct", "max_tokens": 1000}
-    model = [f"align.model.{key}={value}" for key, value in {**keys, "price": "{input: 1, output: 0}"}.items()]
+    keys = {
+        "model": "openai/writer",
+        "api_base": provider.api_base,
+        "transport": "direct",
+        "max_tokens": 1000,
+    }
+    model = [
+        f"align.model.{key}={value}"
+        for key, value in {**keys, "price": "{input: 1, output: 0}"}.items()
+    ]
     writer = [] if tune == "examples" else model
     return ["align", "run", *STUDIES[tune].tune, *writer, f"align.budget_usd={budget}", *words]

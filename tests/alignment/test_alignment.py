@@ -166,10 +166,15 @@ def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
         assert proof.before.value == pytest.approx(right_votes(own, "majority"))
         assert proof.after.value == pytest.approx(right_votes(own, "dawid_skene"))
     test = found.split.ids("test")
-    reversed_ = [replace(one, value=-(one.value or 0.0)) if one.case_id in test else one for one in side.judgments]
+    reversed_ = [
+        replace(one, value=-(one.value or 0.0)) if one.case_id in test else one
+        for one in side.judgments
+    ]
     write(Path("other"), side.cases, reversed_, judge=PANEL)
     other = align(read_run(Path("other")), Path("other"), settings)
-    assert (other.dev, other.settings) == (found.dev, found.settings), "answers of test have no part in the choice"
+    assert (other.dev, other.settings) == (found.dev, found.settings), (
+        "answers of test have no part in the choice"
+    )
 
 
 def test_labels_of_noise_keep_the_vote(capfd):
@@ -179,7 +184,11 @@ def test_labels_of_noise_keep_the_vote(capfd):
         noise = np.random.default_rng(seed).choice(["A", "B", "TIE"], 150).tolist()
         cases = [replace(case, label=label) for case, label in zip(side.cases, noise, strict=True)]
         write(Path(f"run-{seed}"), cases, side.judgments, judge=PANEL)
-        outcomes.append(align(read_run(Path(f"run-{seed}")), Path(f"run-{seed}"), AlignConfig(tune=("vote",))).outcome)
+        outcomes.append(
+            align(
+                read_run(Path(f"run-{seed}")), Path(f"run-{seed}"), AlignConfig(tune=("vote",))
+            ).outcome
+        )
     assert set(outcomes) == {"none", "unproved"}
 
 
@@ -204,24 +213,35 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
     assert "labeled cases: train 42, dev 42, test 36" in out
     assert "to tune: threshold; no calls, $0" in out
     assert "note: vote cannot be tuned: there is one judge" in out
-    assert "smallest gain in agreement/accuracy that these labels can prove, with a probability of 0.8: 0.2" in out
+    assert (
+        "smallest gain in agreement/accuracy that these labels can prove, with a probability of 0.8: 0.2"
+        in out
+    )
     assert sorted(path.name for path in Path("run").iterdir()) == before
     assert "can prove no gain" in call_main(capfd, "plan", "align", "small", "tune=threshold").out
     ties("few", 24)
     out = call_main(capfd, "plan", "align", "few", "tune=threshold").out
-    assert re.search(r"The judge has [\d.]+ \[[\d.]+, [\d.]+\] now, so these labels can prove no gain", out)
+    assert re.search(
+        r"The judge has [\d.]+ \[[\d.]+, [\d.]+\] now, so these labels can prove no gain", out
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "tune=[vote]"], "tune: nothing can be tuned (vote: there is one judge); choose other settings"),
+        (
+            ["run", "tune=[vote]"],
+            "tune: nothing can be tuned (vote: there is one judge); choose other settings",
+        ),
         (
             ["run", "tune=[thresholds]"],
             "tune.0: input should be 'threshold', 'weights', 'combine', 'vote', 'examples', 'prompt' or ",
         ),
         (["run", "tune=[]"], "tune: "),
-        (["run", "align.goals=rates"], "align.goals: is not a setting of align; did you mean 'align.goal'?"),
+        (
+            ["run", "align.goals=rates"],
+            "align.goals: is not a setting of align; did you mean 'align.goal'?",
+        ),
         (["run", "align.name=../x"], "align.name: "),
         (["run", "tie.threshold=0.1"], "tie.threshold: is not a setting of align"),
         (["nowhere"], "no such folder"),
@@ -242,7 +262,9 @@ def test_a_split_whose_sides_do_not_have_each_case_once_is_refused(change, ties,
     call_main(capfd, "align", "run", "tune=threshold")
     path = Path("run/split.json")
     split = json.loads(path.read_text())
-    damaged = json.dumps(split | {side: split.get(other, ["none"]) for side, other in change.items()})
+    damaged = json.dumps(
+        split | {side: split.get(other, ["none"]) for side, other in change.items()}
+    )
     path.write_text(damaged)
     before = sorted(Path().rglob("*"))
     for command in (["align"], ["plan", "align"]):
@@ -253,8 +275,15 @@ def test_a_split_whose_sides_do_not_have_each_case_once_is_refused(change, ties,
 
 
 def test_runs_that_cannot_be_aligned_are_refused(ties, capfd):
-    write(Path("bare"), [pair(k, None) for k in range(9)], [one for k in range(9) for one in passes(k, 1.0)])
-    assert "need a labeled case each, and there are 0" in call_main(capfd, "align", "bare", status=1).line()
+    write(
+        Path("bare"),
+        [pair(k, None) for k in range(9)],
+        [one for k in range(9) for one in passes(k, 1.0)],
+    )
+    assert (
+        "need a labeled case each, and there are 0"
+        in call_main(capfd, "align", "bare", status=1).line()
+    )
     ties()
     align(read_run(Path("run")), Path("run"), AlignConfig(tune=("threshold",)))
     ties("other", seed=1, n=100)

@@ -29,7 +29,12 @@ def result(here, monkeypatch):
 
 
 def asking(result: RunResult, provider: Provider, budget: float = 1.0) -> Asking:
-    named = {"model": "openai/writer", "api_base": provider.api_base, "transport": "direct", "price": PRICE}
+    named = {
+        "model": "openai/writer",
+        "api_base": provider.api_base,
+        "transport": "direct",
+        "price": PRICE,
+    }
     return Asking(result, budget, JudgeConfig.model_validate({**named, "max_tokens": 1000}))
 
 
@@ -46,7 +51,9 @@ def test_texts_are_written_once(result, provider):
     assert (len(provider.requests), first.spent.calls) == (3, 3)
     assert first.spent.usd == pytest.approx(3 * 15e-6)
     again = asking(result, provider)
-    assert [one.answer for one in again.write(PROMPTS, words) or ()] == [one.answer for one in written]
+    assert [one.answer for one in again.write(PROMPTS, words) or ()] == [
+        one.answer for one in written
+    ]
     assert (len(provider.requests), again.spent.calls) == (3, 0)
 
 
@@ -72,7 +79,9 @@ def test_a_budget_that_does_not_pay_for_all_texts_ends_the_writing(result, provi
 
 def test_failed_calls_are_no_texts(result, provider):
     provider.rule = lambda _: refused(400, "not this")
-    with pytest.raises(AnswersError, match=r"3 of 3 calls failed, for example: .*; run it again to resume"):
+    with pytest.raises(
+        AnswersError, match=r"3 of 3 calls failed, for example: .*; run it again to resume"
+    ):
         asking(result, provider).write(PROMPTS, words)
 
 
@@ -90,13 +99,17 @@ def test_texts_that_came_before_ctrl_c_are_stored(result, provider):
         one.write(PROMPTS, words)
     provider.rule = lambda _: said("another")
     written = asking(result, provider).write(PROMPTS, words)
-    assert [found.answer for found in written or ()] == [{"words": ["a", "text"]}] * 2 + [{"words": ["another"]}]
+    assert [found.answer for found in written or ()] == [{"words": ["a", "text"]}] * 2 + [
+        {"words": ["another"]}
+    ]
 
 
 def test_the_model_is_a_name_or_the_keys_of_a_judge():
     settings = read_settings(["align.model=openai/m"])
     assert settings.model == JudgeConfig(model="openai/m")
-    mixed = read_settings(["align.model.temperature=1", "align.model=openai/m", "align.model.max_tokens=9"])
+    mixed = read_settings(
+        ["align.model.temperature=1", "align.model=openai/m", "align.model.max_tokens=9"]
+    )
     assert mixed.model == JudgeConfig(model="openai/m", temperature=1.0, max_tokens=9)
     whole = read_settings(["align.model={model: openai/m, seed: 1}"])
     assert whole.model == JudgeConfig(model="openai/m", seed=1)
@@ -106,10 +119,22 @@ def test_the_model_is_a_name_or_the_keys_of_a_judge():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["align.model.temperatur=1"], "is not a setting of align; did you mean 'align.model.temperature'?"),
-        (["align.model.temperature=-1"], "align.model.temperature: input should be greater than or equal to 0"),
-        (["align.model={judges: [{model: a}, {model: b}]}"], "model writes no texts; choose a single model"),
-        (["align.model=simulated/good"], "model writes no texts; choose a single model that answers in words"),
+        (
+            ["align.model.temperatur=1"],
+            "is not a setting of align; did you mean 'align.model.temperature'?",
+        ),
+        (
+            ["align.model.temperature=-1"],
+            "align.model.temperature: input should be greater than or equal to 0",
+        ),
+        (
+            ["align.model={judges: [{model: a}, {model: b}]}"],
+            "model writes no texts; choose a single model",
+        ),
+        (
+            ["align.model=simulated/good"],
+            "model writes no texts; choose a single model that answers in words",
+        ),
         (["align.model=[a]"], "align.model: is not a mapping"),
         (["align.model=[a]", "align.model.seed=1"], "align.model: is not a mapping"),
     ],

@@ -63,7 +63,9 @@ def test_the_better_examples_are_found_and_proved(run, provider, capfd):
     assert "No calls, $0" in call_main(capfd, *align(provider, "examples", budget=0.01)).out
     call_main(capfd, "run", "run/config.yaml", "--cfg", "job")
     out = call_main(capfd, "plan", *align(provider, "examples", budget=5)).out
-    assert f"to tune: examples; the judge is called for at most {calls} cases, for at most $5" in out
+    assert (
+        f"to tune: examples; the judge is called for at most {calls} cases, for at most $5" in out
+    )
 
 
 def test_lists_show_no_examples(here, capfd, ties):
@@ -71,15 +73,24 @@ def test_lists_show_no_examples(here, capfd, ties):
     for words in (("align",), ("plan", "align")):
         done = call_main(capfd, *words, "run", "tune=examples", "align.budget_usd=1", status=1)
         assert not done.out
-        assert done.line().startswith("mode=listwise: prompts of this mode show no examples; tune other settings, or ")
+        assert done.line().startswith(
+            "mode=listwise: prompts of this mode show no examples; tune other settings, or "
+        )
 
 
 def test_sets_show_each_label_in_turn_and_differ():
     config = RunConfig.model_validate(
-        {"judge": {"model": "m"}, "criteria": {"q": ""}, "mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+        {
+            "judge": {"model": "m"},
+            "criteria": {"q": ""},
+            "mode": {"name": "pointwise"},
+            "swap": {"policy": "none"},
+        }
         | {"rubric": {"levels": {1: "poor", 5: "fine"}}}
     )
-    train = [Case(f"c{k}", f"q{k}", (Response(f"r{k}", grade=float(k % 3 + 1)),)) for k in range(30)]
+    train = [
+        Case(f"c{k}", f"q{k}", (Response(f"r{k}", grade=float(k % 3 + 1)),)) for k in range(30)
+    ]
     train.append(Case("off", "q", (Response("r", grade=2.5), Response("s"))))
     sets = example_sets(config, train, sets=4, size=6, seed=0)
     assert [Counter(one.score for one in some) for some in sets] == [{1.0: 2, 2.0: 2, 3.0: 2}] * 4
@@ -123,7 +134,9 @@ def test_examples_of_pairs_are_found_in_both_languages(language, run, provider, 
     assert "rubric.examples: 4 labeled pairs of train" in done.out
     assert "+good: marvelous" in done.out
     preset = yaml.safe_load(Path("conf/method/aligned.yaml").read_text())["rubric"]["examples"]
-    assert Counter(one["winner"] for one in preset) == {"A": 2, "B": 2}, "though the data has hardly any B"
+    assert Counter(one["winner"] for one in preset) == {"A": 2, "B": 2}, (
+        "though the data has hardly any B"
+    )
     for one in preset:
         better = one["response"] if one["winner"] == "A" else one["response_b"]
         assert better.startswith("good: ")
@@ -131,21 +144,32 @@ def test_examples_of_pairs_are_found_in_both_languages(language, run, provider, 
     assert not prompts_of("dev", "test") & lines_sent(provider, 0)
     calls = len(provider.requests)
     call_main(capfd, "run", "run/config.yaml", "method=aligned", "--output", "after")
-    assert calls < len(provider.requests) <= calls + 2 * sides()["train"], "answers of dev and test were stored"
+    assert calls < len(provider.requests) <= calls + 2 * sides()["train"], (
+        "answers of dev and test were stored"
+    )
 
 
 def pairwise(**settings: Any) -> RunConfig:
-    return RunConfig.model_validate({"judge": {"model": "openai/m", "name": "m"}, "criteria": {"q": ""}, **settings})
+    return RunConfig.model_validate(
+        {"judge": {"model": "openai/m", "name": "m"}, "criteria": {"q": ""}, **settings}
+    )
 
 
 def test_winners_take_turns_in_both_positions():
-    train = [Case(f"c{k}", f"q{k}", (Response(f"x{k}"), Response(f"y{k}")), label="A") for k in range(20)]
+    train = [
+        Case(f"c{k}", f"q{k}", (Response(f"x{k}"), Response(f"y{k}")), label="A") for k in range(20)
+    ]
     train += [Case(f"t{k}", f"q{k}", (Response("x"), Response("y")), label="TIE") for k in range(5)]
     train.append(Case("three", "q", (Response("x"), Response("y"), Response("z"))))
     sets = example_sets(pairwise(), train, sets=2, size=4, seed=0)
-    assert [[one.winner for one in some if one.winner != "TIE"] for some in sets] == [["A", "B"], ["B", "A"]]
+    assert [[one.winner for one in some if one.winner != "TIE"] for some in sets] == [
+        ["A", "B"],
+        ["B", "A"],
+    ]
     for one in (one for some in sets for one in some if one.winner != "TIE"):
-        assert (one.response if one.winner == "A" else one.response_b or "").startswith("x"), "the same text wins"
+        assert (one.response if one.winner == "A" else one.response_b or "").startswith("x"), (
+            "the same text wins"
+        )
     no_ties = example_sets(pairwise(tie={"allow": False}), train, sets=1, size=30, seed=0)
     assert Counter(one.winner for one in no_ties[0]) == {"A": 10, "B": 10}
 
@@ -156,8 +180,14 @@ PAIR = {"response": "x", "response_b": "y", "justification": "", "winner": "B"}
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}, "examples.0: it is a pair: set mode=pairwise"),
-        ({"tie": {"allow": False}, "winner": "TIE"}, "rubric.examples.0.winner: ties are not allowed: set tie=allow"),
+        (
+            {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
+            "examples.0: it is a pair: set mode=pairwise",
+        ),
+        (
+            {"tie": {"allow": False}, "winner": "TIE"},
+            "rubric.examples.0.winner: ties are not allowed: set tie=allow",
+        ),
         ({"response_b": None}, "set winner and response_b together"),
         ({"score": 3}, "set either scores"),
     ],
@@ -246,7 +276,9 @@ def test_the_criterion_that_matters_is_kept_and_proved(mode, run, provider, capf
     assert found["calls"] == len(provider.requests)
     assert f"written: {folder}/aligned-2.yaml" in call_main(capfd, *align(provider, "criteria")).out
     provider.requests.clear()
-    proved = call_main(capfd, "align", "run", "tune=criteria", f"align.criteria={path}", "align.budget_usd=1")
+    proved = call_main(
+        capfd, "align", "run", "tune=criteria", f"align.criteria={path}", "align.budget_usd=1"
+    )
     assert "Better on test labels that did not choose the settings." in proved.out
     group = "method" if mode == "checklist" else "criteria"
     assert f"proved: {path}; use it with {group}=aligned" in proved.out
@@ -287,13 +319,18 @@ def test_a_criterion_that_adds_nothing_to_those_kept_is_left_out(classes, provid
     results = {one["name"]: one["result"] for one in recorded()[-1]["proposals"]}
     assert results == {"half_0": "covered", "cites_a_source": "kept"}
     assert "adds nothing to those kept" in out
-    assert [*yaml.safe_load(Path("conf/criteria/aligned.yaml").read_text())] == ["overall quality", "cites_a_source"]
+    assert [*yaml.safe_load(Path("conf/criteria/aligned.yaml").read_text())] == [
+        "overall quality",
+        "cites_a_source",
+    ]
 
 
 def test_criteria_that_add_to_each_other_are_kept_together(classes, provider, capfd):
     provider.rule = lambda body: half(body, HALVES)
     dev = sides()["dev"]
-    cut = call_main(capfd, *align(provider, "criteria", budget=(1 + 2.5 * dev) * PRICE), status=2).out
+    cut = call_main(
+        capfd, *align(provider, "criteria", budget=(1 + 2.5 * dev) * PRICE), status=2
+    ).out
     assert "The budget did not pay for all answers" in cut
     assert not Path("conf").exists()
     call_main(capfd, *align(provider, "criteria"))
@@ -303,8 +340,12 @@ def test_criteria_that_add_to_each_other_are_kept_together(classes, provider, ca
     assert {*yaml.safe_load(text)} == {"overall quality", "half_0", "half_1"}
     assert len(provider.requests) == 3 * dev + 1
     Path("own one.yaml").write_text(text)
-    out = call_main(capfd, "align", "run", "tune=criteria", "align.criteria=own one.yaml", "align.budget_usd=1").out
-    assert "proved: own one.yaml; copy it to conf/criteria, and use it with 'criteria=own one'" in out
+    out = call_main(
+        capfd, "align", "run", "tune=criteria", "align.criteria=own one.yaml", "align.budget_usd=1"
+    ).out
+    assert (
+        "proved: own one.yaml; copy it to conf/criteria, and use it with 'criteria=own one'" in out
+    )
     Path("own one.yaml").rename("conf/criteria/own one.yaml")
     assert "half_1" in call_main(capfd, "run", "criteria=own one", "--cfg", "job").out
 
@@ -313,7 +354,10 @@ def test_criteria_that_add_to_each_other_are_kept_together(classes, provider, ca
     ("answer", "message"),
     [
         ("I will not", "align.model: proposed nothing: "),
-        ('{"criteria": "none"}', "align.model: its answer has no list of criteria; choose another align.model"),
+        (
+            '{"criteria": "none"}',
+            "align.model: its answer has no list of criteria; choose another align.model",
+        ),
         ('{"criteria": [', "align.model: "),
         ("\x1b[31m{\u202e", "align.model: proposed nothing: "),
     ],
@@ -340,7 +384,10 @@ def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(classes, provider, 
     out = call_main(capfd, "plan", *align(provider, "criteria", budget=5)).out
     assert "to tune: criteria; writer proposes at most 6 criteria, and " in out
     assert f"the judge is called for at most {11 * n} cases, for at most $5" in out
-    assert "smallest gain of one criterion of 6 that dev can show, with a probability of 0.8: 0." in out
+    assert (
+        "smallest gain of one criterion of 6 that dev can show, with a probability of 0.8: 0."
+        in out
+    )
     assert "smallest gain in agreement/accuracy that these labels can prove" in out
     Path("own.yaml").write_text("good: good\nmore: better\n")
     out = call_main(capfd, "plan", *FILE).out
@@ -361,7 +408,10 @@ def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(classes, provider, 
             "a: ${oc.env:HOME}\n",
             "own.yaml: has `${`, and a text that it stands for later is not the one",
         ),
-        (None, "own.yaml: cannot be read (No such file or directory); set align.criteria to a file of criteria"),
+        (
+            None,
+            "own.yaml: cannot be read (No such file or directory); set align.criteria to a file of criteria",
+        ),
     ],
 )
 def test_a_wrong_file_is_one_line(content, message, classes, provider, capfd):
@@ -381,7 +431,10 @@ def test_a_pipe_is_not_waited_for(classes, provider, capfd):
 def test_a_file_with_what_the_run_has_is_refused(run, provider, capfd):
     run(criteria_rule, criteria_rows(mode="checklist"), *MODES["checklist"])
     for content, message in (
-        ("mode: {checklist: [{id: polite, criterion: 'Polite?'}]}", "own.yaml: has the run's own criteria"),
+        (
+            "mode: {checklist: [{id: polite, criterion: 'Polite?'}]}",
+            "own.yaml: has the run's own criteria",
+        ),
         ("mode: {checklist: [{id: x, after: [y], criterion: a}]}", "own.yaml: "),
         ("checklist: [a]", "own.yaml: "),
     ):
@@ -392,9 +445,17 @@ def test_a_file_with_what_the_run_has_is_refused(run, provider, capfd):
 
 def test_a_template_without_criteria_is_refused(ties, here, capfd):
     ties(dataset={"path": "pairs.jsonl"}, prompt={"template": str(here / "own.md.j2")})
-    (here / "own.md.j2").write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}")
+    (here / "own.md.j2").write_text(
+        "{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}"
+    )
     line = call_main(
-        capfd, "align", "run", "tune=criteria", "align.model=openai/x", "align.budget_usd=1", status=1
+        capfd,
+        "align",
+        "run",
+        "tune=criteria",
+        "align.model=openai/x",
+        "align.budget_usd=1",
+        status=1,
     ).line()
     assert "own.md.j2: has no placeholder 'criteria'" in line
 
@@ -402,8 +463,17 @@ def test_a_template_without_criteria_is_refused(ties, here, capfd):
 def test_a_judge_that_agrees_with_all_labels_has_nothing_to_propose_from(here, capfd):
     cases = [pair(k, "AB"[k % 2]) for k in range(40)]
     judged = [one for k in range(40) for one in passes(k, (1.0, -1.0)[k % 2])]
-    write(Path("run"), cases, judged, judge={"model": "openai/m", "price": {"input": 1, "output": 1}, "max_tokens": 9})
-    model = ("align.model=openai/x", "align.model.price={input: 1, output: 1}", "align.model.max_tokens=9")
+    write(
+        Path("run"),
+        cases,
+        judged,
+        judge={"model": "openai/m", "price": {"input": 1, "output": 1}, "max_tokens": 9},
+    )
+    model = (
+        "align.model=openai/x",
+        "align.model.price={input: 1, output: 1}",
+        "align.model.max_tokens=9",
+    )
     done = call_main(capfd, "align", "run", "tune=criteria", *model, "align.budget_usd=1")
     assert "the judge agrees with all labels of train" in done.err
     assert "No other settings are better on dev" in done.out
@@ -416,9 +486,15 @@ def test_runs_whose_labels_or_judges_say_nothing_about_criteria_are_refused(tmp_
     cascade = {"judges": [{"model": "a"}, {"model": "b"}], "vote": "cascade"}
     for changed, kind, message in (
         (result, ITEMS, "the labels are of checklist items, and a proposed item has none"),
-        (replace(result, config=config_of(judge=cascade)), PAIRS, "the labels choose the thresholds of a cascade"),
         (
-            replace(result, config=result.config.with_({"judge": JudgeConfig.model_validate(rewards)})),
+            replace(result, config=config_of(judge=cascade)),
+            PAIRS,
+            "the labels choose the thresholds of a cascade",
+        ),
+        (
+            replace(
+                result, config=result.config.with_({"judge": JudgeConfig.model_validate(rewards)})
+            ),
             PAIRS,
             "a reward model reads no criteria",
         ),
@@ -429,9 +505,15 @@ def test_runs_whose_labels_or_judges_say_nothing_about_criteria_are_refused(tmp_
 
 
 def test_items_of_a_file_precede_those_of_the_case():
-    config = config_of(mode={"name": "checklist", "checklist": [{"id": "old", "criterion": "a"}]}, **CHECKED)
-    other = config_of(mode={"name": "checklist", "checklist": [{"id": "new", "criterion": "b"}]}, **CHECKED)
-    case = Case("c", "", (Response("r"),), checklist=(*config.mode.items, ChecklistItem("#1", "its own")))
+    config = config_of(
+        mode={"name": "checklist", "checklist": [{"id": "old", "criterion": "a"}]}, **CHECKED
+    )
+    other = config_of(
+        mode={"name": "checklist", "checklist": [{"id": "new", "criterion": "b"}]}, **CHECKED
+    )
+    case = Case(
+        "c", "", (Response("r"),), checklist=(*config.mode.items, ChecklistItem("#1", "its own"))
+    )
     side = Side([case], ())
     assert with_items(config, config, side) is side
     assert [item.id for item in with_items(config, other, side).cases[0].checklist] == ["new", "#1"]

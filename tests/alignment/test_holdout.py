@@ -14,7 +14,13 @@ from evalkit.runs import read_run
 from evalkit.types import Case, ChecklistItem, Response
 from tests.support.command_line import call_main
 
-WORDS = ("judge=simulated/good", "dataset=file", "dataset.path=cases.jsonl", "tracking=none", "scoring.bootstrap=20")
+WORDS = (
+    "judge=simulated/good",
+    "dataset=file",
+    "dataset.path=cases.jsonl",
+    "tracking=none",
+    "scoring.bootstrap=20",
+)
 
 
 def write_cases(labels: dict[int, str], n: int = 30) -> None:
@@ -33,9 +39,7 @@ def write_cases(labels: dict[int, str], n: int = 30) -> None:
 
 def contents(folder: Path) -> dict[str, str]:
     """Return the files of a run without what differs between two runs: times, ids and versions."""
-    changing = (
-        r'"(run_id|started|ended|latency|judging|sending|scoring|seconds|at|stored|sent)": *("[^"]*"|[\d.e-]+|\w+)'
-    )
+    changing = r'"(run_id|started|ended|latency|judging|sending|scoring|seconds|at|stored|sent)": *("[^"]*"|[\d.e-]+|\w+)'  # noqa: E501
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in ("holdout.jsonl", "manifest.json", "report.html"):
@@ -49,10 +53,16 @@ def test_held_out_labels_change_nothing_but_their_own_file(here, capfd):
     held = {int(case.id[1:]): "AB"[case.label == "A"] for case in read_held_out(Path("one"))}
     assert len(held) == 8  # 4 of 12 labeled prompts, of two cases each
     write_cases(held)
-    out = call_main(capfd, "run", *WORDS, "dataset.holdout=0.3", "hydra.run.dir=two", "store.mode=read_only").out
+    out = call_main(
+        capfd, "run", *WORDS, "dataset.holdout=0.3", "hydra.run.dir=two", "store.mode=read_only"
+    ).out
     assert {int(case.id[1:]): case.label for case in read_held_out(Path("two"))} == held
     one, two = contents(Path("one")), contents(Path("two"))
-    assert one.keys() == two.keys() >= {"metrics.json", "verdicts.jsonl", "cases.jsonl", "findings.md", "split.json"}
+    assert (
+        one.keys()
+        == two.keys()
+        >= {"metrics.json", "verdicts.jsonl", "cases.jsonl", "findings.md", "split.json"}
+    )
     assert {name for name in one if one[name] != two[name]} <= {"config.yaml", "metrics.json"}
     assert (
         json.loads(Path("one/metrics.json").read_text())["metrics"]
@@ -110,12 +120,18 @@ def test_a_case_without_labels_has_none():
     [
         (["dataset.holdout=1"], "dataset.holdout.share: input should be less than 1"),
         (["dataset.holdout=half"], "dataset.holdout.share: input should be a valid number"),
-        (["dataset.holdout={share: 0.2, sed: 1}"], "dataset.holdout.sed: no such key; did you mean 'seed'?"),
+        (
+            ["dataset.holdout={share: 0.2, sed: 1}"],
+            "dataset.holdout.sed: no such key; did you mean 'seed'?",
+        ),
         (
             ["dataset.holdout=0.3", "dataset.limit=2"],
             "dataset.holdout: train, dev and test need a labeled case each, and there are 2",
         ),
-        (["dataset.holdout=0.3", "dataset.benchmark=llmbar"], "dataset: holdout does not work with a benchmark"),
+        (
+            ["dataset.holdout=0.3", "dataset.benchmark=llmbar"],
+            "dataset: holdout does not work with a benchmark",
+        ),
     ],
 )
 def test_a_wrong_holdout_is_one_line(words, message, here, capfd):
@@ -130,7 +146,10 @@ def test_a_run_with_held_out_labels_takes_no_others(here, capfd):
     Path("labels.csv").write_text("id,annotator,label\nc25,ann,A\n")
     before = Path("one/cases.jsonl").read_text()
     for words in (["labels.csv"], ["--page"]):
-        assert "labels of test are held out" in call_main(capfd, "label", "one", *words, status=1).line()
+        assert (
+            "labels of test are held out"
+            in call_main(capfd, "label", "one", *words, status=1).line()
+        )
     assert Path("one/cases.jsonl").read_text() == before
 
 

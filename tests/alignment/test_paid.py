@@ -51,7 +51,9 @@ def test_a_budget_is_never_exceeded_and_nothing_is_paid_twice(tune, provider, ca
     paid = 0
     for budget in (0.5, n // 2, n + m // 2):
         out = call_main(capfd, *align(provider, tune, budget=budget * PRICE), status=2).out
-        assert "The budget did not pay for all answers" in out, "it did not see that no other settings are better"
+        assert "The budget did not pay for all answers" in out, (
+            "it did not see that no other settings are better"
+        )
         assert len(provider.requests) - paid <= budget
         paid = len(provider.requests)
     assert not Path("conf").exists()
@@ -88,7 +90,9 @@ def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(tune, provider, capfd):
 
 def test_failed_calls_are_no_result(tune, provider, capfd):
     rule, writes = provider.rule, tune != "examples"
-    provider.rule = lambda body: refused(400, "not this") if (body["model"] == "writer") == writes else rule(body)
+    provider.rule = lambda body: (
+        refused(400, "not this") if (body["model"] == "writer") == writes else rule(body)
+    )
     line = call_main(capfd, *align(provider, tune), status=2).err.strip().splitlines()[-1]
     failed = 1 if writes else sides()["dev"]
     assert f" of {failed} calls failed, for example: " in line
@@ -115,7 +119,9 @@ def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provi
     words = ("align.examples=20", "align.sets=1")
     tries = 0
     while len(provider.requests) <= n and tries < 9:  # each pays for the next answers
-        out = call_main(capfd, *align(provider, "examples", *words, budget=(n + m // 2) * PRICE), status=2).out
+        out = call_main(
+            capfd, *align(provider, "examples", *words, budget=(n + m // 2) * PRICE), status=2
+        ).out
         assert "The budget did not pay for all answers. The judge is unchanged" in out
         tries += 1
     assert n < len(provider.requests) < n + m
@@ -129,15 +135,37 @@ def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provi
     ("words", "message"),
     [
         (["tune=examples"], "tuning examples makes calls; set align.budget_usd"),
-        (["tune=[examples,threshold]", "align.budget_usd=1"], "tune examples alone; align again for the other"),
-        (["tune=prompt", "align.model=openai/m"], "tuning prompt makes calls; set align.budget_usd"),
-        (["tune=prompt", "align.budget_usd=1"], "a model writes the candidates for prompt; set align.model"),
-        (["tune=[prompt,examples]", "align.budget_usd=1"], "tune prompt alone; align again for the other settings"),
-        (["tune=criteria", "align.budget_usd=1"], "tune: a model writes the candidates for criteria; set align.model"),
-        (["tune=criteria", "align.model=openai/x"], "tuning criteria makes calls; set align.budget_usd"),
+        (
+            ["tune=[examples,threshold]", "align.budget_usd=1"],
+            "tune examples alone; align again for the other",
+        ),
+        (
+            ["tune=prompt", "align.model=openai/m"],
+            "tuning prompt makes calls; set align.budget_usd",
+        ),
+        (
+            ["tune=prompt", "align.budget_usd=1"],
+            "a model writes the candidates for prompt; set align.model",
+        ),
+        (
+            ["tune=[prompt,examples]", "align.budget_usd=1"],
+            "tune prompt alone; align again for the other settings",
+        ),
+        (
+            ["tune=criteria", "align.budget_usd=1"],
+            "tune: a model writes the candidates for criteria; set align.model",
+        ),
+        (
+            ["tune=criteria", "align.model=openai/x"],
+            "tuning criteria makes calls; set align.budget_usd",
+        ),
         (["tune=threshold", "align.criteria=x"], "criteria is a file to prove; set tune=criteria"),
         (
-            ["tune=criteria", "align.budget_usd=1", "align.model={model: x/y, params: {api_key: sk-abcdefghij}}"],
+            [
+                "tune=criteria",
+                "align.budget_usd=1",
+                "align.model={model: x/y, params: {api_key: sk-abcdefghij}}",
+            ],
             "align.model.params.api_key: contains a secret",
         ),
     ],

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from evalkit.alignment.search import Candidate, Side, agreement, candidates, depends_on_others, obstacle, weightings
+from evalkit.alignment.search import (
+    Candidate,
+    Side,
+    agreement,
+    candidates,
+    depends_on_others,
+    obstacle,
+    weightings,
+)
 from evalkit.config import RunConfig
 from evalkit.decision import CLASSES, PAIRS, SCORES
 from evalkit.scoring import score_run
@@ -17,7 +25,12 @@ from tests.scoring.test_dawid_skene import planted, slow
 
 
 def config_of(**sections) -> RunConfig:
-    settings = {"judge": {"model": "m"}, "criteria": dict.fromkeys(NAMES, ""), "scoring": {"bootstrap": 0}, **sections}
+    settings = {
+        "judge": {"model": "m"},
+        "criteria": dict.fromkeys(NAMES, ""),
+        "scoring": {"bootstrap": 0},
+        **sections,
+    }
     return RunConfig.model_validate(settings)
 
 
@@ -52,13 +65,23 @@ def by_hand(side: Side, first: float, threshold: float) -> float:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_threshold_and_weights_are_the_best_by_brute_force(seed):
     side, config = random_side(seed), config_of()
-    found = {tuple(one.settings): one for one in candidates(config, PAIRS, side, ("threshold", "weights"))}
-    assert [*found] == [(), ("tie.threshold",), ("scoring.weights",), ("scoring.weights", "tie.threshold")]
+    found = {
+        tuple(one.settings): one
+        for one in candidates(config, PAIRS, side, ("threshold", "weights"))
+    }
+    assert [*found] == [
+        (),
+        ("tie.threshold",),
+        ("scoring.weights",),
+        ("scoring.weights", "tie.threshold"),
+    ]
     assert found[()].train == accuracy(config, side)
     best = max(accuracy(config.with_({"tie.threshold": t}), side) for t in (0.5, 0.75, 1.0))
     assert found["tie.threshold",].train == best
     weights = [w / 20 for w in range(21) if w != 10]
-    assert found["scoring.weights",].train == pytest.approx(max(by_hand(side, w, 0.0) for w in weights))
+    assert found["scoring.weights",].train == pytest.approx(
+        max(by_hand(side, w, 0.0) for w in weights)
+    )
     thresholds = np.arange(0.001, 1.001, 0.005)
     both = max(by_hand(side, w, t) for w, t in product(weights, thresholds))
     assert found["scoring.weights", "tie.threshold"].train == pytest.approx(both)
@@ -66,7 +89,9 @@ def test_the_threshold_and_weights_are_the_best_by_brute_force(seed):
 
 
 def test_weightings_are_all_multiples_of_one_step():
-    assert [one["a"] for one in weightings(["a", "b"])] == pytest.approx([k / 20 for k in range(21)])
+    assert [one["a"] for one in weightings(["a", "b"])] == pytest.approx(
+        [k / 20 for k in range(21)]
+    )
     for count in (1, 3, 5, 8, 30):
         names = [str(k) for k in range(count)]
         found = list(weightings(names))
@@ -83,13 +108,24 @@ def test_samples_and_votes_are_searched():
         for one in passes(k, sign * (1.0 if s else -0.9), judge, s)
     ]  # fmt: skip
     panel = {"judges": [{"model": f"x/{name}"} for name in judges], "vote": "mean"}
-    config = config_of(judge=panel, mode={"samples": 3}, scoring={"combine": "mean", "bootstrap": 0})
-    found = [one.settings for one in candidates(config, PAIRS, Side(cases, judgments), ("combine", "vote"))]
+    config = config_of(
+        judge=panel, mode={"samples": 3}, scoring={"combine": "mean", "bootstrap": 0}
+    )
+    found = [
+        one.settings
+        for one in candidates(config, PAIRS, Side(cases, judgments), ("combine", "vote"))
+    ]
     assert found[0] == {}
     assert found[2] == {"judge.vote": "majority"}, "the first of equally good ones"
-    assert [set(one) for one in found[1:]] == [{"scoring.combine"}, {"judge.vote"}, {"scoring.combine", "judge.vote"}]
+    assert [set(one) for one in found[1:]] == [
+        {"scoring.combine"},
+        {"judge.vote"},
+        {"scoring.combine", "judge.vote"},
+    ]
     weighted = config_of(judge={**panel, "weights": {"one": 2}}, mode={"samples": 3})
-    values = [one.settings for one in candidates(weighted, PAIRS, Side(cases, judgments), ("vote",))]
+    values = [
+        one.settings for one in candidates(weighted, PAIRS, Side(cases, judgments), ("vote",))
+    ]
     assert len(values) == 2
 
 
@@ -97,7 +133,9 @@ PANEL = {"judges": [{"name": f"j{k}", "model": "m"} for k in range(3)], "vote": 
 CODES = ("A", "TIE", "B")
 
 
-def panel_side(seed: int, n: int, accuracy: tuple[float, ...], *, labeled: int, lost: float = 0.0) -> Side:
+def panel_side(
+    seed: int, n: int, accuracy: tuple[float, ...], *, labeled: int, lost: float = 0.0
+) -> Side:
     """Pairs that judges decide with planted errors; the first ones have their true labels."""
     truth, votes = planted(seed, n, 3, accuracy, lost)
     cases = [pair(k, CODES[truth[k]] if k < labeled else None) for k in range(n)]
@@ -113,8 +151,13 @@ def panel_side(seed: int, n: int, accuracy: tuple[float, ...], *, labeled: int, 
 
 def right_votes(side: Side, how: str) -> float:
     """The share of labeled pairs that a vote has right, by loops and the slow version of the model."""
-    read = {(one.case_id, one.judge): CODES[1 - int(np.sign(one.value or 0))] for one in side.judgments}
-    votes = [[CODES.index(read[c.id, j]) if (c.id, j) in read else -1 for c in side.cases] for j in ("j0", "j1", "j2")]
+    read = {
+        (one.case_id, one.judge): CODES[1 - int(np.sign(one.value or 0))] for one in side.judgments
+    }
+    votes = [
+        [CODES.index(read[c.id, j]) if (c.id, j) in read else -1 for c in side.cases]
+        for j in ("j0", "j1", "j2")
+    ]
     chances = slow(votes, 3) if how == "dawid_skene" else None
     right = []
     for k, case in enumerate(side.cases):
@@ -130,15 +173,27 @@ def right_votes(side: Side, how: str) -> float:
 
 @pytest.mark.parametrize(
     ("seed", "labeled"),
-    [(0, 150), (1, 40), *(pytest.param(seed, n, marks=pytest.mark.thorough) for seed in (2, 3) for n in (150, 40))],
+    [
+        (0, 150),
+        (1, 40),
+        *(pytest.param(seed, n, marks=pytest.mark.thorough) for seed in (2, 3) for n in (150, 40)),
+    ],
 )
 def test_a_vote_by_a_model_is_the_one_of_the_slow_version(seed, labeled):
-    side, config = panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=labeled, lost=0.1), config_of(judge=PANEL)
+    side, config = (
+        panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=labeled, lost=0.1),
+        config_of(judge=PANEL),
+    )
     own, other = candidates(config, PAIRS, side, ("vote",))
     shares = {how: right_votes(side, how) for how in ("majority", "dawid_skene")}
     assert own.train == pytest.approx(shares["majority"])
-    assert accuracy(config.with_({"judge.vote": "dawid_skene"}), side) == pytest.approx(shares["dawid_skene"])
-    brute = {how: accuracy(config.with_({"judge.vote": how}), side) for how in ("mean", "median", "dawid_skene")}
+    assert accuracy(config.with_({"judge.vote": "dawid_skene"}), side) == pytest.approx(
+        shares["dawid_skene"]
+    )
+    brute = {
+        how: accuracy(config.with_({"judge.vote": how}), side)
+        for how in ("mean", "median", "dawid_skene")
+    }
     assert other.train == pytest.approx(max(brute.values())) == pytest.approx(brute["dawid_skene"])
     assert max(brute.values()) > shares["majority"]
     assert other.settings == {"judge.vote": "dawid_skene"}
@@ -150,28 +205,50 @@ def test_which_verdicts_depend_on_the_answers_to_other_cases():
     assert depends_on_others(config_of(judge=PANEL), ("threshold", "vote"))
     assert depends_on_others(config_of(judge=PANEL, rubric=classes, **POINTWISE), ("vote",))
     assert depends_on_others(config_of(judge={**PANEL, "vote": "dawid_skene"}), ("threshold",))
-    assert depends_on_others(config_of(scoring={"normalize": "zscore", "bootstrap": 0}), ("threshold",))
+    assert depends_on_others(
+        config_of(scoring={"normalize": "zscore", "bootstrap": 0}), ("threshold",)
+    )
     assert not depends_on_others(config_of(judge=PANEL), ("threshold",))
     assert not depends_on_others(config_of(judge=two), ("vote",))
-    assert not depends_on_others(config_of(judge=PANEL, **POINTWISE), ("vote",)), "the model is not for scores"
+    assert not depends_on_others(config_of(judge=PANEL, **POINTWISE), ("vote",)), (
+        "the model is not for scores"
+    )
     why = "2 judges have no other vote: dawid_skene needs three"
-    assert obstacle("vote", config_of(judge=two, rubric=classes, **POINTWISE), CLASSES, judgments) == why
+    assert (
+        obstacle("vote", config_of(judge=two, rubric=classes, **POINTWISE), CLASSES, judgments)
+        == why
+    )
     assert obstacle("vote", config_of(judge=two), PAIRS, judgments) is None
 
 
 def test_scores_agree_by_rank_correlation():
     generator = np.random.default_rng(3)
     grades, values = generator.integers(1, 6, 30), generator.integers(1, 6, (30, 2))
-    cases = [Case(f"c{k}", f"q{k}", (Response("a", grade=float(grade)),)) for k, grade in enumerate(grades)]
+    cases = [
+        Case(f"c{k}", f"q{k}", (Response("a", grade=float(grade)),))
+        for k, grade in enumerate(grades)
+    ]
     judgments = [
-        Judgment(f"c{k}", (0,), (0,), 0, "m", "ok", criteria=dict(zip(NAMES, map(float, row), strict=True)))
+        Judgment(
+            f"c{k}",
+            (0,),
+            (0,),
+            0,
+            "m",
+            "ok",
+            criteria=dict(zip(NAMES, map(float, row), strict=True)),
+        )
         for k, row in enumerate(values)
     ]
     config = config_of(**POINTWISE)
     side = Side(cases, judgments)
-    assert agreement(config, SCORES, side) == pytest.approx(spearmanr(values.mean(axis=1), grades).statistic)
+    assert agreement(config, SCORES, side) == pytest.approx(
+        spearmanr(values.mean(axis=1), grades).statistic
+    )
     own, fitted = candidates(config, SCORES, side, ("weights",))
-    brute = [spearmanr(values @ [w / 20, 1 - w / 20], grades).statistic for w in range(21) if w != 10]
+    brute = [
+        spearmanr(values @ [w / 20, 1 - w / 20], grades).statistic for w in range(21) if w != 10
+    ]
     assert fitted.train == pytest.approx(max(brute))
     assert own == Candidate({}, agreement(config, SCORES, side))
     assert agreement(config, SCORES, Side(cases[:1], judgments[:1])) == -1

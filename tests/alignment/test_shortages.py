@@ -37,12 +37,21 @@ def rows(kind: str, n: int) -> tuple[list[Case], list[Judgment]]:
         cases = [pair(k, "AB"[k % 2]) for k in range(n)]
         return cases, [one for k in range(n) for one in passes(k, (1.0, 0.3)[k % 2])]
     if kind == "response":
-        cases = [Case(f"c{k}", f"q{k}", (Response("a", class_name=("good", "bad")[k % 2]),)) for k in range(n)]
+        cases = [
+            Case(f"c{k}", f"q{k}", (Response("a", class_name=("good", "bad")[k % 2]),))
+            for k in range(n)
+        ]
         names = [(judge, "good") for judge in ("j0", "j1", "j2")]
-        return cases, [Judgment(c.id, (0,), (0,), 0, j, "ok", class_name=name) for c in cases for j, name in names]
+        return cases, [
+            Judgment(c.id, (0,), (0,), 0, j, "ok", class_name=name)
+            for c in cases
+            for j, name in names
+        ]
     cases = [Case(f"c{k}", f"q{k}", (Response("a", grade=float(k % 5 + 1)),)) for k in range(n)]
     values = [dict(zip(NAMES, (float(k % 4 + 1), float(k % 3 + 1)), strict=True)) for k in range(n)]
-    return cases, [Judgment(f"c{k}", (0,), (0,), 0, "m", "ok", criteria=one) for k, one in enumerate(values)]
+    return cases, [
+        Judgment(f"c{k}", (0,), (0,), 0, "m", "ok", criteria=one) for k, one in enumerate(values)
+    ]
 
 
 def make(
@@ -56,7 +65,10 @@ def make(
     cases, judgments = rows(kind, n)
     cases = [case if labeled(k) else without_labels(case) for k, case in enumerate(cases)]
     if clusters is not None:
-        places = [{"conversation": f"v{k % clusters}", "turn": k, "turns": n, "position": k} for k in range(n)]
+        places = [
+            {"conversation": f"v{k % clusters}", "turn": k, "turns": n, "position": k}
+            for k in range(n)
+        ]
         cases = [replace(case, metadata=place) for case, place in zip(cases, places, strict=True)]
     lost: dict[str, Any] = {"status": "failed", "value": None, "criteria": {}, "class_name": None}
     kept = [one if answered(int(one.case_id[1:])) else replace(one, **lost) for one in judgments]
@@ -78,11 +90,23 @@ def test_too_few_of_each_kind_are_named(kind, capfd):
     make(kind, 30, labeled=lambda k: k < 2)
     refused(capfd, kind, "labels", "need a labeled case each, and there are 2; label more cases")
     make(kind, 30, labeled=lambda k: k % 7 < 2, clusters=7)
-    refused(capfd, kind, "labels", "need a labeled conversation each, and there are 2; label cases of more conversat")
+    refused(
+        capfd,
+        kind,
+        "labels",
+        "need a labeled conversation each, and there are 2; label cases of more conversat",
+    )
     make(kind, 2)
-    refused(capfd, kind, "clusters", "need a labeled case each, and there are 2; all have labels: add more cases")
+    refused(
+        capfd,
+        kind,
+        "clusters",
+        "need a labeled case each, and there are 2; all have labels: add more cases",
+    )
     make(kind, 30, clusters=2)
-    refused(capfd, kind, "clusters", "and there are 2; all have labels: add cases of more conversations")
+    refused(
+        capfd, kind, "clusters", "and there are 2; all have labels: add cases of more conversations"
+    )
     make(kind, 30, answered=lambda _: False)
     refused(capfd, kind, "answers", f"run: 30 {unit}s have a label, and none has a usable answer")
     make(kind, 30, labeled=lambda k: k < 10, answered=lambda k: k >= 10)
@@ -91,7 +115,12 @@ def test_too_few_of_each_kind_are_named(kind, capfd):
         cases, _ = rows(kind, 30)
         ids = split_cases(config_of(**KINDS[kind]), cases, share=0.3, seed=0).ids(side)  # type: ignore[arg-type]
         make(kind, 30, answered=lambda k: f"c{k}" not in ids)  # noqa: B023
-        refused(capfd, kind, "answers", f"run, {side}: {len(ids)} {unit}s have a label, and none has a usable answer")
+        refused(
+            capfd,
+            kind,
+            "answers",
+            f"run, {side}: {len(ids)} {unit}s have a label, and none has a usable answer",
+        )
     make(kind, 60)
     call_main(capfd, "align", "run", f"tune={TUNE[kind]}")
 
@@ -102,14 +131,22 @@ def test_labels_of_something_else_are_named(capfd):
     write(Path("run"), other, judgments, **KINDS["response"])
     for words in (("align", "run"), ("plan", "align", "run")):
         line = call_main(capfd, *words, status=1).line()
-        assert line == "run: no response that the judge decides has a label; label cases: evalkit label"
+        assert (
+            line
+            == "run: no response that the judge decides has a label; label cases: evalkit label"
+        )
 
 
 def test_equal_scores_are_named(capfd):
     cases, judgments = rows("score", 30)
     equal = [replace(one, criteria=dict.fromkeys(NAMES, 3.0)) for one in judgments]
     write(Path("run"), cases, equal, **POINTWISE)
-    refused(capfd, "score", "differences", "agreement/spearman has no value on 30 labeled responses: scores or grades")
+    refused(
+        capfd,
+        "score",
+        "differences",
+        "agreement/spearman has no value on 30 labeled responses: scores or grades",
+    )
 
 
 def test_settings_that_make_all_scores_of_a_side_equal_are_named(capfd):
@@ -126,12 +163,20 @@ def test_settings_that_make_all_scores_of_a_side_equal_are_named(capfd):
     judge = {"model": "openai/m", "price": {"input": 1, "output": 1}, "max_tokens": 9}
     write(Path("run"), cases, judgments, judge=judge, **settings)
     line = call_main(capfd, "align", "run", "tune=weights", status=1).line()
-    assert line.startswith("run, dev, the run's own settings: agreement/spearman has no value on 21 labeled responses")
+    assert line.startswith(
+        "run, dev, the run's own settings: agreement/spearman has no value on 21 labeled responses"
+    )
     assert '"opened": []' in Path("run/split.json").read_text()
-    model = ("align.model=openai/x", "align.model.price={input: 1, output: 1}", "align.model.max_tokens=9")
+    model = (
+        "align.model=openai/x",
+        "align.model.price={input: 1, output: 1}",
+        "align.model.max_tokens=9",
+    )
     words = ("tune=criteria", *model, "align.budget_usd=1")
     line = call_main(capfd, "align", "run", *words, status=1).line()
-    assert line.startswith("tune=[criteria]: agreement/spearman has no value on dev; align needs labels and scores")
+    assert line.startswith(
+        "tune=[criteria]: agreement/spearman has no value on dev; align needs labels and scores"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +199,9 @@ def test_a_plan_says_what_would_prove_more(n, sections, remedy, capfd):
         assert "add cases of more conversations" in out
 
 
-@pytest.mark.parametrize(("judges", "why"), [(1, "there is one judge"), (2, "2 judges have no other vote")])
+@pytest.mark.parametrize(
+    ("judges", "why"), [(1, "there is one judge"), (2, "2 judges have no other vote")]
+)
 def test_too_few_judges_are_named(judges, why, capfd):
     cases, judgments = rows("response", 30)
     panel = {**PANEL, "judges": PANEL["judges"][:judges]}
@@ -166,6 +213,8 @@ def test_too_few_judges_are_named(judges, why, capfd):
 
 
 def test_clusters_are_named_by_their_column():
-    named = [clusters_named(by, n) for by in ("id", "prompt", "conversation", "topic") for n in (1, 2)]
+    named = [
+        clusters_named(by, n) for by in ("id", "prompt", "conversation", "topic") for n in (1, 2)
+    ]
     assert named[:4] == ["case", "cases", "prompt", "prompts"]
     assert named[4:] == ["conversation", "conversations", "value of topic", "values of topic"]

@@ -46,7 +46,13 @@ OF_HYDRA = [
     {"sweeper": {"params": {"scoring.seed": {"_target_": "evil.function"}}}},
     {"sweeper": {"params": "${mode.params}"}},
     {"sweeper": {"params": {"scoring.seed": "${oc.decode:'{_target_: evil.function}'}"}}},
-    {"job_logging": {"version": 1, "handlers": {"h": {"()": "evil.function"}}, "root": {"handlers": ["h"]}}},
+    {
+        "job_logging": {
+            "version": 1,
+            "handlers": {"h": {"()": "evil.function"}},
+            "root": {"handlers": ["h"]},
+        }
+    },
     {"job_logging": {"version": 1, "formatters": {"f": {"()": "evil.function"}}}},
     {"hydra_logging": {"version": 1, "handlers": {"h": {"class": "evil.Mode"}}}},
     {"job": {"env_set": {"EVALKIT_ALLOW_CODE": "1"}}},
@@ -75,7 +81,10 @@ OF_WORKERS = [
 ]
 OF_LAUNCHERS: list[tuple[str, dict[str, Any]]] = [
     ("launcher: submitit_slurm", {"launcher": {"setup": ["touch {marker}"]}}),
-    ("launcher: submitit_slurm", {"launcher": {"additional_parameters": {"wrap": "touch {marker}"}}}),
+    (
+        "launcher: submitit_slurm",
+        {"launcher": {"additional_parameters": {"wrap": "touch {marker}"}}},
+    ),
     ("launcher: submitit_slurm", {"launcher": {"account": "x\ntouch {marker} #"}}),
     ("launcher: submitit_local", {"launcher": {"submitit_folder": "{elsewhere}"}}),
     ("launcher: submitit_local", {"launcher": {"name": "${hydra.job.id}"}}),
@@ -83,13 +92,25 @@ OF_LAUNCHERS: list[tuple[str, dict[str, Any]]] = [
     ("launcher: joblib", {"launcher": {"backend": "ray"}}),
     ("launcher: joblib", {"launcher": {"temp_folder": "{elsewhere}"}}),
     ("launcher: ray", {"launcher": {"address": "127.0.0.1:9"}}),
-    ("launcher: basic", {"launcher": {"_target_": "hydra._internal.core_plugins.basic_launcher.filter_overrides"}}),
+    (
+        "launcher: basic",
+        {"launcher": {"_target_": "hydra._internal.core_plugins.basic_launcher.filter_overrides"}},
+    ),
     ("sweeper: optuna", {"sweeper": {"storage": "redis://127.0.0.1:9"}}),
     ("sweeper: optuna", {"sweeper": {"storage": {"_target_": "evil.function"}}}),
     ("sweeper: optuna", {"sweeper": {"custom_search_space": "evil.function"}}),
-    ("sweeper: optuna", {"sweeper": {"sampler": {"_target_": "optuna.samplers.intersection_search_space"}}}),
-    ("sweeper: optuna", {"sweeper": {"params": {"++runner.options.local_setup": "choice(['touch {marker}'])"}}}),
-    ("sweeper: basic", {"sweeper": {"params": {"+runner.options.local_setup": "[touch {marker}]"}}}),
+    (
+        "sweeper: optuna",
+        {"sweeper": {"sampler": {"_target_": "optuna.samplers.intersection_search_space"}}},
+    ),
+    (
+        "sweeper: optuna",
+        {"sweeper": {"params": {"++runner.options.local_setup": "choice(['touch {marker}'])"}}},
+    ),
+    (
+        "sweeper: basic",
+        {"sweeper": {"params": {"+runner.options.local_setup": "[touch {marker}]"}}},
+    ),
     ("sweeper: basic", {"sweeper": {"params": {"hydra.launcher.setup": "[touch {marker}]"}}}),
 ]
 
@@ -128,7 +149,9 @@ def change(folder: Path, more: dict[str, Any]) -> None:
     file = folder / "config.yaml"
     config = yaml.safe_load(file.read_text("utf-8"))
     for section, values in more.items():
-        config[section] = {**config.get(section, {}), **values} if isinstance(values, dict) else values
+        config[section] = (
+            {**config.get(section, {}), **values} if isinstance(values, dict) else values
+        )
     file.write_text(yaml.safe_dump(config), "utf-8")
 
 
@@ -163,7 +186,9 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_run_folder_runs_no_code(here, marker, command, capsys, thorough):
     Path("labels.csv").write_text("id,annotator,label\n0,ann,A\n", "utf-8")
-    change(here / "run", {"tracking": {"enabled": False}})  # so that no MLflow is needed where the attack is another
+    change(
+        here / "run", {"tracking": {"enabled": False}}
+    )  # so that no MLflow is needed where the attack is another
     shutil.copytree("run", "other")
     # All commands read configs alike: by default, each third config is given to each of them.
     for more in IN_CONFIG if thorough or command in ("plan", "score") else IN_CONFIG[::3]:
@@ -171,7 +196,11 @@ def test_a_run_folder_runs_no_code(here, marker, command, capsys, thorough):
         shutil.copytree("other", "run")
         change(here / "run", placed(more, payload=str(here / "payload.jsonl")))
         ((section, keys),) = more.items()
-        given = [f"{section}.{key}={value}" for key, value in keys.items() if str(value).startswith("evil")]
+        given = [
+            f"{section}.{key}={value}"
+            for key, value in keys.items()
+            if str(value).startswith("evil")
+        ]
         status = main([*COMMANDS[command], *(given if command == "import" else [])])
         out = capsys.readouterr()
         assert not marker.exists(), (more, status, out)
@@ -185,7 +214,12 @@ def test_a_run_folder_runs_no_code(here, marker, command, capsys, thorough):
 def study(folder: Path, hydra: dict[str, Any], *options: str, **more: Any) -> Path:
     file = folder / "study.yaml"
     chosen = [yaml.safe_load(f"{{override hydra/{option}}}") for option in options]
-    body = {"defaults": ["config", *chosen, "_self_"], "hydra": hydra, "tracking": {"enabled": False}, **more}
+    body = {
+        "defaults": ["config", *chosen, "_self_"],
+        "hydra": hydra,
+        "tracking": {"enabled": False},
+        **more,
+    }
     file.write_text(yaml.safe_dump(body), "utf-8")
     return file
 
@@ -236,7 +270,9 @@ def refused(status: int, out: Any, marker: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("door", ["study", "run folder", "group"])
 def test_workers_take_no_commands_from_a_file(here, marker, door, capsys, thorough):
-    params = {"params": {"text": "x", "options": {"setup": [f"touch {marker}"]}, "runner": OF_WORKERS[0]}}
+    params = {
+        "params": {"text": "x", "options": {"setup": [f"touch {marker}"]}, "runner": OF_WORKERS[0]}
+    }
     shutil.copytree("run", "other")
     (here / "conf" / "runner").mkdir(parents=True)
     for runner in OF_WORKERS if thorough or door == "study" else OF_WORKERS[::4]:
@@ -263,7 +299,9 @@ def test_workers_take_no_commands_from_a_file(here, marker, door, capsys, thorou
 def test_no_command_takes_commands_of_workers_from_a_study(here, marker, command, capsys):
     study(here, {}, runner=placed(OF_WORKERS[0], marker=str(marker)))
     file = ["requests.jsonl"] if command == "write" else []
-    assert refused(main([*STUDIES[command], "study.yaml", *SIMULATED, *file]), capsys.readouterr(), marker)
+    assert refused(
+        main([*STUDIES[command], "study.yaml", *SIMULATED, *file]), capsys.readouterr(), marker
+    )
 
 
 @pytest.mark.slow
@@ -287,13 +325,26 @@ def test_launchers_and_sweepers_take_no_commands_from_a_file(here, marker, optio
     study(here, {"mode": "MULTIRUN", **hydra}, option, objective="agreement/accuracy")
     # The command line may set the same key: the file's is refused all the same.
     for words in ([], ["+runner.options.local_setup=[]"]):
-        status = main(["run", "study.yaml", *SIMULATED, *words, "tie.threshold=0,0.5", "hydra.sweep.dir=a/b/c"])
+        status = main(
+            [
+                "run",
+                "study.yaml",
+                *SIMULATED,
+                *words,
+                "tie.threshold=0,0.5",
+                "hydra.sweep.dir=a/b/c",
+            ]
+        )
         assert refused(status, capsys.readouterr(), marker)
     assert not elsewhere.exists()
 
 
 def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(here, marker):
-    words = ["runner=slurm", "runner.options.cluster=local", f"runner.options.local_setup=['touch {marker}']"]
+    words = [
+        "runner=slurm",
+        "runner.options.cluster=local",
+        f"runner.options.local_setup=['touch {marker}']",
+    ]
     config = load_config(overrides=[*SIMULATED, *words, "dataset.limit=1", "tracking=none"])
     with pytest.raises(ConfigError, match=r"runner\.options\.local_setup: may run code"):
         run(config, here / "new")
@@ -304,10 +355,20 @@ def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(her
 @pytest.mark.parametrize("way", ["command line", "flag"])
 def test_the_user_may_set_any_option_of_workers(here, marker, way, capsys):
     setup = [f"touch {marker}"]
-    options = {"cluster": "local", "timeout_min": 5, **({"local_setup": setup} if way == "flag" else {})}
+    options = {
+        "cluster": "local",
+        "timeout_min": 5,
+        **({"local_setup": setup} if way == "flag" else {}),
+    }
     study(here, {}, runner={"kind": "slurm", "workers": 1, "options": options})
-    command, word = ("plan", "--allow-code") if way == "flag" else ("run", f"runner.options.local_setup={setup}")
-    assert main([command, "study.yaml", *SIMULATED, word, "dataset.limit=2"]) == 0, capsys.readouterr().err
+    command, word = (
+        ("plan", "--allow-code")
+        if way == "flag"
+        else ("run", f"runner.options.local_setup={setup}")
+    )
+    assert main([command, "study.yaml", *SIMULATED, word, "dataset.limit=2"]) == 0, (
+        capsys.readouterr().err
+    )
     assert marker.exists() == (way == "command line")
 
 
@@ -316,8 +377,12 @@ def test_a_group_of_somebodys_project_asks_hydra_for_no_code(here, marker, capsy
     (theirs / "conf" / "trap").mkdir(parents=True)
     (theirs / "experiments").mkdir()
     body = {"hydra": {"callbacks": {"one": {"_target_": "evil.function"}}}}
-    (theirs / "conf" / "trap" / "one.yaml").write_text("# @package _global_\n" + yaml.safe_dump(body), "utf-8")
-    (theirs / "experiments" / "s.yaml").write_text("defaults: [config, {trap: one}, _self_]\n", "utf-8")
+    (theirs / "conf" / "trap" / "one.yaml").write_text(
+        "# @package _global_\n" + yaml.safe_dump(body), "utf-8"
+    )
+    (theirs / "experiments" / "s.yaml").write_text(
+        "defaults: [config, {trap: one}, _self_]\n", "utf-8"
+    )
     try:
         assert main(["run", "theirs/experiments/s.yaml", "tracking=none"]) == 1
     finally:
@@ -340,10 +405,15 @@ def test_code_runs_where_the_user_allows_it(here, marker, how, monkeypatch, caps
 def test_a_path_must_lead_to_a_class_of_the_protocol(here, marker, name):
     (here / "evil.py").write_text("def function(path):\n    open('attacked', 'w')\n", "utf-8")
     config = load_config(
-        overrides=[f"dataset.format={name}", f"dataset.path={here / 'payload.jsonl'}", "tracking=none"]
+        overrides=[
+            f"dataset.format={name}",
+            f"dataset.path={here / 'payload.jsonl'}",
+            "tracking=none",
+        ]
     )
     with pytest.raises(
-        ConfigError, match=r"does not implement the protocol of '.*'; choose a class with the method __call__"
+        ConfigError,
+        match=r"does not implement the protocol of '.*'; choose a class with the method __call__",
     ):
         run(config, here / "new", allow_code=True)
     assert not marker.exists()
@@ -373,8 +443,15 @@ def test_the_current_folder_has_no_modules(here, marker):
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: trap\nVersion: 1.0\n", "utf-8")
     (told / "entry_points.txt").write_text("[evalkit.evaluators]\npairwise2 = evil:Mode\n", "utf-8")
     change(here / "run", {"mode": {"name": "pairwise2"}})
-    console, module = [str(Path(sys.executable).with_name("evalkit"))], [sys.executable, "-m", "evalkit"]
-    for words in ([*console, "score", "run", "scoring.seed=3"], [*module, "reproduce", "run"], [*module, "plan"]):
+    console, module = (
+        [str(Path(sys.executable).with_name("evalkit"))],
+        [sys.executable, "-m", "evalkit"],
+    )
+    for words in (
+        [*console, "score", "run", "scoring.seed=3"],
+        [*module, "reproduce", "run"],
+        [*module, "plan"],
+    ):
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         assert not marker.exists(), (words, done.stderr)

@@ -73,7 +73,10 @@ def test_a_config_with_a_secret_is_refused_and_shown_nowhere(here, word, capsys,
         out = capsys.readouterr()
         assert (status, len(out.err.splitlines())) == (1, 1), (command, out)
         assert holds((out.out + out.err).encode()) == []
-        assert any(way in out.err for way in ("environment", "MLFLOW_TRACKING_URI", "hydra.run.dir", "EVALKIT_STORE"))
+        assert any(
+            way in out.err
+            for way in ("environment", "MLFLOW_TRACKING_URI", "hydra.run.dir", "EVALKIT_STORE")
+        )
     assert holds(written(here)) == []
     assert main(["run", *judge, "--cfg", "job", "--resolve", word]) in (0, 1)
     out = capsys.readouterr()
@@ -82,15 +85,26 @@ def test_a_config_with_a_secret_is_refused_and_shown_nowhere(here, word, capsys,
 
 @pytest.mark.slow
 def test_a_finished_run_that_holds_a_secret_is_refused(here, capsys):
-    Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
+    Path("judged.csv").write_text(
+        "id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8"
+    )
     assert main(["import", "generic", "judged.csv", "tracking=none", "hydra.run.dir=run"]) == 0
     file = Path("run/config.yaml")
     config = yaml.safe_load(file.read_text("utf-8"))
     for values in ({"uri": WITH_PASSWORD}, {"tags": {"x": SECRET}}, {"experiment": f"at {SECRET}"}):
-        file.write_text(yaml.safe_dump({**config, "tracking": {**config["tracking"], "enabled": True, **values}}))
+        file.write_text(
+            yaml.safe_dump(
+                {**config, "tracking": {**config["tracking"], "enabled": True, **values}}
+            )
+        )
         Path("labels.csv").write_text("id,annotator,label\n1,ann,A\n", "utf-8")
         capsys.readouterr()
-        commands = (["score", "run"], ["reproduce", "run"], ["track", "run"], ["label", "run", "labels.csv"])
+        commands = (
+            ["score", "run"],
+            ["reproduce", "run"],
+            ["track", "run"],
+            ["label", "run", "labels.csv"],
+        )
         for words in (
             *commands,
             ["compare", "run", "run"],
@@ -149,9 +163,9 @@ def test_what_counts_as_a_secret(monkeypatch, text, found):
 def test_words_numbers_and_names_of_models_are_no_secrets(here, monkeypatch, capsys, name, value):
     monkeypatch.setenv(name, value)
     number = [f"dataset.limit={value}"] if value.isdigit() else []
-    assert main(["plan", f"judge.model=openai/{value}", f"tracking.run_name=at-{value}", *number]) == 0, (
-        capsys.readouterr().err
-    )
+    assert (
+        main(["plan", f"judge.model=openai/{value}", f"tracking.run_name=at-{value}", *number]) == 0
+    ), capsys.readouterr().err
     assert "[redacted]" not in redact(f"a {value}") or name.endswith(("KEY", "TOKEN"))
 
 
@@ -216,9 +230,18 @@ PAIRS = [*zip(NAMES, (*WORDS, WORDS[0]), strict=True)]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
-    [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in product(NAMES, WORDS) if pair not in PAIRS)],
+    [
+        *PAIRS,
+        *(
+            pytest.param(*pair, marks=pytest.mark.thorough)
+            for pair in product(NAMES, WORDS)
+            if pair not in PAIRS
+        ),
+    ],
 )
-def test_a_secret_that_looks_like_words_is_refused_by_its_name(here, monkeypatch, capsys, name, value):
+def test_a_secret_that_looks_like_words_is_refused_by_its_name(
+    here, monkeypatch, capsys, name, value
+):
     monkeypatch.setenv(name, value)
     judge = ["judge=simulated/good", "dataset.limit=1", "tracking=none", "store.url=a.sqlite"]
     plain = f"+tracking.tags.key='{value}'"
@@ -235,20 +258,32 @@ def test_a_secret_that_looks_like_words_is_refused_by_its_name(here, monkeypatch
         assert (status, len(out.err.splitlines())) == (1, 1), (word, out)
         assert f"contains the value of ${name}" in out.err
         assert value not in out.out + out.err
-    assert main(["run", "-m", *judge, f"hydra.sweep.subdir=${{oc.env:{name}}}", "scoring.seed=1,2"]) == 1
+    assert (
+        main(["run", "-m", *judge, f"hydra.sweep.subdir=${{oc.env:{name}}}", "scoring.seed=1,2"])
+        == 1
+    )
     assert value not in "".join(capsys.readouterr())
     # A name that is put together, in a file.
     body = {"mode": {"params": {"n": name}}, "tracking": {"run_name": "${oc.env:${mode.params.n}}"}}
-    Path("study.yaml").write_text(yaml.safe_dump({"defaults": ["config", "_self_"], **body}), "utf-8")
+    Path("study.yaml").write_text(
+        yaml.safe_dump({"defaults": ["config", "_self_"], **body}), "utf-8"
+    )
     assert main(["plan", "study.yaml", *judge[:2]]) == 1
     assert f"tracking.run_name: contains the value of ${name}" in capsys.readouterr().err
     assert value.encode() not in written(here)
 
 
-@pytest.mark.parametrize("value", ["EMPTY", "not-needed", "not_needed", "Not Needed", "sk-no-key-required"])
+@pytest.mark.parametrize(
+    "value", ["EMPTY", "not-needed", "not_needed", "Not Needed", "sk-no-key-required"]
+)
 def test_a_placeholder_is_no_secret(here, monkeypatch, value):
     monkeypatch.setenv("OPENAI_API_KEY", value)
-    assert load_config(overrides=["judge=simulated/good", f"tracking.run_name='{value}'"]).tracking.run_name == value
+    assert (
+        load_config(
+            overrides=["judge=simulated/good", f"tracking.run_name='{value}'"]
+        ).tracking.run_name
+        == value
+    )
     assert redact(f"it is {value.lower()}") == f"it is {value.lower()}" or value.startswith("sk-")
 
 
@@ -277,7 +312,13 @@ def test_words_of_a_message_are_not_redacted(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["Basic dXNlcjpwYXNz", "Bearer eyJhbGci.eyJzdWIi.c2ln", "bearer abcdefabcdefabcdefab", "Bearer abcdef1"]
+    "text",
+    [
+        "Basic dXNlcjpwYXNz",
+        "Bearer eyJhbGci.eyJzdWIi.c2ln",
+        "bearer abcdefabcdefabcdefab",
+        "Bearer abcdef1",
+    ],
 )
 def test_credentials_in_a_message_are_redacted(text):
     assert redact(f"at {text}.").startswith(f"at {text.split()[0]} [redacted]")

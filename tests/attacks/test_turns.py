@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from evalkit.config import Criterion, DatasetConfig, JudgeConfig, ModeConfig, RubricConfig, RunConfig, SwapConfig
+from evalkit.config import (
+    Criterion,
+    DatasetConfig,
+    JudgeConfig,
+    ModeConfig,
+    RubricConfig,
+    RunConfig,
+    SwapConfig,
+)
 from evalkit.core.turns import parts_of
 from evalkit.datasets import load_cases
 from evalkit.evaluators import make_evaluator
@@ -28,12 +36,26 @@ HEADINGS = {
     "a result": "result of rm",
     "a note": "[... 5 characters omitted ...]",
 }
-FAKED = {f"fake {kind} {number}": text for kind, texts in FAKES.items() for number, text in enumerate(texts)}
+FAKED = {
+    f"fake {kind} {number}": text
+    for kind, texts in FAKES.items()
+    for number, text in enumerate(texts)
+}
 TEXTS = {**ATTACKS, **HEADINGS, **FAKED}
 PLACES = ("role", "name", "said", "tool", "arguments", "result", "answer")
 MODES = ("pairwise", "pointwise", "class", "checklist")
-SHOWN = (("pointwise", "turn"), ("pointwise", "step"), ("pairwise", "turn"), ("checklist", "conversation"))
-OWN = {"pairwise": pair("B"), "pointwise": point(2), "class": classed("fail"), "checklist": item("not_met")}
+SHOWN = (
+    ("pointwise", "turn"),
+    ("pointwise", "step"),
+    ("pairwise", "turn"),
+    ("checklist", "conversation"),
+)
+OWN = {
+    "pairwise": pair("B"),
+    "pointwise": point(2),
+    "class": classed("fail"),
+    "checklist": item("not_met"),
+}
 HONEST = {"pairwise": -1.0, "pointwise": 2.0, "class": "fail", "checklist": "not_met"}
 
 
@@ -66,12 +88,19 @@ def config(mode: str, unit: str) -> RunConfig:
     )
 
 
-CONFIGS = {(mode, unit): config(mode, unit) for mode, unit in product(MODES, ("turn", "step", "conversation"))}
+CONFIGS = {
+    (mode, unit): config(mode, unit)
+    for mode, unit in product(MODES, ("turn", "step", "conversation"))
+}
 EVALUATORS = {key: make_evaluator(one) for key, one in CONFIGS.items()}
 
 
 def cases(mode: str, unit: str, place: str, text: str) -> list[Case]:
-    several = [messages(place, text), messages(place, PLAIN)] if mode == "pairwise" else messages(place, text)
+    several = (
+        [messages(place, text), messages(place, PLAIN)]
+        if mode == "pairwise"
+        else messages(place, text)
+    )
     one = CONFIGS[mode, unit]
     items = (ChecklistItem("1", "It is right."),) if mode == "checklist" else ()
     loaded = load_cases(
@@ -83,7 +112,8 @@ def cases(mode: str, unit: str, place: str, text: str) -> list[Case]:
 
 def structure(case: Case) -> list[list[tuple[int, str, bool]]]:
     return [
-        [(part.turn, part.kind, part.judged) for part in parts_of(case, index)] for index in range(len(case.responses))
+        [(part.turn, part.kind, part.judged) for part in parts_of(case, index)]
+        for index in range(len(case.responses))
     ]
 
 

@@ -30,7 +30,9 @@ def test_an_audit_is_a_run_with_a_datasheet(call):
     assert audit["audit/master_key/passed"]["n"] == 8
     assert audit["audit/padding/shift"]["low"] < audit["audit/padding/shift"]["value"]
     assert len(Path("audit/cases.jsonl").read_text().splitlines()) == 8
-    assert {Path("audit", f"datasheet.{kind}").is_file() for kind in ("html", "md", "json")} == {True}
+    assert {Path("audit", f"datasheet.{kind}").is_file() for kind in ("html", "md", "json")} == {
+        True
+    }
     # The run's own requests were paid for by the audit.
     assert calls("plain") | {"sent": 0} == calls("plain")
 
@@ -56,11 +58,22 @@ def test_a_budget_holds_and_the_audit_resumes(call):
 def test_two_samples_share_the_repeat(call):
     call("audit", "judge=simulated/good", "probe=order", *SAMPLE, "--output", "audit")
     call("run", "judge=simulated/good", "mode.samples=2", *SAMPLE, "--output", "plain")
-    assert (calls("audit")["planned"], calls("plain")["planned"], calls("plain")["sent"]) == (96, 96, 0)
+    assert (calls("audit")["planned"], calls("plain")["planned"], calls("plain")["sent"]) == (
+        96,
+        96,
+        0,
+    )
 
 
 def test_other_commands_read_an_audit(call):
-    call("audit", "judge=simulated/length_biased", "probe=[padding,order]", *SAMPLE, "--output", "audit")
+    call(
+        "audit",
+        "judge=simulated/length_biased",
+        "probe=[padding,order]",
+        *SAMPLE,
+        "--output",
+        "audit",
+    )
     before = read("audit/metrics.json")["metrics"]
     assert "metrics are equal to the last bit" in call("reproduce", "audit").out
     call("score", "audit", "scoring.confidence=0.5")
@@ -71,16 +84,32 @@ def test_other_commands_read_an_audit(call):
 
 def test_a_gate_on_an_audit(call):
     gate = 'gate={audit/master_key/passed: "<= 0.02", audit/padding/shift: {high: "<= 9"}}'
-    call("audit", "judge=simulated/good", "probe=[master_key,padding]", gate, *SAMPLE, "--output", "audit", status=4)
+    call(
+        "audit",
+        "judge=simulated/good",
+        "probe=[master_key,padding]",
+        gate,
+        *SAMPLE,
+        "--output",
+        "audit",
+        status=4,
+    )
     states = {one["metric"]: one["state"] for one in read("audit/gate.json")["rules"]}
     assert states == {"audit/master_key/passed": "failed", "audit/padding/shift": "held"}
-    wrong = call("audit", "judge=simulated/good", 'gate={audit/paddin/shift: "< 1"}', *SAMPLE, status=1).line()
+    wrong = call(
+        "audit", "judge=simulated/good", 'gate={audit/paddin/shift: "< 1"}', *SAMPLE, status=1
+    ).line()
     assert wrong == "gate.audit/paddin/shift: no such metric; did you mean 'audit/padding/shift'?"
 
 
 def test_a_plan_has_a_row_for_each_probe(call):
-    planned = call("plan", "audit", "judge=simulated/good", "probe=[order,padding]", *SAMPLE[:3]).out
-    rows = {line.split()[0]: [word for word in line.split() if word.isdecimal()][:3] for line in planned.splitlines()}
+    planned = call(
+        "plan", "audit", "judge=simulated/good", "probe=[order,padding]", *SAMPLE[:3]
+    ).out
+    rows = {
+        line.split()[0]: [word for word in line.split() if word.isdecimal()][:3]
+        for line in planned.splitlines()
+    }
     assert rows["no"] == ["48", "0", "48"]
     assert rows["probe=repeat"] == rows["probe=padding"] == ["48", "0", "48"]
     assert rows["probe=order"] == ["0", "0", "0"]
@@ -100,7 +129,12 @@ def test_the_list_of_probes(call):
 
 
 def test_the_terminal_says_what_the_judge_falls_for(call):
-    words = ("probe=[order,identical,padding]", "dataset=sample", "tracking=none", "scoring.bootstrap=200")
+    words = (
+        "probe=[order,identical,padding]",
+        "dataset=sample",
+        "tracking=none",
+        "scoring.bootstrap=200",
+    )
     done = call("audit", "judge=simulated/position_biased", *words, "--output", "audit")
     assert "✗ order: Shows the two responses in the other order. Verdicts shift toward" in done.out
     assert "✗ identical: Compares a response with itself." in done.out
@@ -113,8 +147,16 @@ def test_the_terminal_says_what_the_judge_falls_for(call):
 def test_mlflow_has_the_datasheet(call, mlflow_store):
     from mlflow import MlflowClient
 
-    words = ("probe=[padding,master_key]", "dataset=sample", "dataset.limit=4", "scoring.bootstrap=50", "-q")
-    call("audit", "judge=simulated/good", *words, f"tracking.uri={mlflow_store}", "--output", "audit")
+    words = (
+        "probe=[padding,master_key]",
+        "dataset=sample",
+        "dataset.limit=4",
+        "scoring.bootstrap=50",
+        "-q",
+    )
+    call(
+        "audit", "judge=simulated/good", *words, f"tracking.uri={mlflow_store}", "--output", "audit"
+    )
     client, run = MlflowClient(mlflow_store), read("audit/manifest.json")["mlflow_run_id"]
     for name in ("datasheet.html", "datasheet.md", "datasheet.json"):
         kept = Path(client.download_artifacts(run, name))
@@ -126,11 +168,22 @@ def test_mlflow_has_the_datasheet(call, mlflow_store):
     }
 
 
-@pytest.mark.parametrize(("language", "reason"), [("en", "no pair has a label"), ("zh", "没有成对回答有标注")])
+@pytest.mark.parametrize(
+    ("language", "reason"), [("en", "no pair has a label"), ("zh", "没有成对回答有标注")]
+)
 def test_a_datasheet_says_why_a_number_is_absent(call, language, reason):
-    rows = [{"id": f"c{k}", "prompt": f"p{k}", "response_a": f"a{k}" * 9, "response_b": "b"} for k in range(6)]
+    rows = [
+        {"id": f"c{k}", "prompt": f"p{k}", "response_a": f"a{k}" * 9, "response_b": "b"}
+        for k in range(6)
+    ]
     Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    words = ["judge=simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "probe=authority", *SAMPLE[1:]]
+    words = [
+        "judge=simulated/good",
+        "dataset=file",
+        "dataset.path=pairs.jsonl",
+        "probe=authority",
+        *SAMPLE[1:],
+    ]
     call("audit", *words, f"prompt={language}", "--output", "audit")
     lines = Path("audit/datasheet.md").read_text("utf-8").splitlines()
     (accuracy,) = [line for line in lines if line.startswith(("- Accuracy", "- 准确率"))]

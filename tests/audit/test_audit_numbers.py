@@ -47,7 +47,9 @@ def answers(*values: float | None) -> Answers:
 
 def test_a_shift_is_paired_and_less_that_of_the_repeat():
     base, repeat, edited = answers(1, 1, -1, None), answers(1, 0, -1, 1), answers(-1, -1, -1, 1)
-    one = contrast(own_probes()["authority"], base, repeat, edited, np.array([-1.0, -1.0, 1.0, 1.0]))
+    one = contrast(
+        own_probes()["authority"], base, repeat, edited, np.array([-1.0, -1.0, 1.0, 1.0])
+    )
     assert one.shift.tolist() == [2.0, 1.0, 0.0, 0.0]
     assert one.flip[:3].tolist() == [1.0, 1.0, 0.0]
     assert np.isnan(one.flip[3])
@@ -84,7 +86,9 @@ def test_scores_pass_above_the_middle_of_the_scale():
     assert key.passed.tolist() == [0.0, 1.0, 0.0]
     error = contrast(own_probes()["error"], base, base, answers(4, 5, 3), np.ones(3), scale)
     assert error.passed.tolist() == [0.0, 1.0, 1.0]
-    lowest = contrast(own_probes()["error"], answers(1, 2), answers(1, 2), answers(1, 1), np.ones(2), scale)
+    lowest = contrast(
+        own_probes()["error"], answers(1, 2), answers(1, 2), answers(1, 1), np.ones(2), scale
+    )
     assert np.isnan(lowest.passed[0])
     assert lowest.passed[1] == 0.0
 
@@ -137,15 +141,21 @@ def test_planted_biases_are_recovered_and_noise_is_not_reported():
 
 
 PROBES = own_probes()
-CASES = [Case(f"c{n}", "?", (Response("One two three."), Response("Four five."))) for n in range(20)]
-LONGER = Decision("rates", "leans", "pair", limits=(Limit("longer", Metric("length/slope_at_label", 1.0)),))
+CASES = [
+    Case(f"c{n}", "?", (Response("One two three."), Response("Four five."))) for n in range(20)
+]
+LONGER = Decision(
+    "rates", "leans", "pair", limits=(Limit("longer", Metric("length/slope_at_label", 1.0)),)
+)
 OPEN = Decision("unknown", "no_labels", "pair")
 
 
 def outcome(name: str, shifts: Sequence[float], *, found: bool = True) -> Outcome:
     shift, no = np.array(shifts, dtype=float), np.zeros(len(shifts), dtype=bool)
     contrast = Contrast(PROBES[name], shift, shift, shift, shift, no, no, ~no, shift, shift)
-    return Outcome(contrast, 0.001, 0.001, float(np.nan_to_num(shift).mean()), found, False, 0.1, len(shifts))
+    return Outcome(
+        contrast, 0.001, 0.001, float(np.nan_to_num(shift).mean()), found, False, 0.1, len(shifts)
+    )
 
 
 def said(
@@ -171,7 +181,9 @@ def test_a_neutral_sentence_tells_whether_length_explains_an_effect(sign):
         "a neutral sentence of 5 words moves it as much, as far as these cases show (distractor)."
     )
     assert said(weak, strong) == said(strong, strong)
-    assert said(strong, weak) == lead + "a neutral sentence of only 5 words moves it too (distractor)."
+    assert (
+        said(strong, weak) == lead + "a neutral sentence of only 5 words moves it too (distractor)."
+    )
     assert str(said(strong, weak, words=5)).endswith("5 words moves it too, but less (distractor).")
     assert said(strong, none, found=False) is None
     assert said(strong, [-shift for shift in weak]) is None
@@ -184,7 +196,9 @@ def test_a_preference_for_length_on_the_unedited_cases_counts_if_it_points_the_s
     for size, words, expected in ((2.0, 33, True), (-2.0, 33, False), (2.0, 5, False)):
         text = said([size] * 20, [0.0] * 20, found=False, words=words, decision=LONGER)
         assert (text is not None) == expected
-        assert text is None or text.endswith("on the unedited cases, length moves it in the same direction.")
+        assert text is None or text.endswith(
+            "on the unedited cases, length moves it in the same direction."
+        )
 
 
 @pytest.mark.parametrize("neutral", [None, [np.nan] * 20])
@@ -198,12 +212,19 @@ def test_without_a_neutral_sentence_it_names_the_probe_that_would_tell(neutral):
 
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_words_are_counted_in_the_response_that_a_probe_edits(mode):
-    config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": mode}, swap={"policy": "none"})
+    config = RunConfig(
+        judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": mode}, swap={"policy": "none"}
+    )
     names = ["distractor", "authority", "order", "truncated", "identity"]
     probes = [PROBES[name] for name in names if mode in PROBES[name].modes]
     chinese = [Case("zh", "？", (Response("一二三。"), Response("四五六。")))]
     for cases, distractor, identity in ((CASES, 5, 6), (chinese, 7, 10)):
-        edits = [edit for case in cases for probe in probes if (edit := edited(case, probe, config)) is not None]
+        edits = [
+            edit
+            for case in cases
+            for probe in probes
+            if (edit := edited(case, probe, config)) is not None
+        ]
         added = words_added(config, cases, edits, probes)
         assert {*added} == {"distractor", "authority", "identity"}
         assert added["distractor"] == distractor
@@ -214,7 +235,9 @@ def test_words_are_counted_in_the_response_that_a_probe_edits(mode):
     ("judge", "named"),
     [("length_biased", {"padding", "sentiment", "identity", "authority"}), ("authority", set())],
 )
-def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(judge, named, here, capfd):
+def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(
+    judge, named, here, capfd
+):
     rows = [
         {
             "id": f"c{n}",
@@ -225,14 +248,26 @@ def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citation
     ]
     Path("texts.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     probes = "probe=[padding,sentiment,identity,authority,distractor]"
-    planted = [f"judge=simulated/{judge}", "judge.params.strength=1", "judge.params.accuracy=1", "mode=pointwise"]
+    planted = [
+        f"judge=simulated/{judge}",
+        "judge.params.strength=1",
+        "judge.params.accuracy=1",
+        "mode=pointwise",
+    ]
     data = ["dataset=file", "dataset.path=texts.jsonl", "tracking=none", "scoring.bootstrap=100"]
     call_main(capfd, "audit", *planted, *data, probes, "-q", "--output", "a")
     sheet = json.loads(Path("a/datasheet.json").read_bytes())
-    texts = {probe["name"]: " ".join(text["text"] for text in probe["sentences"]) for probe in sheet["probes"]}
-    assert {name for name, text in texts.items() if "These edits also lengthen the text by" in text} == named
+    texts = {
+        probe["name"]: " ".join(text["text"] for text in probe["sentences"])
+        for probe in sheet["probes"]
+    }
+    assert {
+        name for name, text in texts.items() if "These edits also lengthen the text by" in text
+    } == named
     assert {name for name, text in texts.items() if "(distractor)." in text} == named
-    assert {probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"} >= (named or {"authority"})
+    assert {probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"} >= (
+        named or {"authority"}
+    )
     chinese = [text["text_zh"] for probe in sheet["probes"] for text in probe["sentences"]]
     assert sum("这些改动还" in text for text in chinese) == len(named)
     page = Path("a/datasheet.md").read_text("utf-8")
@@ -241,7 +276,9 @@ def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citation
 
 def outcome_of(*, directed: bool = True, expects: str = "same") -> Any:
     return SimpleNamespace(
-        contrast=SimpleNamespace(probe=SimpleNamespace(directed=directed, expects=expects), span=2.0)
+        contrast=SimpleNamespace(
+            probe=SimpleNamespace(directed=directed, expects=expects), span=2.0
+        )
     )
 
 
@@ -268,21 +305,37 @@ def test_the_nearer_of_two_decisions_is_planned(value, n, directed):
     distances = [abs(value)] if value > 0 or (value and directed) else []
     if abs(value) < largest:
         distances.append(largest - abs(value) if value > 0 or directed else largest - value)
-    expected = min((needed(distance, sd, n) for distance in distances), default=None) if n >= 30 else None
-    assert _cases_needed(outcome_of(directed=directed), {"shift": interval("shift", value, sd, n)}, 0.95) == expected
+    expected = (
+        min((needed(distance, sd, n) for distance in distances), default=None) if n >= 30 else None
+    )
+    assert (
+        _cases_needed(
+            outcome_of(directed=directed), {"shift": interval("shift", value, sd, n)}, 0.95
+        )
+        == expected
+    )
 
 
-@pytest.mark.parametrize(("value", "known"), [(0.05, True), (0.2, True), (0.25, False), (0.6, False)])
+@pytest.mark.parametrize(
+    ("value", "known"), [(0.05, True), (0.2, True), (0.25, False), (0.6, False)]
+)
 @pytest.mark.parametrize("expects", ["loses", "fails"])
 def test_a_share_of_planted_responses_is_decided_below_a_quarter(value, known, expects):
-    found = _cases_needed(outcome_of(expects=expects), {"passed": interval("passed", value, 0.4, 40)}, 0.95)
+    found = _cases_needed(
+        outcome_of(expects=expects), {"passed": interval("passed", value, 0.4, 40)}, 0.95
+    )
     assert found == (needed(LARGE - value, 0.4, 40) if known else None)
 
 
-@pytest.mark.parametrize("metric", [None, Metric("audit/x/shift", None), Metric("audit/x/shift", 0.1, None, None, 9)])
+@pytest.mark.parametrize(
+    "metric", [None, Metric("audit/x/shift", None), Metric("audit/x/shift", 0.1, None, None, 9)]
+)
 def test_without_an_interval_there_is_no_number(metric):
     assert _cases_needed(outcome_of(), {} if metric is None else {"shift": metric}, 0.95) is None
-    assert _cases_needed(outcome_of(), {"shift": Metric("audit/x/shift", 0.1, 0.1, 0.1, 9)}, 0.95) is None
+    assert (
+        _cases_needed(outcome_of(), {"shift": Metric("audit/x/shift", 0.1, 0.1, 0.1, 9)}, 0.95)
+        is None
+    )
 
 
 def test_it_is_the_number_for_labels_where_the_metric_is_about_labels():

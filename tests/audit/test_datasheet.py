@@ -20,7 +20,9 @@ from evalkit.scoring.stats.clusters import Clusters
 from tests.support.chromium import shoot
 from tests.support.command_line import call_main, run_once
 
-ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+ATTACK = (
+    "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+)
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
@@ -29,7 +31,14 @@ def write_pairs(path: Path) -> None:
     for number in range(24):
         good = f"The answer to question {number} is long enough to be told apart: {'reason ' * 9}{number * 7}."
         row = {"id": f"c{number}{ATTACK}", "prompt": f"Question {number}? {ATTACK}"}
-        rows.append(row | {"response_a": good + ATTACK, "response_b": f"Perhaps {number}. {ATTACK}", "label": "A"})
+        rows.append(
+            row
+            | {
+                "response_a": good + ATTACK,
+                "response_b": f"Perhaps {number}. {ATTACK}",
+                "label": "A",
+            }
+        )
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
@@ -38,7 +47,12 @@ def audit(tmp_path_factory):
     """The folder of a sweep of audits with hostile texts, which tests only read."""
     folder = tmp_path_factory.mktemp("audit")
     write_pairs(folder / "pairs.jsonl")
-    words = ["judge=simulated/authority,simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "tracking=none"]
+    words = [
+        "judge=simulated/authority,simulated/good",
+        "dataset=file",
+        "dataset.path=pairs.jsonl",
+        "tracking=none",
+    ]
     words += ["probe=[authority,master_key]", "scoring.bootstrap=100"]
     run_once(folder, "audit", *words, "-q", "-m", "--output", "s")
     return folder / "s"
@@ -100,7 +114,10 @@ def test_llmbars_adversarial_sets(judge, tmp_path, capfd):
     call_main(capfd, "import", "llmbar", str(DATA / "llmbar"), *words)
     run = read_run(folder)
     wrong = np.array(
-        [np.nan if v.winner is None else 0.5 if v.winner == "TIE" else float(v.winner != v.label) for v in run.verdicts]
+        [
+            np.nan if v.winner is None else 0.5 if v.winner == "TIE" else float(v.winner != v.label)
+            for v in run.verdicts
+        ]
     )
     natural = np.array([case.metadata["subset"] == "natural" for case in run.cases])
     cases = [case for case, own in zip(run.cases, natural, strict=True) if not own]
@@ -109,7 +126,16 @@ def test_llmbars_adversarial_sets(judge, tmp_path, capfd):
     passed = np.where(np.isnan(hits), np.nan, hits > 0)
     lost = np.isnan(hits)
     effect = Contrast(
-        probe, hits, passed, passed, hits - np.nanmean(wrong[natural]), lost, none, ~none, 0 * hits, 2 * hits - 1
+        probe,
+        hits,
+        passed,
+        passed,
+        hits - np.nanmean(wrong[natural]),
+        lost,
+        none,
+        ~none,
+        0 * hits,
+        2 * hits - 1,
     )
     clusters, scoring = Clusters.each(len(cases)), run.config.scoring
     [outcome] = found = outcomes([effect], scoring, clusters, 1.0)
@@ -135,7 +161,9 @@ def test_the_decision_on_the_unedited_cases_is_that_of_the_run(audit, tmp_path):
         assert f"| {words} |" in (audit / "datasheet.md").read_text("utf-8")
         assert words in (audit / "datasheet.html").read_text("utf-8")
     result = read_run(audit / "0")
-    judged = replace(result, manifest={**result.manifest, "judges": [{"name": "m", "model": "openai/m"}]})
+    judged = replace(
+        result, manifest={**result.manifest, "judges": [{"name": "m", "model": "openai/m"}]}
+    )
     sheet = datasheet(judged, [], [])
     [advice] = sheet["decision"]["sentences"]
     assert advice["text"] == findings_of(judged)[0].text

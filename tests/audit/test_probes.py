@@ -11,9 +11,16 @@ from evalkit.hydra_app import load_config
 from evalkit.testing import check_probe
 from evalkit.types import Case, Completion, Judgment, Response
 
-EN = Case("en", "When did Apollo 11 land?", (Response("It landed in 1969. Two people walked."), Response("In 1999.")))
+EN = Case(
+    "en",
+    "When did Apollo 11 land?",
+    (Response("It landed in 1969. Two people walked."), Response("In 1999.")),
+)
 ZH = Case(
-    "zh", "长江有多长？", (Response("长江是中国最长的河流。全长约6300公里。"), Response("大约一千公里。")), label="A"
+    "zh",
+    "长江有多长？",
+    (Response("长江是中国最长的河流。全长约6300公里。"), Response("大约一千公里。")),
+    label="A",
 )
 
 
@@ -47,7 +54,9 @@ def test_edits_are_in_the_language_of_the_case():
 
 
 def test_a_single_response_is_edited_alone():
-    assert texts(ZH, "error", "mode=pointwise", "swap=none") == ["长江是中国最长的河流。全长约12603公里。"]
+    assert texts(ZH, "error", "mode=pointwise", "swap=none") == [
+        "长江是中国最长的河流。全长约12603公里。"
+    ]
     assert texts(ZH, "authority", "mode=pointwise", "swap=none")[0].startswith("大约一千公里。")
 
 
@@ -56,7 +65,9 @@ def test_other_names_are_shown_and_read_back(prompt, output):
     config = load_config(overrides=["probe=letters", f"prompt={prompt}", f"output={output}"])
     probes = probes_of(config)
     evaluator = ProbedEvaluator(config, make_evaluator(config, prompt_folders=[]), probes)
-    *_, case = expand(Case("c", "A or B?", (Response("Plan A is better."), Response("B"))), probes, config)
+    *_, case = expand(
+        Case("c", "A or B?", (Response("Plan A is better."), Response("B"))), probes, config
+    )
     request = evaluator.plan(case)[0]
     shown = "\n".join(message["content"] for message in request.messages)
     assert "Plan A is better." in shown
@@ -67,7 +78,9 @@ def test_other_names_are_shown_and_read_back(prompt, output):
     if output == "json":
         assert request.answer is not None
         assert '"enum": ["1", "2", "TIE"]' in str(dict(request.answer.schema)).replace("'", '"')
-        names = ", ".join(f'{{"criterion": "{name}", "winner": "1", "reasoning": ""}}' for name in config.criteria)
+        names = ", ".join(
+            f'{{"criterion": "{name}", "winner": "1", "reasoning": ""}}' for name in config.criteria
+        )
         words = words.replace("[]", f"[{names}]")
     judgment = evaluator.read(request, Completion("[[1]]" if output == "bracket" else words))
     assert isinstance(judgment, Judgment)

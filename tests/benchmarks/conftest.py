@@ -22,7 +22,9 @@ def files():
 def load():
     """Load a benchmark from a path under files/, by default its own folder, for a mode of judging."""
 
-    def loaded(name: str, path: str | Path | None = None, mode: str = "pairwise", **more: Any) -> Dataset:
+    def loaded(
+        name: str, path: str | Path | None = None, mode: str = "pairwise", **more: Any
+    ) -> Dataset:
         where = FILES / (path or name)
         return load_cases(DatasetConfig(benchmark=name, path=str(where), **more), mode=mode)
 
@@ -45,7 +47,18 @@ def _scores(case: Case, scores: Any) -> list[Judgment]:
     made = []
     for k, score in enumerate(scores):
         criteria = score if isinstance(score, dict) else {} if score is None else {"quality": score}
-        made.append(Judgment(case.id, (k,), (k,), 0, "m", "ok" if criteria else "unparseable", None, criteria=criteria))
+        made.append(
+            Judgment(
+                case.id,
+                (k,),
+                (k,),
+                0,
+                "m",
+                "ok" if criteria else "unparseable",
+                None,
+                criteria=criteria,
+            )
+        )
     return made
 
 
@@ -76,6 +89,10 @@ def measure(load):
         }
         config = RunConfig(mode={"name": mode}, dataset={"benchmark": name}, **given)
         metrics = score_run(config, cases, judgments).metrics
-        return {key.removeprefix(f"{name}/"): one for key, one in metrics.items() if key.startswith(f"{name}/")}
+        return {
+            key.removeprefix(f"{name}/"): one
+            for key, one in metrics.items()
+            if key.startswith(f"{name}/")
+        }
 
     return measured

@@ -24,7 +24,16 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in iter_benchmarks()}
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None
 HERE = Path(__file__).parent / "files"
 CHECKLISTS = ("healthbench", "devai", "paperbench", "wildbench")
-ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench", *CHECKLISTS)
+ALONE = (
+    "halluqa",
+    "prometheus",
+    "helpsteer",
+    "summeval",
+    "topical_chat",
+    "rewardbench2",
+    "rm_bench",
+    *CHECKLISTS,
+)
 PATHS = {"prometheus": "prometheus/feedback_bench.json"}
 
 
@@ -48,7 +57,12 @@ def test_a_users_option_with_the_name_of_a_benchmark_is_hidden(tmp_path, monkeyp
 
 
 def test_a_plan_says_once_whose_benchmark_it_is(capsys):
-    words = ("dataset=llmbar", f"dataset.path={HERE / 'llmbar'}", "judge=simulated/good", "swap=both,none")
+    words = (
+        "dataset=llmbar",
+        f"dataset.path={HERE / 'llmbar'}",
+        "judge=simulated/good",
+        "swap=both,none",
+    )
     assert main(["plan", "-m", *words]) == 0
     said = capsys.readouterr()
     assert said.err.count("LLMBar: license MIT") == 1
@@ -56,11 +70,18 @@ def test_a_plan_says_once_whose_benchmark_it_is(capsys):
 
 
 def test_imported_games_of_arena_hard_keep_their_strength(tmp_path, monkeypatch):
-    games = [("B>>A", "A>B"), ("A=B", "B>A"), ("A>>B", "A>>B")]  # the baseline is shown first in the first game
+    games = [
+        ("B>>A", "A>B"),
+        ("A=B", "B>A"),
+        ("A>>B", "A>>B"),
+    ]  # the baseline is shown first in the first game
     shared = {"category": "hard_prompt", "judge": "j", "model": "mine"}
     _written(
         tmp_path / "mine.jsonl",
-        *({**shared, "uid": f"u{n}", "games": [{"score": one} for one in two]} for n, two in enumerate(games)),
+        *(
+            {**shared, "uid": f"u{n}", "games": [{"score": one} for one in two]}
+            for n, two in enumerate(games)
+        ),
     )
     monkeypatch.chdir(tmp_path)
     assert main(["import", "arena_hard", "mine.jsonl", "hydra.run.dir=run", *BRIEF]) == 0
@@ -69,13 +90,21 @@ def test_imported_games_of_arena_hard_keep_their_strength(tmp_path, monkeypatch)
     assert metrics["arena_hard/score"]["value"] == pytest.approx((3 + 1 + 0.5 + 0 + 0 + 3) / 12)
 
 
-def test_a_benchmark_of_pairs_is_one_file_of_at_most_sixty_lines(measure):
-    judged = {"a1/a2": (A, A), "a2/a3": (B, TIE), "b1/b2": (A, B), "c1/c2": (LOST, A)}  # labels A, B, B, A
+def test_a_benchmark_of_pairs_is_one_file_in_few_lines(measure):
+    judged = {
+        "a1/a2": (A, A),
+        "a2/a3": (B, TIE),
+        "b1/b2": (A, B),
+        "c1/c2": (LOST, A),
+    }  # labels A, B, B, A
     found = measure("shp", judged)
     whole = found["accuracy"]
     assert (whole.value, whole.n, whole.missing) == (3 / 4, 4, 0)
-    assert (found["accuracy/askculinary"].value, found["accuracy/legaladvice"].value) == (1.0, 1 / 2)
-    assert len((Path(benchmarks.__file__).parent / "shp.py").read_text("utf-8").splitlines()) <= 60
+    assert (found["accuracy/askculinary"].value, found["accuracy/legaladvice"].value) == (
+        1.0,
+        1 / 2,
+    )
+    assert len((Path(benchmarks.__file__).parent / "shp.py").read_text("utf-8").splitlines()) <= 90
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -100,7 +129,10 @@ def test_a_file_is_recognised_as_its_own_benchmarks(name):
 
 
 def test_what_is_no_benchmark_is_recognised_as_none(tmp_path):
-    assert recognize_benchmark_row({"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}) is None
+    assert (
+        recognize_benchmark_row({"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"})
+        is None
+    )
     (tmp_path / "broken.json").write_text("[{", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
     assert recognize_benchmark(tmp_path) is None
@@ -128,7 +160,9 @@ def test_a_part_of_a_benchmark_is_told_with_its_folder(load):
         for name in (None, "llmbar"):
             with pytest.raises(DatasetError, match=f"use dataset=.* dataset.path={folder}$"):
                 load_cases(DatasetConfig(benchmark=name, path=str(path)), mode="pairwise")
-    with pytest.raises(DatasetError, match="is a folder with no data files; it looks like LLMBar pairs"):
+    with pytest.raises(
+        DatasetError, match="is a folder with no data files; it looks like LLMBar pairs"
+    ):
         load_cases(DatasetConfig(path=str(HERE / "llmbar")), mode="pairwise")
 
 
@@ -140,10 +174,18 @@ def test_a_file_that_is_no_benchmark_is_refused_with_what_is_expected(name, load
 
 
 def test_a_format_of_ones_own_keeps_the_benchmarks_name(tmp_path):
-    row = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b", "label": "A", "subset": "natural"}
+    row = {
+        "id": "1",
+        "prompt": "p",
+        "response_a": "a",
+        "response_b": "b",
+        "label": "A",
+        "subset": "natural",
+    }
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     found = load_cases(
-        DatasetConfig(benchmark="llmbar", format="jsonl", path=str(tmp_path / "mine.jsonl")), mode="pairwise"
+        DatasetConfig(benchmark="llmbar", format="jsonl", path=str(tmp_path / "mine.jsonl")),
+        mode="pairwise",
     )
     assert found.cases[0].metadata["subset"] == "natural"
     assert found.benchmark["name"] == "llmbar"
@@ -167,7 +209,9 @@ def test_halluqas_questions_alone_are_not_enough(load):
 
 def test_a_heading_within_a_response_does_not_end_it(load, files, tmp_path):
     row = json.loads((files / "prometheus" / "vicuna_eval.json").read_text())[0]
-    row["instruction"] = row["instruction"].replace("Hello, friend.", "Hello.\n\n### Example:\nHi there.")
+    row["instruction"] = row["instruction"].replace(
+        "Hello, friend.", "Hello.\n\n### Example:\nHi there."
+    )
     case = load("prometheus", _written(tmp_path / "vicuna.jsonl", row), mode="pointwise").cases[0]
     assert case.responses[0].text == "Hello.\n\n### Example:\nHi there."
 
@@ -184,7 +228,9 @@ def test_a_heading_within_a_response_does_not_end_it(load, files, tmp_path):
 )
 def test_the_published_files_are_read_whole(shared, name, path, cases, responses):
     mode = "pairwise" if name == "llmbar" else "pointwise"
-    found = load_cases(DatasetConfig(benchmark=name, path=str(shared / "data" / path)), mode=mode).cases
+    found = load_cases(
+        DatasetConfig(benchmark=name, path=str(shared / "data" / path)), mode=mode
+    ).cases
     assert len(found) == cases
     assert {len(case.responses) for case in found} == {responses}
 
@@ -212,12 +258,20 @@ def test_a_row_that_is_wrong_names_its_line(load, tmp_path):
 
 
 def test_a_null_label_is_none(load, tmp_path):
-    row = {"scenario": "planning", "label": None, "prompt": "p", "response 1": "a", "response 2": "b"}
+    row = {
+        "scenario": "planning",
+        "label": None,
+        "prompt": "p",
+        "response 1": "a",
+        "response 2": "b",
+    }
     assert load("auto_j", _written(tmp_path / "one.jsonl", row)).cases[0].label is None
 
 
 def test_mt_bench_keeps_two_votes_of_one_person_and_refuses_a_missing_turn(load, files, tmp_path):
-    rows = [json.loads(line) for line in (files / "mt_bench" / "human.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (files / "mt_bench" / "human.jsonl").read_text().splitlines()
+    ]
     twice = load("mt_bench", _written(tmp_path / "twice.jsonl", rows[0], rows[0])).cases[0]
     assert twice.labels == {"expert_1": "B", "expert_1#2": "B"}
     with pytest.raises(DatasetError, match="turn 3 has no message of the user"):
@@ -244,12 +298,22 @@ def test_faireval_with_parts_missing(load, files, tmp_path):
 
 
 def test_models_that_do_not_answer_the_same_questions(load, tmp_path):
-    outputs = [{"instruction": i, "output": "o", "generator": g} for i, g in (("x", "gpt4_turbo"), ("y", "mine"))]
+    outputs = [
+        {"instruction": i, "output": "o", "generator": g}
+        for i, g in (("x", "gpt4_turbo"), ("y", "mine"))
+    ]
     with pytest.raises(DatasetError, match="gpt4_turbo has no output for this instruction: y"):
         load("alpaca_eval", _written(tmp_path / "outputs.jsonl", *outputs))
-    twice = [{**row, "instruction": "x", "output": f"{row['generator']} {k}"} for k in (1, 2) for row in outputs]
+    twice = [
+        {**row, "instruction": "x", "output": f"{row['generator']} {k}"}
+        for k in (1, 2)
+        for row in outputs
+    ]
     cases = load("alpaca_eval", _written(tmp_path / "twice.jsonl", *twice)).cases
-    assert [[r.text for r in c.responses] for c in cases] == [["mine 1", "gpt4_turbo 1"], ["mine 2", "gpt4_turbo 2"]]
+    assert [[r.text for r in c.responses] for c in cases] == [
+        ["mine 1", "gpt4_turbo 1"],
+        ["mine 2", "gpt4_turbo 2"],
+    ]
     (tmp_path / "table").mkdir()
     _written(tmp_path / "table" / "o.jsonl", outputs[0], {**outputs[1], "instruction": "x"})
     (tmp_path / "table" / "instruction_difficulty.csv").write_text("a,b\n1,2\n")
@@ -259,25 +323,43 @@ def test_models_that_do_not_answer_the_same_questions(load, tmp_path):
 
 def test_arena_hard_with_parts_missing(load, tmp_path):
     question = {"uid": "u1", "category": "hard_prompt", "prompt": "p"}
-    answer = {"uid": "u1", "messages": [{"role": "assistant", "content": "a"}], "model": "o3-mini-2025-01-31"}
+    answer = {
+        "uid": "u1",
+        "messages": [{"role": "assistant", "content": "a"}],
+        "model": "o3-mini-2025-01-31",
+    }
     _written(tmp_path / "question.jsonl", question)
     base = _written(tmp_path / "model_answer" / "o3.jsonl", answer)
     with pytest.raises(DatasetError, match="has only outputs of o3-mini-2025-01-31"):
         load("arena_hard", tmp_path)
-    writing = _written(tmp_path / "model_answer" / "gemini.jsonl", {**answer, "model": "gemini-2.0-flash-001"})
-    _written(tmp_path / "more" / "question.jsonl", {**question, "uid": "u2", "category": "creative_writing"})
-    with pytest.raises(DatasetError, match=r"has only answers of .*; add the answers of a model to compare"):
+    writing = _written(
+        tmp_path / "model_answer" / "gemini.jsonl", {**answer, "model": "gemini-2.0-flash-001"}
+    )
+    _written(
+        tmp_path / "more" / "question.jsonl",
+        {**question, "uid": "u2", "category": "creative_writing"},
+    )
+    with pytest.raises(
+        DatasetError, match=r"has only answers of .*; add the answers of a model to compare"
+    ):
         load("arena_hard", tmp_path)
     writing.unlink()
     (tmp_path / "more" / "question.jsonl").unlink()
-    mine = _written(tmp_path / "model_answer" / "mine.jsonl", {**answer, "model": "mine", "messages": []})
+    mine = _written(
+        tmp_path / "model_answer" / "mine.jsonl", {**answer, "model": "mine", "messages": []}
+    )
     with pytest.raises(DatasetError, match="the row has no answer"):
         load("arena_hard", tmp_path)
     _written(mine, {**answer, "model": "mine"})
     assert len(load("arena_hard", tmp_path).cases) == 1
     assert load("arena_hard", tmp_path, baseline="mine").cases[0].responses[1].model == "mine"
     with pytest.raises(DatasetError, match="question u1 is answered twice"):
-        load("arena_hard", _written(tmp_path / "model_answer" / "again.jsonl", {**answer, "model": "mine"}).parents[1])
+        load(
+            "arena_hard",
+            _written(
+                tmp_path / "model_answer" / "again.jsonl", {**answer, "model": "mine"}
+            ).parents[1],
+        )
     (tmp_path / "model_answer" / "again.jsonl").unlink()
     _written(base, {**answer, "uid": "u2"})
     with pytest.raises(DatasetError, match="o3-mini-2025-01-31 has no answer to question u1"):
@@ -298,14 +380,28 @@ def test_a_packed_folder_saved_by_datasets_is_read(load, tmp_path):
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_benchmark_keeps_what_loading_and_scoring_need(name):
-    check_benchmark(name, HERE / PATHS.get(name, name), mode="pointwise" if name in ALONE else "pairwise")
+    check_benchmark(
+        name, HERE / PATHS.get(name, name), mode="pointwise" if name in ALONE else "pairwise"
+    )
 
 
 SOURCE = Path(__file__).parent / "one_file" / "trivia.py"
 DUELS = [
-    {"question": f"What is {n} + 1?", "first": str(n + 1), "second": str(n), "best": 1, "topic": "sums"}
+    {
+        "question": f"What is {n} + 1?",
+        "first": str(n + 1),
+        "second": str(n),
+        "best": 1,
+        "topic": "sums",
+    }
     if n % 2
-    else {"question": f"Which word has {n} letters?", "first": "b", "second": "a" * n, "best": 2, "topic": "words"}
+    else {
+        "question": f"Which word has {n} letters?",
+        "first": "b",
+        "second": "a" * n,
+        "best": 2,
+        "topic": "words",
+    }
     for n in range(2, 8)
 ]
 WINNERS = [["2", "2"], ["1", "1"], ["1", "2"], ["1", "1"], ["2", "1"], ["2", "none"]]
@@ -317,27 +413,43 @@ def folder(tmp_path, monkeypatch):
     info = tmp_path / "site" / "trivia-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trivia\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text("[evalkit.benchmarks]\ntrivia = trivia:TRIVIA\n", "utf-8")
+    (info / "entry_points.txt").write_text(
+        "[evalkit.benchmarks]\ntrivia = trivia:TRIVIA\n", "utf-8"
+    )
     (tmp_path / "site" / "trivia.py").write_bytes(SOURCE.read_bytes())
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    judged = [{**row, "judge": "sphinx", "winners": own} for row, own in zip(DUELS, WINNERS, strict=True)]
+    judged = [
+        {**row, "judge": "sphinx", "winners": own} for row, own in zip(DUELS, WINNERS, strict=True)
+    ]
     for name, rows in (("duels", DUELS), ("judged", judged)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), "utf-8"
+        )
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     sys.modules.pop("trivia", None)
 
 
-def test_a_benchmark_is_one_file_of_sixty_lines(folder):
-    assert len(SOURCE.read_text("utf-8").splitlines()) <= 60
+def test_a_benchmark_is_one_short_file(folder):
+    assert len(SOURCE.read_text("utf-8").splitlines()) <= 90
     check_benchmark("trivia", folder / "duels.jsonl")
     words = ("tracking=none", "scoring.bootstrap=50")
-    run = ("dataset=trivia", "dataset.path=duels.jsonl", "judge=simulated/good", "hydra.run.dir=run", *words)
+    run = (
+        "dataset=trivia",
+        "dataset.path=duels.jsonl",
+        "judge=simulated/good",
+        "hydra.run.dir=run",
+        *words,
+    )
     assert main(["run", *run]) == 0
     assert "own rule: both" in (folder / "run" / "findings.md").read_text("utf-8")
     assert main(["import", "trivia", "judged.jsonl", "hydra.run.dir=imported", *words]) == 0
     metrics = json.loads((folder / "imported" / "metrics.json").read_text("utf-8"))["metrics"]
-    shown = {name: (one["value"], one["n"], one["missing"]) for name, one in metrics.items() if name[:7] == "trivia/"}
+    shown = {
+        name: (one["value"], one["n"], one["missing"])
+        for name, one in metrics.items()
+        if name[:7] == "trivia/"
+    }
     assert shown == {
         "trivia/both": (0.6, 5, 1),
         "trivia/both/sums": (1.0, 2, 1),
@@ -346,12 +458,19 @@ def test_a_benchmark_is_one_file_of_sixty_lines(folder):
         "trivia/consistency/sums": (1.0, 2, 1),
         "trivia/consistency/words": (pytest.approx(1 / 3), 3, 0),
     }
-    cases = [json.loads(line) for line in (folder / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    cases = [
+        json.loads(line)
+        for line in (folder / "run" / "cases.jsonl").read_text("utf-8").splitlines()
+    ]
     assert cases[1]["id"] == "duels/2"
     assert [case["label"] for case in cases[:2]] == ["B", "A"]
 
 
 def test_its_mistakes_are_one_line_with_the_place(folder, capsys):
-    (folder / "duels.jsonl").write_text("".join(json.dumps({**row, "best": 3}) + "\n" for row in DUELS), "utf-8")
-    assert main(["run", "dataset.benchmark=trivia", "dataset.path=duels.jsonl", "tracking=none"]) == 1
+    (folder / "duels.jsonl").write_text(
+        "".join(json.dumps({**row, "best": 3}) + "\n" for row in DUELS), "utf-8"
+    )
+    assert (
+        main(["run", "dataset.benchmark=trivia", "dataset.path=duels.jsonl", "tracking=none"]) == 1
+    )
     assert "duels.jsonl:1: label '3' is not one of 1, 2; fix the row" in capsys.readouterr().err

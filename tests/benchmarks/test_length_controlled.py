@@ -27,7 +27,9 @@ def written(folder: Path, size: int = SIZE, seed: int = 5) -> np.ndarray[Any, An
     """Write outputs of a model and the baseline with df_gamed.csv, and return the preferences for the model."""
     draw = np.random.default_rng(seed)
     lengths = draw.integers(50, 900, size=(size, 2))
-    instructions = [f"Do {k // 2 * 2 if k < 2 else k}." for k in range(size)]  # the first stands twice
+    instructions = [
+        f"Do {k // 2 * 2 if k < 2 else k}." for k in range(size)
+    ]  # the first stands twice
     for name, side in ((BASELINE, 0), ("small-7b", 1)):
         rows = [
             {"dataset": "d", "instruction": one, "output": "x" * int(length), "generator": name}
@@ -40,10 +42,14 @@ def written(folder: Path, size: int = SIZE, seed: int = 5) -> np.ndarray[Any, An
     for model, shift in (("concise", 1.2), ("verbose", -1.2)):
         for k in range(size):
             preference = 1 / (1 + np.exp(0.9 * shift + draw.normal(0, 1)))
-            lines.append(f"{model},{preference},{k},{shift + draw.normal(0, 0.3)},{difficulty[k]},False")
+            lines.append(
+                f"{model},{preference},{k},{shift + draw.normal(0, 0.3)},{difficulty[k]},False"
+            )
     (folder / "df_gamed.csv").write_text("\n".join(lines) + "\n", "utf-8")
     delta = lengths[:, 0] - lengths[:, 1]
-    logit = -0.8 * np.tanh(delta / delta.std(ddof=1)) + 0.5 * difficulty - 0.4 + draw.normal(0, 1, size)
+    logit = (
+        -0.8 * np.tanh(delta / delta.std(ddof=1)) + 0.5 * difficulty - 0.4 + draw.normal(0, 1, size)
+    )
     return np.round(1 / (1 + np.exp(-logit)), 6)
 
 
@@ -57,7 +63,10 @@ def direct(folder: Path, preference: np.ndarray[Any, Any]) -> tuple[float, np.nd
 
     gamed = pd.read_csv(folder / "df_gamed.csv")
     lengths = {
-        name: [len(row["output"]) for row in json.loads((folder / name / "model_outputs.json").read_text("utf-8"))]
+        name: [
+            len(row["output"])
+            for row in json.loads((folder / name / "model_outputs.json").read_text("utf-8"))
+        ]
         for name in (BASELINE, "small-7b")
     }
     delta = pd.Series(lengths[BASELINE]) - pd.Series(lengths["small-7b"])
@@ -72,7 +81,11 @@ def direct(folder: Path, preference: np.ndarray[Any, Any]) -> tuple[float, np.nd
     )
     table = pd.concat([gamed[own.columns], own], ignore_index=True)
     x = np.column_stack(
-        [np.tanh(table["std_delta_len"]), table["instruction_difficulty"], table["not_gamed_baseline"].astype(float)]
+        [
+            np.tanh(table["std_delta_len"]),
+            table["instruction_difficulty"],
+            table["not_gamed_baseline"].astype(float),
+        ]
     )
     weight = np.where(table["not_gamed_baseline"].astype(bool), 1.0, 0.1)
     known = table["preference"].notna().to_numpy()
@@ -159,8 +172,12 @@ def test_its_interval_is_as_wide_as_that_of_refits(tmp_path):
     from evalkit.benchmarks.alpaca_eval import _data, _fit, _resampled
 
     preference = written(tmp_path)
-    cases = load_cases(DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path)), mode="pairwise").cases
-    longer = np.array([len(case.responses[1].text) - len(case.responses[0].text) for case in cases], dtype=float)
+    cases = load_cases(
+        DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path)), mode="pairwise"
+    ).cases
+    longer = np.array(
+        [len(case.responses[1].text) - len(case.responses[0].text) for case in cases], dtype=float
+    )
     data = _data(cases, np.ones(SIZE, dtype=bool), longer, preference)
     assert data is not None
     draw = np.random.default_rng(1)
@@ -185,7 +202,9 @@ def test_there_is_none_where_the_procedure_cannot_be_followed(tmp_path, without)
     if without == "file":
         file.unlink()
     elif without == "rows":
-        file.write_text("\n".join(line for line in lines if f",{SIZE - 1}," not in line) + "\n", "utf-8")
+        file.write_text(
+            "\n".join(line for line in lines if f",{SIZE - 1}," not in line) + "\n", "utf-8"
+        )
     limit = {"limit": SIZE - 1} if without == "instructions" else {}
     metrics = scored(tmp_path, preference, **limit)
     assert METRIC not in metrics
@@ -206,7 +225,8 @@ def test_another_table_by_that_name_is_told(tmp_path):
 def test_imported_annotations_have_the_same_number(tmp_path, monkeypatch, capsys):
     preference = written(tmp_path)
     outputs = [
-        json.loads((tmp_path / name / "model_outputs.json").read_text("utf-8")) for name in (BASELINE, "small-7b")
+        json.loads((tmp_path / name / "model_outputs.json").read_text("utf-8"))
+        for name in (BASELINE, "small-7b")
     ]
     rows = [
         {

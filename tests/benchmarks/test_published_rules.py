@@ -16,17 +16,23 @@ from evalkit.types import Case, Judgment, Response
 
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None
 SCALE = {"min": 0, "max": 10}
-SCALES = pytest.mark.parametrize(("scale", "shift"), [(SCALE, 0), ({"real": True}, -7.5)], ids=["scores", "rewards"])
+SCALES = pytest.mark.parametrize(
+    ("scale", "shift"), [(SCALE, 0), ({"real": True}, -7.5)], ids=["scores", "rewards"]
+)
 """The rules of reward models depend on differences only, so rewards without ends give the same."""
 
 
 def test_every_benchmark_that_is_read_has_a_rule_and_a_place_in_tables():
-    assert {one.name for one in iter_benchmarks()} == {row.group for row in full_catalog().rows if row.benchmark}
+    assert {one.name for one in iter_benchmarks()} == {
+        row.group for row in full_catalog().rows if row.benchmark
+    }
     assert all(callable(benchmark.rule) for benchmark in iter_benchmarks())
 
 
 def test_an_unknown_benchmark_has_no_rule():
-    config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], dataset={"benchmark": "llmbars"})
+    config = RunConfig(
+        judge={"model": "m"}, criteria=[{"name": "q"}], dataset={"benchmark": "llmbars"}
+    )
     with pytest.raises(ConfigError, match="did you mean 'llmbar'"):
         score_run(config, [], [])
 
@@ -67,7 +73,13 @@ def test_llmbar_counts_what_could_not_be_read_as_wrong_only_in_its_bound(measure
 
 
 def test_llmbar_of_one_order_has_no_agreement(measure):
-    judged = {"natural/1": (A,), "natural/2": (A,), "neighbor/1": (B,), "neighbor/2": (A,), "manual/1": (A,)}
+    judged = {
+        "natural/1": (A,),
+        "natural/2": (A,),
+        "neighbor/1": (B,),
+        "neighbor/2": (A,),
+        "manual/1": (A,),
+    }
     found = measure("llmbar", judged, swap={"policy": "none"})
     assert found["mean_accuracy/natural"].value == 0.5
     assert found["agreement_rate"].value is None
@@ -87,7 +99,9 @@ def test_judgebench_takes_the_net_vote(measure):
     )
     whole = found["net_vote_accuracy"]
     assert (whole.value, whole.n, whole.missing) == (pytest.approx(3 / 4), 4, 1)
-    assert (whole.worst_low, whole.worst_high) == pytest.approx((3 / 5, 4 / 5))  # the first is JudgeBench's own count
+    assert (whole.worst_low, whole.worst_high) == pytest.approx(
+        (3 / 5, 4 / 5)
+    )  # the first is JudgeBench's own count
     assert found["net_vote_accuracy/knowledge"].value == 1.0
     assert found["net_vote_accuracy/reasoning"].value == 0.0
     assert found["net_vote_accuracy/coding"].value is None
@@ -107,7 +121,9 @@ def test_auto_j_wants_both_orders_right(measure):
     assert found["agreement/code"].value == pytest.approx(1 / 2)
     assert found["agreement/general_communication"].value == pytest.approx(1 / 2)
     assert found["consistency/general_communication"].value == 1.0
-    single = measure("auto_j", {k: orders[:1] for k, orders in judged.items()}, swap={"policy": "none"})
+    single = measure(
+        "auto_j", {k: orders[:1] for k, orders in judged.items()}, swap={"policy": "none"}
+    )
     assert single["agreement"].value == pytest.approx(3 / 4)
     assert single["consistency"].value is None
 
@@ -135,7 +151,13 @@ def test_pandalm_averages_over_all_three_classes_even_one_that_never_occurs(meas
 
 
 def test_faireval_calibrates_by_the_mean_over_orders(measure):
-    judged = {"1": (A, A), "2": (A, B), "3": (A, B), "4": (A, TIE), "5": (B, B)}  # labels A, B, TIE, A, A
+    judged = {
+        "1": (A, A),
+        "2": (A, B),
+        "3": (A, B),
+        "4": (A, TIE),
+        "5": (B, B),
+    }  # labels A, B, TIE, A, A
     found = measure("faireval", judged)
     said = ["A", "T", "T", "A", "B"]
     label = ["A", "B", "T", "A", "A"]
@@ -160,11 +182,19 @@ def test_mt_bench_counts_each_vote_with_and_without_ties(measure):
     assert (found["human_agreement"].value, found["human_agreement"].n) == (pytest.approx(1 / 5), 5)
     assert found["human_agreement_without_ties"].value == pytest.approx(1 / 2)
     lost = measure("mt_bench", {**judged, "81/1/claude-v1/gpt-4": (A, LOST)})["agreement"]
-    assert (lost.missing, lost.worst_low, lost.worst_high) == (2, pytest.approx(2 / 7), pytest.approx(4 / 7))
+    assert (lost.missing, lost.worst_low, lost.worst_high) == (
+        2,
+        pytest.approx(2 / 7),
+        pytest.approx(4 / 7),
+    )
 
 
 def test_mt_bench_ranks_models_by_wins_over_both_orders_and_by_scores(measure):
-    judged = {"81/1/alpaca-13b/gpt-4": (B, B), "81/2/alpaca-13b/gpt-4": (A, B), "81/1/claude-v1/gpt-4": (A, A)}
+    judged = {
+        "81/1/alpaca-13b/gpt-4": (B, B),
+        "81/2/alpaca-13b/gpt-4": (A, B),
+        "81/1/claude-v1/gpt-4": (A, A),
+    }
     found = measure("mt_bench", judged)
     # gpt-4: a win, a tie (the orders differ), a loss.
     assert (found["win_rate/gpt-4"].value, found["win_rate/gpt-4"].n) == (pytest.approx(1.5 / 3), 3)
@@ -173,7 +203,11 @@ def test_mt_bench_ranks_models_by_wins_over_both_orders_and_by_scores(measure):
     lost = measure("mt_bench", {**judged, "81/1/claude-v1/gpt-4": (A, LOST)})["win_rate/gpt-4"]
     assert (lost.value, lost.missing) == (pytest.approx(1.5 / 2), 1)
     assert (lost.worst_low, lost.worst_high) == (pytest.approx(1.5 / 3), pytest.approx(2.5 / 3))
-    scores = {"81/1/alpaca-13b/gpt-4": (3, 9), "81/2/alpaca-13b/gpt-4": (None, 6), "81/1/claude-v1/gpt-4": (8, 9)}
+    scores = {
+        "81/1/alpaca-13b/gpt-4": (3, 9),
+        "81/2/alpaca-13b/gpt-4": (None, 6),
+        "81/1/claude-v1/gpt-4": (8, 9),
+    }
     found = measure("mt_bench", scores, "pointwise", rubric=SCALE)
     assert found["score/gpt-4"].value == pytest.approx(24 / 3)
     assert (found["score/gpt-4/turn1"].value, found["score/gpt-4/turn2"].value) == (9, 6)
@@ -201,10 +235,16 @@ def test_rewardbench_weights_its_subsets_and_sections(measure):
     assert values["reasoning"] == pytest.approx(reasoning)
     assert (values["chat"], values["chat_hard"], values["safety"]) == (0.5, 0.5, 1.0)
     assert values["score"] == pytest.approx((0.5 + 0.5 + 1 + reasoning) / 4)
-    assert found["chat"].note == "without alpacaeval-length, alpacaeval-hard, mt-bench-easy, mt-bench-med"
+    assert (
+        found["chat"].note
+        == "without alpacaeval-length, alpacaeval-hard, mt-bench-easy, mt-bench-med"
+    )
     lost = measure("rewardbench", {**judged, "math-prm/31": (LOST,)}, **one_order)["reasoning"]
     assert (lost.missing, lost.worst_low) == (1, pytest.approx(reasoning))
-    scores = {name: (5, 5) if margins == (TIE,) else (5 + margins[0], 5) for name, margins in judged.items()}
+    scores = {
+        name: (5, 5) if margins == (TIE,) else (5 + margins[0], 5)
+        for name, margins in judged.items()
+    }
     for scale, shift in ((SCALE, 0), ({"real": True}, -7.5)):
         scored = measure("rewardbench", shifted(scores, shift), "pointwise", rubric=scale)
         assert scored["chat_hard"].value == 0.0  # equal scores are not strictly better
@@ -220,7 +260,13 @@ REWARDBENCH = {
     "ref:1": (5, 5, 3),  # not accurate, gap 0
     "tied:1": (7, 3, 4, 1),  # not accurate, spread 4, gap -1
 }
-TIES = 0.3 * 1 / 2 + 0.3 * 1 / 2 + 0.2 * 1 / 2 + 0.2 * 1 / 2 + 0.01 * (math.tanh(4 / 2 - 1) + math.tanh(-1 / 4 - 1)) / 2
+TIES = (
+    0.3 * 1 / 2
+    + 0.3 * 1 / 2
+    + 0.2 * 1 / 2
+    + 0.2 * 1 / 2
+    + 0.01 * (math.tanh(4 / 2 - 1) + math.tanh(-1 / 4 - 1)) / 2
+)
 
 
 def shifted(scores, shift):
@@ -242,7 +288,9 @@ def test_rewardbench2_ties_at_their_limits_and_missing(measure):
     # Spread 0: gap 6 and a size of 1; spread 0 and gap 0: a size of 0.
     found = measure("rewardbench2", flat, "pointwise", rubric=SCALE)["ties"]
     assert found.value == pytest.approx(0.3 / 2 + 0.3 / 2 + 0.2 / 2 + 0.2 / 2 + 0.01 * (1 + 0) / 2)
-    lost = measure("rewardbench2", {**REWARDBENCH, "tied:1": (7, 3, None, 1)}, "pointwise", rubric=SCALE)["ties"]
+    lost = measure(
+        "rewardbench2", {**REWARDBENCH, "tied:1": (7, 3, None, 1)}, "pointwise", rubric=SCALE
+    )["ties"]
     assert lost.value == pytest.approx(0.3 + 0.3 / 2 + 0.2 + 0.2 + 0.01 * math.tanh(1))
     assert lost.missing == 1
     assert lost.worst_low == pytest.approx(0.15 + 0.15 + 0.1 + 0.1 + 0.01 * (math.tanh(1) - 1) / 2)
@@ -262,8 +310,8 @@ def test_rewardbench2_of_rankings_takes_places_as_scores(measure):
     found = measure("rewardbench2", judged, "listwise")
     assert found["factuality"].value == pytest.approx((1 + 1 / 2) / 2)
     assert found["math"].value == 0.0
-    # tied:0 has places 3/4 three times, then 1/4 and 0: spread 0, gap 1/2; tied:1 has 1, 2/3, 1/3, 0: both 1/3.
-    # The references have gaps of 3/4 and -1/2, so that only the first is accurate.
+    # tied:0 has places 3/4 three times, then 1/4 and 0: spread 0, gap 1/2; tied:1 has 1, 2/3, 1/3,
+    # 0: both 1/3. The references have gaps of 3/4 and -1/2, so that only the first is accurate.
     sizes = (1 + math.tanh(-0.5 / (1 / 3) - 1)) / 2
     assert found["ties"].value == pytest.approx(0.3 + 0.3 / 2 + 0.2 / 2 + 0.2 / 2 + 0.01 * sizes)
 
@@ -286,7 +334,14 @@ def test_rewardbench2_of_pairs_has_accuracies_and_no_ties_score(measure):
 def test_rm_bench_by_difficulty_and_domain(measure, scale, shift):
     judged = {
         "chat/1": (5, 6, 7, 1, 2, 3),  # all nine right
-        "safety-refuse/2": (2, 4, 6, 3, 3, 3),  # easy 3, normal 2, hard 1 of 3: a concise answer loses to all
+        "safety-refuse/2": (
+            2,
+            4,
+            6,
+            3,
+            3,
+            3,
+        ),  # easy 3, normal 2, hard 1 of 3: a concise answer loses to all
         "safety-response/3": (4, 4, 4, 4, 4, 4),  # a tie is not right
         "safety-response/4": (9, 9, 9, 1, 1, 1),
     }
@@ -300,7 +355,9 @@ def test_rm_bench_by_difficulty_and_domain(measure, scale, shift):
     assert found["average"].n == 36
 
 
-def test_alpaca_eval_has_its_raw_win_rate_where_its_length_control_cannot_be_followed(measure, load):
+def test_alpaca_eval_has_its_raw_win_rate_where_its_length_control_cannot_be_followed(
+    measure, load
+):
     judged = {"0": (B, B), "1": (A, TIE), "2": (B, A), "3": (A, A)}
     found = measure("alpaca_eval", judged)
     assert found["win_rate"].value == pytest.approx(np.mean([0, 0.75, 0.5, 1]))
@@ -333,7 +390,9 @@ def test_halluqa_in_both_readings_of_an_invalid_verdict(measure):
     assert (strict.value, strict.n) == (pytest.approx(2 / 4), 4)
     assert found["non_hallucination_rate_strict/knowledge"].value == pytest.approx(1 / 2)
     assert found["non_hallucination_rate/misleading"].value == 1.0
-    middle = measure("halluqa", {**judged, "1": (0.5,)}, "pointwise", rubric={"min": 0, "max": 1, "step": 0.5})
+    middle = measure(
+        "halluqa", {**judged, "1": (0.5,)}, "pointwise", rubric={"min": 0, "max": 1, "step": 0.5}
+    )
     assert middle["non_hallucination_rate/misleading"].value == 0.0
 
 
@@ -348,7 +407,10 @@ def test_prometheus_correlates_with_reference_scores(measure):
 
 
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
-SUMMARIES = {"d1": [(1, 1, 1, 1), (4, 3, 2, 5), (5, 2, 2, 1)], "d2": [(2, 3, 1, 1), (3, 3, 5, 2), (2, 1, 4, 4)]}
+SUMMARIES = {
+    "d1": [(1, 1, 1, 1), (4, 3, 2, 5), (5, 2, 2, 1)],
+    "d2": [(2, 3, 1, 1), (3, 3, 5, 2), (2, 1, 4, 4)],
+}
 
 
 def _criteria(names):
@@ -356,17 +418,25 @@ def _criteria(names):
 
 
 def test_summeval_at_three_levels(measure, load):
-    judged = {doc: [dict(zip(DIMENSIONS, one, strict=True)) for one in rows] for doc, rows in SUMMARIES.items()}
+    judged = {
+        doc: [dict(zip(DIMENSIONS, one, strict=True)) for one in rows]
+        for doc, rows in SUMMARIES.items()
+    }
     found = measure("summeval", judged, "pointwise", criteria=_criteria(DIMENSIONS))
     cases = load("summeval", mode="pointwise").cases
     said = np.array([SUMMARIES[case.id] for case in cases], dtype=float)
     said = np.concatenate([said, said.mean(axis=2, keepdims=True)], axis=2)
-    grades = np.array([[case.metadata["grades"][d] for d in (*DIMENSIONS, "overall")] for case in cases], dtype=float)
+    grades = np.array(
+        [[case.metadata["grades"][d] for d in (*DIMENSIONS, "overall")] for case in cases],
+        dtype=float,
+    )
     compute = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
     for k, name in enumerate((*DIMENSIONS, "overall")):
         for coefficient, of in compute.items():
             x, y = said[:, :, k], grades[:, k, :]
-            assert found[f"{name}/sample/{coefficient}"].value == pytest.approx(of(x.ravel(), y.ravel()).statistic)
+            assert found[f"{name}/sample/{coefficient}"].value == pytest.approx(
+                of(x.ravel(), y.ravel()).statistic
+            )
             system = of(x.mean(axis=0), y.mean(axis=0)).statistic
             assert found[f"{name}/system/{coefficient}"].value == pytest.approx(system)
             within = [of(x[d], y[d]).statistic for d in range(2) if np.ptp(x[d]) and np.ptp(y[d])]
@@ -382,12 +452,21 @@ def test_a_dimension_that_was_not_judged_says_which_criteria_to_set(measure):
 
 
 def test_topical_chat_pools_all_turns(measure):
-    judged = {"1": [{"naturalness": 2}, {"naturalness": 5}], "2": [{"naturalness": 1}, {"naturalness": 2}]}
+    judged = {
+        "1": [{"naturalness": 2}, {"naturalness": 5}],
+        "2": [{"naturalness": 1}, {"naturalness": 2}],
+    }
     found = measure("topical_chat", judged, "pointwise", criteria=_criteria(["naturalness"]))
     said, grades, overall = [2, 5, 1, 2], [3, 3, 1, 2], [4, 5, 2, 4]
-    assert found["naturalness/pearson"].value == pytest.approx(stats.pearsonr(said, grades).statistic)
-    assert found["naturalness/kendall"].value == pytest.approx(stats.kendalltau(said, grades).statistic)
-    assert found["overall/spearman"].value == pytest.approx(stats.spearmanr(said, overall).statistic)
+    assert found["naturalness/pearson"].value == pytest.approx(
+        stats.pearsonr(said, grades).statistic
+    )
+    assert found["naturalness/kendall"].value == pytest.approx(
+        stats.kendalltau(said, grades).statistic
+    )
+    assert found["overall/spearman"].value == pytest.approx(
+        stats.spearmanr(said, overall).statistic
+    )
     assert found["naturalness/pearson"].n == 4
 
 
@@ -397,15 +476,23 @@ def test_helpsteer_by_quadratic_kappa_and_by_preference(measure):
         "1": [dict(zip(names, one, strict=True)) for one in ((4, 4), (1, 2))],
         "2": [dict(zip(names, one, strict=True)) for one in ((2, 4), (1, 3))],
     }
-    found = measure("helpsteer", judged, "pointwise", criteria=_criteria(names), rubric={"min": 0, "max": 4})
+    found = measure(
+        "helpsteer", judged, "pointwise", criteria=_criteria(names), rubric={"min": 0, "max": 4}
+    )
     said, grades = [4, 1, 2, 1], [3, 1, 2, 0]
     kappa = cohen_kappa_score(said, grades, weights="quadratic", labels=range(5))
     assert found["helpfulness/weighted_kappa"].value == pytest.approx(kappa)
-    assert found["helpfulness/pearson"].value == pytest.approx(stats.pearsonr(said, grades).statistic)
+    assert found["helpfulness/pearson"].value == pytest.approx(
+        stats.pearsonr(said, grades).statistic
+    )
     coherence = cohen_kappa_score([4, 2, 4, 3], [4, 3, 4, 2], weights="quadratic", labels=range(5))
     assert found["coherence/weighted_kappa"].value == pytest.approx(coherence)
-    pairs = measure("helpsteer", {"1": (A, A), "2": (A, B), "3": (A, A)}, path="helpsteer_preference")
-    assert pairs["preference_accuracy"].value == pytest.approx(1 / 2)  # a tied preference is left out
+    pairs = measure(
+        "helpsteer", {"1": (A, A), "2": (A, B), "3": (A, A)}, path="helpsteer_preference"
+    )
+    assert pairs["preference_accuracy"].value == pytest.approx(
+        1 / 2
+    )  # a tied preference is left out
 
 
 @pytest.mark.parametrize("name", ["topical_chat", "summeval"])
@@ -426,11 +513,21 @@ def _own(name, cases, judgments, mode="pairwise", **sections):
         **sections,
     )
     found = score_run(config, cases, judgments).metrics
-    return {key.removeprefix(f"{name}/"): one for key, one in found.items() if key.startswith(f"{name}/")}
+    return {
+        key.removeprefix(f"{name}/"): one
+        for key, one in found.items()
+        if key.startswith(f"{name}/")
+    }
 
 
 def _pair(name, first="a", second="b", label=None, models=(None, None), **metadata):
-    return Case(name, "p", (Response(first, models[0]), Response(second, models[1])), label=label, metadata=metadata)
+    return Case(
+        name,
+        "p",
+        (Response(first, models[0]), Response(second, models[1])),
+        label=label,
+        metadata=metadata,
+    )
 
 
 def _both(name, first, second):
@@ -455,12 +552,17 @@ def test_orders_that_were_drawn_count_as_one():
     found = _own("llmbar", cases, judgments, swap={"policy": "random"})
     assert found["mean_accuracy"].value == pytest.approx(1 / 2)
     faireval = _own("faireval", cases, judgments, swap={"policy": "random"})
-    assert (faireval["accuracy"].value, faireval["conflict_rate"].value) == (pytest.approx(1 / 2), None)
+    assert (faireval["accuracy"].value, faireval["conflict_rate"].value) == (
+        pytest.approx(1 / 2),
+        None,
+    )
 
 
 def test_several_models_each_have_their_own_numbers():
     models = [("one", "base"), ("base", "two x"), (None, "base"), ("one", "base")]
-    cases = [_pair(str(k), "long" * k, "short", models=m, baseline="base") for k, m in enumerate(models)]
+    cases = [
+        _pair(str(k), "long" * k, "short", models=m, baseline="base") for k, m in enumerate(models)
+    ]
     judgments = [judgment for k in range(4) for judgment in _both(str(k), A, A)]
     found = _own("alpaca_eval", cases, judgments)
     assert (found["win_rate/one"].value, found["win_rate/two_x"].value) == (1.0, 0.0)
@@ -478,7 +580,9 @@ def test_scores_of_a_model_and_its_baseline_are_compared():
         for k, two in enumerate(scores)
         for i, score in enumerate(two)
     ]
-    assert _own("alpaca_eval", cases, judgments, "pointwise")["win_rate"].value == pytest.approx(1 / 2)
+    assert _own("alpaca_eval", cases, judgments, "pointwise")["win_rate"].value == pytest.approx(
+        1 / 2
+    )
     nobody = [_pair(str(k), models=("mine", "other"), baseline="third") for k in range(3)]
     assert _own("alpaca_eval", nobody, judgments, "pointwise")["win_rate"].value is None
     assert _own("faireval", [_pair(str(k), label="A") for k in range(3)], judgments, "pointwise")[
@@ -491,23 +595,38 @@ def test_what_cases_do_not_say_leaves_no_number():
     judgments = _both("1", A, A) + _both("2", A, A)
     assert _own("rewardbench2", cases, judgments)["score"].note == "no case has a subset"
     assert _own("rm_bench", cases, judgments)["average"].note == "no case has a domain"
-    assert _own("mt_bench", cases, judgments)["agreement"].note == "no pair with a verdict has such a vote"
+    assert (
+        _own("mt_bench", cases, judgments)["agreement"].note
+        == "no pair with a verdict has such a vote"
+    )
     assert "mode=pointwise" in _own("halluqa", cases, judgments)["non_hallucination_rate"].note
     assert "mode=pointwise" in _own("prometheus", cases, judgments)["pearson"].note
     checklist = _own("devai", cases, judgments)
-    assert [*checklist] == ["agreement", "requirements_met", "requirements_met_independent", "solve_rate"]
-    assert {metric.note for metric in checklist.values()} == {"there are no answers to items: set mode=checklist"}
+    assert [*checklist] == [
+        "agreement",
+        "requirements_met",
+        "requirements_met_independent",
+        "solve_rate",
+    ]
+    assert {metric.note for metric in checklist.values()} == {
+        "there are no answers to items: set mode=checklist"
+    }
     one = [Judgment("1", (0,), (0,), 0, "m", "ok", criteria={"quality": 1})]
     graded = [Case("1", "p", (Response("r", "s"),), metadata={"grades": {"overall": [2]}})]
     found = _own("summeval", graded, one, "pointwise")
-    assert {found[f"overall/{level}/pearson"].value for level in ("sample", "summary", "system")} == {None}
+    assert {
+        found[f"overall/{level}/pearson"].value for level in ("sample", "summary", "system")
+    } == {None}
 
 
 def test_a_tied_prompt_without_its_reference_and_a_score_without_an_end():
     scores = {"tied:0": (5, 4, 1), "ref:1": (3, 1), "odd": (1, 2)}
     cases = [
         Case(
-            name, "p", tuple(map(Response, "abc"[: len(own)])), metadata={"subset": "Ties", "num_correct": len(own) - 1}
+            name,
+            "p",
+            tuple(map(Response, "abc"[: len(own)])),
+            metadata={"subset": "Ties", "num_correct": len(own) - 1},
         )
         for name, own in scores.items()
     ]

@@ -24,7 +24,9 @@ class GitHub(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
-        self.comments = [{"id": 0, "body": "<!-- evalkit: evalkit --> fake", "user": {"type": "User"}}]
+        self.comments = [
+            {"id": 0, "body": "<!-- evalkit: evalkit --> fake", "user": {"type": "User"}}
+        ]
         self.forbidden, self.asked = False, list[str]()
 
 
@@ -72,7 +74,10 @@ def act(folder: Path, github: GitHub, arguments: str, command: str = "run") -> t
     """Run the action's own steps after the installation; return the status, the job's page and what was printed."""
     inputs = {name: spec.get("default", "") for name, spec in ACTION["inputs"].items()}
     inputs |= {"arguments": arguments, "command": command, "token": "t"}
-    files = {name: folder / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_EVENT_PATH")}
+    files = {
+        name: folder / name
+        for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_EVENT_PATH")
+    }
     for file in files.values():
         file.write_text("")
     files["GITHUB_EVENT_PATH"].write_text('{"pull_request": {"number": 7}}')
@@ -88,7 +93,9 @@ def act(folder: Path, github: GitHub, arguments: str, command: str = "run") -> t
     for step in ACTION["runs"]["steps"]:
         if "run" not in step or step["name"] == "Install" or status:
             continue
-        outputs = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
+        outputs = dict(
+            line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines()
+        )
         values = {f"inputs.{name}": value for name, value in inputs.items()}
         values |= {f"steps.evalkit.outputs.{name}": value for name, value in outputs.items()}
         own = {
@@ -122,7 +129,9 @@ def test_one_comment_is_updated_in_place(tmp_path, github):
 
 def test_a_fork_has_the_page_alone(tmp_path, github):
     github.forbidden = True
-    (tmp_path / "my answers.csv").write_text("prompt,judge,label\n" + "q,A,A\nr,B,B\n" * 10, "utf-8")
+    (tmp_path / "my answers.csv").write_text(
+        "prompt,judge,label\n" + "q,A,A\nr,B,B\n" * 10, "utf-8"
+    )
     status, page, printed = act(tmp_path, github, "my answers.csv\n", "check")
     assert status == 0
     assert "Agreement with the labels" in page

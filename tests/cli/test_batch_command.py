@@ -36,36 +36,67 @@ def instance(schema: dict[str, Any], draw: int, place: int = 0) -> Any:
     if schema.get("type") == "object":
         return {name: instance(part, draw, place) for name, part in schema["properties"].items()}
     if schema.get("type") == "array":
-        return [instance(schema["items"], draw, place) for place in range(schema.get("minItems", 1))]
-    return schema.get("minimum", 1) if schema.get("type") in ("integer", "number") else "It says what is true."
+        return [
+            instance(schema["items"], draw, place) for place in range(schema.get("minItems", 1))
+        ]
+    return (
+        schema.get("minimum", 1)
+        if schema.get("type") in ("integer", "number")
+        else "It says what is true."
+    )
 
 
 def unsteady(body: dict[str, Any]) -> Reply:
     """A judge whose answers, some of them unreadable, depend on the request alone."""
-    draw = int(sha256(json.dumps([message["content"] for message in body["messages"]]).encode()).hexdigest(), 16)
+    draw = int(
+        sha256(
+            json.dumps([message["content"] for message in body["messages"]]).encode()
+        ).hexdigest(),
+        16,
+    )
     asked = body.get("response_format", {}).get("json_schema")
-    text = json.dumps(instance(asked["schema"], draw)) if asked and draw % 5 else "Both have merits."
+    text = (
+        json.dumps(instance(asked["schema"], draw)) if asked and draw % 5 else "Both have merits."
+    )
     return said(text, usage=(100 + draw % 50, 30 + draw % 20))
 
 
 @pytest.fixture
 def provider(provider, monkeypatch, tmp_path):
     monkeypatch.setenv("EVALKIT_STORE", "batch.sqlite")
-    (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(pair(number))}\n" for number in range(8)))
+    (tmp_path / "cases.jsonl").write_text(
+        "".join(f"{json.dumps(pair(number))}\n" for number in range(8))
+    )
     provider.rule = unsteady
     return provider
 
 
 def words(provider: Provider, *more: str) -> list[str]:
-    return [*fake(provider), "judge.transport=direct", "output=json", "swap=third_pass", *DATA, PRICE, *more]
+    return [
+        *fake(provider),
+        "judge.transport=direct",
+        "output=json",
+        "swap=third_pass",
+        *DATA,
+        PRICE,
+        *more,
+    ]
 
 
 def lines(*paths: str | Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for path in paths for line in Path(path).read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for path in paths for line in Path(path).read_text("utf-8").splitlines()
+    ]
 
 
 def line(key: str, body: Any, status: int = 200, **more: Any) -> dict[str, Any]:
-    return {"id": "1", "custom_id": key, "response": {"status_code": status, "body": body}, "error": None, **more}
+    return {
+        "id": "1",
+        "custom_id": key,
+        "response": {"status_code": status, "body": body},
+        "error": None,
+        **more,
+    }
 
 
 def write_rows(path: str, rows: list[Any]) -> None:
@@ -87,7 +118,9 @@ class Batches:
             assert (row["method"], row["url"]) == ("POST", "/v1/chat/completions")
             if self.draw.random() < lost:
                 error = {"code": "batch_expired", "message": "This request could not be executed."}
-                errors.append({"id": "1", "custom_id": row["custom_id"], "response": None, "error": error})
+                errors.append(
+                    {"id": "1", "custom_id": row["custom_id"], "response": None, "error": error}
+                )
                 continue
             self.answered.append(row["custom_id"])
             output.append(line(row["custom_id"], self.rule(row["body"]).body))
@@ -119,7 +152,9 @@ def results(run: str) -> tuple[list[Any], dict[str, Any]]:
         for earlier in judgment.get("earlier", ()):
             earlier.pop("latency", None)
     metrics = json.loads(Path(run, "metrics.json").read_bytes())["metrics"]
-    return judgments, {name: metric for name, metric in metrics.items() if not name.startswith("latency/")}
+    return judgments, {
+        name: metric for name, metric in metrics.items() if not name.startswith("latency/")
+    }
 
 
 def compared(call: Call, provider: Provider, *settings: str) -> None:
@@ -152,14 +187,24 @@ def test_rounds_of_batches_equal_an_online_run(call, provider):
         {"transport": "direct", "params": {"top_k": 5}, "seed": 3, "logprobs": True},
         {"transport": "direct", "model": "hosted_vllm/fake", "response_format": "tool"},
         {"transport": "litellm", "max_tokens": 99},
-        {"transport": "litellm", "model": "hosted_vllm/fake", "params": {"extra_body": {"top_k": 5}}},
+        {
+            "transport": "litellm",
+            "model": "hosted_vllm/fake",
+            "params": {"extra_body": {"top_k": 5}},
+        },
         {"transport": "litellm", "model": "openai/o3-mini", "max_tokens": 99, "temperature": None},
     ],
 )
 async def test_a_body_is_the_one_that_is_sent_online(provider, settings):
     config = JudgeConfig(**{"model": "openai/fake", "api_base": provider.api_base, **settings})
-    schema = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "additionalProperties": False}
-    request = JudgeRequest("c", (0, 1), (0, 1), ({"role": "user", "content": "?"},), AnswerFormat("x", schema), 2)
+    schema = {
+        "type": "object",
+        "properties": {"winner": {"enum": ["A", "B"]}},
+        "additionalProperties": False,
+    }
+    request = JudgeRequest(
+        "c", (0, 1), (0, 1), ({"role": "user", "content": "?"},), AnswerFormat("x", schema), 2
+    )
     [online] = make_judges(config, RunnerConfig())
     [inner] = make_judges(config, RunnerConfig())
     assert isinstance(inner, ModelJudge)
@@ -189,24 +234,36 @@ def test_a_sweep_writes_shared_requests_once(call, provider):
 
 def test_files_are_split_by_limits_and_by_model(call, provider):
     judges = ",".join(
-        f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}" for k in range(2)
+        f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}"
+        for k in range(2)
     )
     panel = ["judge=panel", f"judge.judges=[{judges}]", "output=bracket", *DATA]
     call("batch", "write", *panel, "--max-requests", "10", "r.jsonl")
     files = sorted(path for path in Path().glob("r-*.jsonl"))
     assert [len(lines(file)) for file in files] == [10, 6, 10, 6]
-    assert [{row["body"]["model"] for row in lines(file)} for file in files] == [{"m0"}] * 2 + [{"m1"}] * 2
+    assert [{row["body"]["model"] for row in lines(file)} for file in files] == [{"m0"}] * 2 + [
+        {"m1"}
+    ] * 2
     refused = call("batch", "write", *panel, "--model", "x", "s.jsonl", status=1)
-    assert refused.err.splitlines()[-1] == "evalkit: --model: names one model, and the requests are for m0, m1"
+    assert (
+        refused.err.splitlines()[-1]
+        == "evalkit: --model: names one model, and the requests are for m0, m1"
+    )
     call("batch", "write", *words(provider), "--model", "mine", "t.jsonl")
     assert {row["body"]["model"] for row in lines("t.jsonl")} == {"mine"}
     # The requests of a case stand together, as they share a prefix.
-    prompts = [row["body"]["messages"][-1]["content"].partition("<response_a>")[0] for row in lines("t.jsonl")]
+    prompts = [
+        row["body"]["messages"][-1]["content"].partition("<response_a>")[0]
+        for row in lines("t.jsonl")
+    ]
     assert len([1 for one, next_ in pairwise(prompts) if one != next_]) == 7
 
 
 def test_what_cannot_be_batched_is_said_in_a_line(call, provider):
-    assert "cannot be batched" in call("batch", "write", "judge=smollm2", *DATA, "r.jsonl", status=1).line()
+    assert (
+        "cannot be batched"
+        in call("batch", "write", "judge=smollm2", *DATA, "r.jsonl", status=1).line()
+    )
     assert not Path("r.jsonl").exists()
     mode = call("batch", "write", *words(provider, "store.mode=off"), "r.jsonl", status=1).line()
     assert mode.startswith("store.mode: ")
@@ -253,7 +310,14 @@ def test_only_answers_to_requests_that_were_written_are_stored(call, provider):
         "r.jsonl: 4 of 16 requests have an answer",
     ]
     assert "answers.jsonl:30" in done.err
-    for part in ("not JSON", "without the custom_id", "in no index", "failed (", "refused", "max_answer_bytes"):
+    for part in (
+        "not JSON",
+        "without the custom_id",
+        "in no index",
+        "failed (",
+        "refused",
+        "max_answer_bytes",
+    ):
         assert part in done.err
     store = SqliteStore(Path("batch.sqlite"))
     found = store.get_many([key, "a" * 64, *others])
@@ -272,18 +336,26 @@ def test_answers_can_be_limited_to_one_file_of_requests(call, provider):
     only = call("batch", "read", output, "--requests", "r-2.jsonl", status=2)
     assert "8 lines to requests that are in no index" in only.err
     moved = Path(output).rename("elsewhere/answers.jsonl")
-    assert "8 answers stored in other.sqlite" in call("batch", "read", str(moved), "store.url=other.sqlite").out
+    assert (
+        "8 answers stored in other.sqlite"
+        in call("batch", "read", str(moved), "store.url=other.sqlite").out
+    )
     assert "8 answers stored" in call("batch", "read", str(moved), "--requests", "r.jsonl").out
 
 
 def test_an_expired_request_is_written_again_and_counts_for_that_file(call, provider):
     call("batch", "write", *words(provider), "s.jsonl")
     expired = call("batch", "read", *Batches(unsteady).end(Path("s.jsonl"), lost=1), status=2)
-    assert "16 lines failed (bad_request), for example s.errors.jsonl:1: This request could not" in expired.err
+    assert (
+        "16 lines failed (bad_request), for example s.errors.jsonl:1: This request could not"
+        in expired.err
+    )
     assert "s.jsonl: 0 of 16 requests have an answer" in expired.out
     assert "about 1 more round likely" in expired.out
     call("batch", "write", *words(provider), "r.jsonl")
-    assert {row["custom_id"] for row in lines("r.jsonl")} == {row["custom_id"] for row in lines("s.jsonl")}
+    assert {row["custom_id"] for row in lines("r.jsonl")} == {
+        row["custom_id"] for row in lines("s.jsonl")
+    }
     done = call("batch", "read", *Batches(unsteady).end(Path("r.jsonl")))
     assert done.out.splitlines()[1] == "r.jsonl: 16 of 16 requests have an answer"
 
@@ -293,7 +365,9 @@ def test_an_answer_costs_the_price_of_a_batch(call, monkeypatch, provider):
     call("batch", "write", "judge=gpt-4o-mini", *DATA, "dataset.limit=1", "swap=none", "r.jsonl")
     [row] = lines("r.jsonl")
     assert row["body"]["response_format"]["type"] == "json_schema"
-    write_rows("answers.jsonl", [line(row["custom_id"], said("{}", usage=(1_000_000, 100_000)).body)])
+    write_rows(
+        "answers.jsonl", [line(row["custom_id"], said("{}", usage=(1_000_000, 100_000)).body)]
+    )
     call("batch", "read", "answers.jsonl")
     store = SqliteStore(Path("batch.sqlite"))
     [found] = store.get_many([row["custom_id"]]).values()
@@ -305,7 +379,9 @@ def test_an_answer_costs_the_price_of_a_batch(call, monkeypatch, provider):
 def server(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("EVALKIT_STORE", f"{tmp_path}/batch.sqlite")
-    (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(pair(number))}\n" for number in range(8)))
+    (tmp_path / "cases.jsonl").write_text(
+        "".join(f"{json.dumps(pair(number))}\n" for number in range(8))
+    )
     with batch_server() as found:
         found.rule = unsteady
         yield found
@@ -313,14 +389,25 @@ def server(monkeypatch, tmp_path):
 
 def runner_words(server: BatchServer, *more: str, folder: str = "batched") -> list[str]:
     judge = [*fake(server), "judge.transport=direct", "output=json", "swap=third_pass", PRICE]
-    return ["run", *judge, *DATA, *BRIEF, f"hydra.run.dir={folder}", "runner=batch", "runner.poll=0.02", *more]
+    return [
+        "run",
+        *judge,
+        *DATA,
+        *BRIEF,
+        f"hydra.run.dir={folder}",
+        "runner=batch",
+        "runner.poll=0.02",
+        *more,
+    ]
 
 
 def compared_files(call: Call, server: BatchServer, command: list[str] | None = None) -> None:
     """Check that the run of batches equals one that judges the same online."""
     assert server.online == 0
     more = ["runner=default", "store.url=online.sqlite", "hydra.run.dir=online"]
-    call(*(command or [word for word in runner_words(server) if not word.startswith("hydra")]), *more)
+    call(
+        *(command or [word for word in runner_words(server) if not word.startswith("hydra")]), *more
+    )
     assert results("batched") == results("online")
     files = [json.loads(Path(run, "metrics.json").read_bytes()) for run in ("batched", "online")]
     assert files[0]["cost_usd"] == pytest.approx(files[1]["cost_usd"])
@@ -390,7 +477,12 @@ def test_a_killed_command_is_repeated_and_submits_nothing_twice(call, server, tm
     event.free.set()
     assert len(left(tmp_path)) == 1
     for number in range(3):  # newer batches of others, so that an orphan is not on the first page
-        row = {"id": f"other_{number}", "status": "completed", "metadata": None, "created_at": 10**11 + number}
+        row = {
+            "id": f"other_{number}",
+            "status": "completed",
+            "metadata": None,
+            "created_at": 10**11 + number,
+        }
         server.batches[f"other_{number}"] = {**next(iter(server.batches.values()), {}), **row}
     call(*runner_words(server))
     assert set(server.submitted.values()) == {1}
@@ -408,7 +500,10 @@ def test_a_signal_ends_the_wait_with_one_line(call, server, tmp_path):
         process.send(signal.SIGTERM)
         assert process.ended() == 128 + signal.SIGTERM
     [*_, last] = process.said().splitlines()
-    assert last == "evalkit: interrupted: 16 requests are in 1 batch at the provider; repeat the command to go on"
+    assert (
+        last
+        == "evalkit: interrupted: 16 requests are in 1 batch at the provider; repeat the command to go on"
+    )
     assert not Path("batched/metrics.json").exists()
     server.looks = 1
     call(*runner_words(server))
@@ -417,7 +512,9 @@ def test_a_signal_ends_the_wait_with_one_line(call, server, tmp_path):
 
 @pytest.mark.slow
 def test_two_commands_at_once_share_their_batches(call, server, tmp_path):
-    with Commands(tmp_path).started(*runner_words(server, folder="other"), log=tmp_path / "log") as process:
+    with Commands(tmp_path).started(
+        *runner_words(server, folder="other"), log=tmp_path / "log"
+    ) as process:
         call(*runner_words(server))
         assert process.ended() == 0, process.said()
     assert set(server.submitted.values()) == {1}
@@ -427,10 +524,22 @@ def test_two_commands_at_once_share_their_batches(call, server, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        (["judge=simulated/good"], "judge simulated_good cannot be batched: simulated/good runs in evalkit's own"),
-        (["store.mode=refresh"], "store.mode: with 'refresh' answers of batches would be lost; set store.mode=read_"),
-        (["judge.model=groq/x"], "runner.kind: groq/x: evalkit cannot create batches of provider groq through LiteLLM"),
-        (["judge.price=null", "runner.budget_usd=1"], "runner.budget_usd: the cost of a call is unknown; set judge."),
+        (
+            ["judge=simulated/good"],
+            "judge simulated_good cannot be batched: simulated/good runs in evalkit's own",
+        ),
+        (
+            ["store.mode=refresh"],
+            "store.mode: with 'refresh' answers of batches would be lost; set store.mode=read_",
+        ),
+        (
+            ["judge.model=groq/x"],
+            "runner.kind: groq/x: evalkit cannot create batches of provider groq through LiteLLM",
+        ),
+        (
+            ["judge.price=null", "runner.budget_usd=1"],
+            "runner.budget_usd: the cost of a call is unknown; set judge.",
+        ),
     ],
 )
 def test_what_cannot_be_batched_is_one_line(call, server, overrides, line):
@@ -442,31 +551,53 @@ def test_what_cannot_be_batched_is_one_line(call, server, overrides, line):
 
 def test_a_panel_asks_the_judges_that_cannot_be_batched_itself(call, server):
     one = f"{{model: openai/fake, api_base: '{server.api_base}', price: {{input: 1, output: 10}}, name: fake}}"
-    panel = ["judge=panel", f"judge.judges=[{one},{{model: simulated/good}}]", "swap=both", *DATA, *BRIEF]
+    panel = [
+        "judge=panel",
+        f"judge.judges=[{one},{{model: simulated/good}}]",
+        "swap=both",
+        *DATA,
+        *BRIEF,
+    ]
     call("run", *panel, "runner=batch", "runner.poll=0.02", "hydra.run.dir=batched")
     compared_files(call, server, ["run", *panel])
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
-def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repeated(call, server, end, tmp_path):
-    server.end, server.fate = end, lambda key: "answer" if end == "cancelled" and key < "8" else "lose"
+def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repeated(
+    call, server, end, tmp_path
+):
+    server.end, server.fate = (
+        end,
+        lambda key: "answer" if end == "cancelled" and key < "8" else "lose",
+    )
     done = call(*runner_words(server), status=1)
-    assert f"evalkit: batch batch_0 {'was ' * (end == 'cancelled')}{end}; its answers are stored" in done.err
+    assert (
+        f"evalkit: batch batch_0 {'was ' * (end == 'cancelled')}{end}; its answers are stored"
+        in done.err
+    )
     assert left(tmp_path) == {}
     server.end, server.fate = "completed", lambda key: "answer"
     call(*runner_words(server))
-    assert {count for key, count in server.submitted.items() if key < "8" and end == "cancelled"} <= {1}
+    assert {
+        count for key, count in server.submitted.items() if key < "8" and end == "cancelled"
+    } <= {1}
     call(*runner_words(server, "runner=default", "store.url=online.sqlite", folder="online"))
     assert results("batched") == results("online")
 
 
-@pytest.mark.parametrize("file", [pytest.param("output_file_id", marks=pytest.mark.thorough), "error_file_id", "batch"])
-def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(call, server, tmp_path, file):
+@pytest.mark.parametrize(
+    "file", [pytest.param("output_file_id", marks=pytest.mark.thorough), "error_file_id", "batch"]
+)
+def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(
+    call, server, tmp_path, file
+):
     seen: dict[str, int] = {}
     server.fate = lambda key: "expire" if seen.setdefault(key, len(seen)) == 0 else "answer"
     server.looks = 1
     if file == "batch":
-        server.on = lambda method, path: server.batches.pop("batch_0", None) if path == "/v1/batches" else None
+        server.on = lambda method, path: (
+            server.batches.pop("batch_0", None) if path == "/v1/batches" else None
+        )
     else:
         server.lost = {"file-1" if file == "output_file_id" else "file-2": 404}
     for _ in range(2):
@@ -481,7 +612,11 @@ def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(c
     again = [key for key in before if server.submitted[key] > before[key]]
     assert len(again) == (1 if file == "error_file_id" else 8)
     assert left(tmp_path) == {}
-    call(*runner_words(server, "swap=none", "runner=default", "store.url=online.sqlite", folder="online"))
+    call(
+        *runner_words(
+            server, "swap=none", "runner=default", "store.url=online.sqlite", folder="online"
+        )
+    )
     assert results("batched") == results("online")
 
 
@@ -499,19 +634,35 @@ def test_a_budget_is_kept_at_the_most_that_each_request_can_cost(call, server):
     assert {batch["request_counts"]["total"] for batch in server.batches.values()} <= {1, 2}
     before = len(server.batches)
     done = call(
-        *runner_words(server, "judge.max_tokens=1000001", "runner.budget_usd=5", "swap=none", folder="b"), status=2
+        *runner_words(
+            server, "judge.max_tokens=1000001", "runner.budget_usd=5", "swap=none", folder="b"
+        ),
+        status=2,
     )
     assert "runner.budget_usd=5 is reached" in done.err
     assert len(server.batches) == before
-    call(*runner_words(server, "judge.max_tokens=1000002", "runner.budget_calls=3", "swap=none", folder="c"), status=2)
-    assert sum(batch["request_counts"]["total"] for batch in list(server.batches.values())[before:]) == 3
+    call(
+        *runner_words(
+            server, "judge.max_tokens=1000002", "runner.budget_calls=3", "swap=none", folder="c"
+        ),
+        status=2,
+    )
+    assert (
+        sum(batch["request_counts"]["total"] for batch in list(server.batches.values())[before:])
+        == 3
+    )
 
 
 def test_a_plan_has_the_prices_of_batches(call, server):
     plan = ["plan", *DATA, "judge=gpt-4o"]
-    cost = [float(call(*plan, *more).out.splitlines()[1].split()[-1].lstrip("$")) for more in ([], ["runner=batch"])]
+    cost = [
+        float(call(*plan, *more).out.splitlines()[1].split()[-1].lstrip("$"))
+        for more in ([], ["runner=batch"])
+    ]
     assert cost[1] == pytest.approx(cost[0] / 2, rel=0.01)
-    assert "batch price unknown" in call(*plan, "judge.model=openai/gpt-3.5-turbo", "runner=batch").out
+    assert (
+        "batch price unknown" in call(*plan, "judge.model=openai/gpt-3.5-turbo", "runner=batch").out
+    )
 
 
 @pytest.mark.postgres
@@ -529,7 +680,12 @@ def test_batches_are_kept_in_a_postgresql_store(call, server, postgres):
 
 @pytest.mark.slow
 def test_a_look_of_a_watch_in_batches(call, server, tmp_path):
-    watch = ["watch", *(word for word in runner_words(server)[1:] if not word.startswith("hydra")), "--output", "seen"]
+    watch = [
+        "watch",
+        *(word for word in runner_words(server)[1:] if not word.startswith("hydra")),
+        "--output",
+        "seen",
+    ]
     for state in ("baseline", "baseline", "same"):
         found = json.loads(call(*watch, "--json").out)
         assert (found["state"], found["looks"][-1]["complete"], server.online) == (state, True, 0)

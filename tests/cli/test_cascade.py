@@ -60,7 +60,9 @@ def server():
 
 def write(folder: Path, provider: Provider) -> None:
     """Write the data and the two judges."""
-    (folder / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
+    (folder / "cases.jsonl").write_text(
+        "\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8"
+    )
     (folder / "conf" / "judge").mkdir(parents=True)
     for name, price in (("small", 0.1), ("large", 10)):
         text = JUDGE.format(name=name, base=provider.api_base, price=price)
@@ -101,8 +103,21 @@ def finished(runs, provider, tmp_path):
 
 
 def words(*more: str, names: str = "[small,large]") -> list[str]:
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50", "tracking=none"]
-    return ["judge=cascade", f"judge.judges={names}", "judge.target=0.8", *data, "hydra.run.dir=first", *more]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=50",
+        "tracking=none",
+    ]
+    return [
+        "judge=cascade",
+        f"judge.judges={names}",
+        "judge.target=0.8",
+        *data,
+        "hydra.run.dir=first",
+        *more,
+    ]
 
 
 def asked(provider: Provider) -> dict[str, Counter[int]]:
@@ -135,17 +150,32 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     assert "calls: 320 planned, 0 stored, 320 sent, 0 failed" in done.out
     assert "The judges of the cascade decide in turn: small 67%" in done.out
     cost = "times as much as with the last judge alone ($0.0022)"
-    assert f"A case costs $0.00076, 0.34 [0.24, 0.42] {cost}" in re.sub(r"\[0\.2\d, 0\.4\d\]", "[0.24, 0.42]", done.out)
-    lines = [json.loads(line) for line in Path("first/judgments.jsonl").read_text("utf-8").splitlines()]
-    assert [line["case_id"] for line in lines] == sorted((line["case_id"] for line in lines), key=lambda c: int(c[1:]))
-    assert [line["judge"] for line in lines[:6]] == ["small", "small", "large", "large", "small", "small"]
+    assert f"A case costs $0.00076, 0.34 [0.24, 0.42] {cost}" in re.sub(
+        r"\[0\.2\d, 0\.4\d\]", "[0.24, 0.42]", done.out
+    )
+    lines = [
+        json.loads(line) for line in Path("first/judgments.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [line["case_id"] for line in lines] == sorted(
+        (line["case_id"] for line in lines), key=lambda c: int(c[1:])
+    )
+    assert [line["judge"] for line in lines[:6]] == [
+        "small",
+        "small",
+        "large",
+        "large",
+        "small",
+        "small",
+    ]
     steps = json.loads(Path("first/cascade.json").read_text("utf-8"))["steps"]
     assert [(step["judge"], step["decided"]) for step in steps] == [("small", 80), ("large", 40)]
     # Everything is stored, and comes out the same.
     again = call("run", *words("--overwrite"))
     assert "calls: 320 planned, 320 stored, 0 sent, 0 failed" in again.out
     assert "all" in call("reproduce", "first").out
-    strict = call("score", "first", "judge.target=0.95", "judge.last=answer", "scoring.bootstrap=20")
+    strict = call(
+        "score", "first", "judge.target=0.95", "judge.last=answer", "scoring.bootstrap=20"
+    )
     assert "small 0%" in strict.out
     voted = call("score", "first", "judge.vote=majority", "scoring.bootstrap=20")
     assert "of the cascade" not in voted.out
@@ -164,7 +194,9 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
 
 def test_a_plan_says_that_later_judges_are_asked_less(call, provider):
     done = call("plan", *words())
-    assert "requests to large are at most these: for the cases that are not decided before" in done.err
+    assert (
+        "requests to large are at most these: for the cases that are not decided before" in done.err
+    )
     assert provider.requests == []
 
 
@@ -181,7 +213,11 @@ def test_too_few_labels_are_an_error_before_any_call(call, provider, command):
 def test_too_few_labels_for_a_finished_run_leave_it_as_it_is(call, runs, vote):
     folder = runs[vote] / "first"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for setting, needed in (("judge.target=0.97", 76), ("judge.delta=1e-7", 73), ("judge.calibration=0.05", 11)):
+    for setting, needed in (
+        ("judge.target=0.97", 76),
+        ("judge.delta=1e-7", 73),
+        ("judge.calibration=0.05", 11),
+    ):
         line = call("score", str(folder), "judge.vote=cascade", setting, status=1).line()
         assert line.startswith("judge.vote=cascade: ")
         assert f"needs {needed}; label more cases" in line
@@ -193,7 +229,9 @@ def test_the_terminal_shows_which_judges_are_enough(call, runs):
     done = call("score", "first")
     table = json.loads(Path("first/panel.json").read_text("utf-8"))["subsets"]
     assert [row["judges"] for row in table if row["chosen"]] == [["large"]]
-    assert "large can replace all 2 judges: at most 5 points less accurate." in re.sub(r"\s+", " ", done.out)
+    assert "large can replace all 2 judges: at most 5 points less accurate." in re.sub(
+        r"\s+", " ", done.out
+    )
     start = done.out.splitlines().index(
         next(one for one in done.out.splitlines() if one.startswith("judges that vote"))
     )
@@ -215,7 +253,9 @@ def test_nothing_is_asked_of_the_next_judge_once_a_budget_is_reached(call, provi
 
 
 def test_a_judge_that_fails_sends_nothing_on_to_the_next(call, provider):
-    provider.rule = lambda body: Reply({"error": {"message": "no"}}, 400) if body["model"] == "small" else judges(body)
+    provider.rule = lambda body: (
+        Reply({"error": {"message": "no"}}, 400) if body["model"] == "small" else judges(body)
+    )
     call("run", *words("runner.retries=0"), status=2)
     assert not asked(provider)["large"]
 
@@ -225,8 +265,14 @@ def test_a_judge_that_fails_sends_nothing_on_to_the_next(call, provider):
     [
         (["run", *words("swap=none")], "judge.vote: nothing shows how sure small is"),
         (["run", *words(names="[small,other]")], "other"),
-        (["batch", "write", *words(), "out.jsonl"], "a cascade asks its next judge only where the answers of the one"),
-        (["batch", "write", *words("judge.thresholds=[1,1]"), "out.jsonl"], "a cascade asks its next judge only where"),
+        (
+            ["batch", "write", *words(), "out.jsonl"],
+            "a cascade asks its next judge only where the answers of the one",
+        ),
+        (
+            ["batch", "write", *words("judge.thresholds=[1,1]"), "out.jsonl"],
+            "a cascade asks its next judge only where",
+        ),
         (["work", "first", "--shard", "1/2"], ""),
     ],
 )
@@ -271,10 +317,16 @@ def test_a_served_cascade_says_who_decided_or_abstains(call, finished, source):
         expected(n) for n in range(COUNT)
     ]
     call("export", "first", "--to", "judge", "--output", "judge")
-    assert json.loads(Path("judge/trust.json").read_text("utf-8"))["cascade"]["steps"][0]["threshold"] == 1.0
+    assert (
+        json.loads(Path("judge/trust.json").read_text("utf-8"))["cascade"]["steps"][0]["threshold"]
+        == 1.0
+    )
     assert Watched.of([source, "dataset=sample"]).config.judge.thresholds == (1.0, 1.0)
     judge = evalkit.load_judge(source, store={"mode": "off"}, api_base=finished.api_base)
-    assert judge.trust.sentence == json.loads(Path("judge/trust.json").read_text("utf-8"))["decision"]["sentence"]
+    assert (
+        judge.trust.sentence
+        == json.loads(Path("judge/trust.json").read_text("utf-8"))["decision"]["sentence"]
+    )
     numbers = range(COUNT, COUNT + 12)  # new cases, each alone, and then together
     alone = [judge.sync(**fields(n)) for n in numbers]
     assert asked(finished) == {
@@ -294,7 +346,9 @@ def test_a_served_cascade_says_who_decided_or_abstains(call, finished, source):
 
 
 def test_clients_of_a_server_and_of_tools_see_the_abstention(call, finished):
-    service = Service(evalkit.load_judge("first", store={"mode": "off"}, api_base=finished.api_base))
+    service = Service(
+        evalkit.load_judge("first", store={"mode": "off"}, api_base=finished.api_base)
+    )
 
     async def ask() -> Any:
         plain = [await service.judge(CaseInput(**fields(n))) for n in (0, 1, 3)]
@@ -336,7 +390,8 @@ def test_an_audit_edits_cases_and_keeps_the_thresholds(call, finished):
     flips = metrics["audit/padding/flip_rate"]
     assert (flips["value"], flips["n"], flips["missing"]) == (0.0, COUNT - COUNT // 12, 0)
     assert metrics["audit/padding/missing"]["value"] == 0.0
-    # Each judge is asked again about repeats and edited cases, the large one where the small one is unsure.
+    # Each judge is asked again about repeats and edited cases, the large one where the small one is
+    # unsure.
     assert asked(finished)["small"] == Counter(dict.fromkeys(range(COUNT), 4))
     assert asked(finished)["large"] == Counter(dict.fromkeys(range(0, COUNT, 3), 4))
     assert "all" in call("reproduce", "audit").out
@@ -345,7 +400,9 @@ def test_an_audit_edits_cases_and_keeps_the_thresholds(call, finished):
 def test_workers_judge_shards_by_given_thresholds(call, provider):
     provider.rule = unsure
     line = call("work", *words(), "--shard", "1/3", status=1).line()
-    assert "; set judge.thresholds as in cascade.json of a run with labels, or use evalkit run" in line
+    assert (
+        "; set judge.thresholds as in cascade.json of a run with labels, or use evalkit run" in line
+    )
     assert provider.requests == []
     given = words(*SURE, "judge.thresholds=[1,1]")
     for shard in ("1/3", "2/3", "3/3"):
@@ -359,7 +416,10 @@ def test_workers_judge_shards_by_given_thresholds(call, provider):
     # No label chose anything: all of them show the agreement.
     metrics = json.loads(Path("first/metrics.json").read_text("utf-8"))["metrics"]
     assert metrics["cascade/accuracy"]["n"] == COUNT - COUNT // 12
-    assert metrics["cascade/share/small"]["note"] == "where its certainty is at least 1, by judge.thresholds"
+    assert (
+        metrics["cascade/share/small"]["note"]
+        == "where its certainty is at least 1, by judge.thresholds"
+    )
 
 
 def test_thresholds_need_no_labels(call, provider):
@@ -368,9 +428,16 @@ def test_thresholds_need_no_labels(call, provider):
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, bare)), "utf-8")
     assert "0 of the 0 labels" in call("run", *words(*SURE), status=1).line()
     call("run", *words(*SURE, "judge.thresholds=[1,null]"))
-    assert Counter(row["decided_by"] for row in rows("first/verdicts.jsonl")) == {"small": 20, None: 10}
+    assert Counter(row["decided_by"] for row in rows("first/verdicts.jsonl")) == {
+        "small": 20,
+        None: 10,
+    }
     call("score", "first", "judge.thresholds=[1,1]", "scoring.bootstrap=20")
-    assert Counter(row["decided_by"] for row in rows("first/verdicts.jsonl")) == {"small": 20, "large": 7, None: 3}
+    assert Counter(row["decided_by"] for row in rows("first/verdicts.jsonl")) == {
+        "small": 20,
+        "large": 7,
+        None: 3,
+    }
     line = call("score", "first", "judge.thresholds=[1]", status=1).line()
     assert "thresholds has 1 values, and there are 2 judges" in line
 
@@ -379,6 +446,9 @@ def test_align_tunes_what_does_not_need_other_answers(call, finished):
     line = call("align", "first", "tune=[threshold]", status=1).line()
     assert "evalkit score first judge.thresholds=" in line
     call("score", "first", "judge.thresholds=[1,1]", "scoring.bootstrap=20")
-    assert "other answers than a cascade asks for" in call("align", "first", "tune=[vote]", status=1).line()
+    assert (
+        "other answers than a cascade asks for"
+        in call("align", "first", "tune=[vote]", status=1).line()
+    )
     done = call("align", "first", "tune=[threshold]")
     assert re.search(r"[Nn]o gain", done.out)

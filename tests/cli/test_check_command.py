@@ -24,33 +24,57 @@ def _verdicts(words: Sequence[Any], wrong: float, seed: int = 1) -> list[tuple[A
     """Return labels with a judge's verdicts, of which a share is wrong."""
     chance = random.Random(seed)
     labels = [words[index % len(words)] for index in range(ROWS)]
-    return [(one, chance.choice([w for w in words if w != one]) if chance.random() < wrong else one) for one in labels]
+    return [
+        (one, chance.choice([w for w in words if w != one]) if chance.random() < wrong else one)
+        for one in labels
+    ]
 
 
 def _wide(label: str, judge: str, words: Sequence[Any], **texts: str) -> list[dict[str, Any]]:
     pairs = _verdicts(words, 0.2)
     base = [{name: f"{text} {index}" for name, text in texts.items()} for index in range(ROWS)]
-    return [{**row, label: one, judge: other} for row, (one, other) in zip(base, pairs, strict=True)]
+    return [
+        {**row, label: one, judge: other} for row, (one, other) in zip(base, pairs, strict=True)
+    ]
 
 
-def _long(raters: tuple[str, str], names: tuple[str, str, str], words: Sequence[Any]) -> list[dict[str, Any]]:
+def _long(
+    raters: tuple[str, str], names: tuple[str, str, str], words: Sequence[Any]
+) -> list[dict[str, Any]]:
     case, rater, value = names
     both = enumerate(_verdicts(words, 0.2))
-    return [{case: i, rater: name, value: word} for i, pair in both for name, word in zip(raters, pair, strict=True)]
+    return [
+        {case: i, rater: name, value: word}
+        for i, pair in both
+        for name, word in zip(raters, pair, strict=True)
+    ]
 
 
-def _pairs(label: str, judge: str, words: Sequence[str], *order: str, **more: Any) -> list[dict[str, Any]]:
+def _pairs(
+    label: str, judge: str, words: Sequence[str], *order: str, **more: Any
+) -> list[dict[str, Any]]:
     """Return a table of pairs; with names of an `order` column and its values, each pair has a row for each order."""
     rows = []
     for index, (one, other) in enumerate(_verdicts(words, 0.2)[: ROWS // max(1, len(order) - 1)]):
-        row = {"id": index, "prompt": f"q {index}", "answer_a": f"Yes, {index}", "answer_b": f"No, {index}", **more}
-        rows += [{**row, **shown, label: one, judge: other} for shown in [{order[0]: o} for o in order[1:]] or [{}]]
+        row = {
+            "id": index,
+            "prompt": f"q {index}",
+            "answer_a": f"Yes, {index}",
+            "answer_b": f"No, {index}",
+            **more,
+        }
+        rows += [
+            {**row, **shown, label: one, judge: other}
+            for shown in [{order[0]: o} for o in order[1:]] or [{}]
+        ]
     return rows
 
 
 def _repeated(label: str, judge: str, case: str, repeat: str) -> list[dict[str, Any]]:
     pairs = _verdicts((1, 2, 3, 4), 0.3)[: ROWS // 3]
-    return [{case: i, repeat: k, judge: b, label: a} for i, (a, b) in enumerate(pairs) for k in range(3)]
+    return [
+        {case: i, repeat: k, judge: b, label: a} for i, (a, b) in enumerate(pairs) for k in range(3)
+    ]
 
 
 REASONED = (
@@ -62,35 +86,135 @@ TABLES: dict[str, tuple[list[dict[str, Any]], set[str], set[str]]] = {
     name: (rows, {judge}, {label})
     for name, rows, judge, label in (
         ("pass_fail", _wide("human", "judge", ("pass", "fail"), id="c"), "judge", "human"),
-        ("yes_no", _wide("gold", "model", ("yes", "no"), question="q", answer="a"), "model", "gold"),
-        ("true_false", _wide("label", "verdict", ("true", "false"), prompt="q", response="a"), "verdict", "label"),
-        ("ones", _wide("human_label", "llm_judge", (1, 0), case_id="c"), "llm_judge", "human_label"),
-        ("good_bad", _wide("annotator", "gpt-4o", ("good", "bad"), input="q", output="a"), "gpt-4o", "annotator"),
-        ("correct", _wide("expert", "claude", ("correct", "incorrect"), uid="c"), "claude", "expert"),
+        (
+            "yes_no",
+            _wide("gold", "model", ("yes", "no"), question="q", answer="a"),
+            "model",
+            "gold",
+        ),
+        (
+            "true_false",
+            _wide("label", "verdict", ("true", "false"), prompt="q", response="a"),
+            "verdict",
+            "label",
+        ),
+        (
+            "ones",
+            _wide("human_label", "llm_judge", (1, 0), case_id="c"),
+            "llm_judge",
+            "human_label",
+        ),
+        (
+            "good_bad",
+            _wide("annotator", "gpt-4o", ("good", "bad"), input="q", output="a"),
+            "gpt-4o",
+            "annotator",
+        ),
+        (
+            "correct",
+            _wide("expert", "claude", ("correct", "incorrect"), uid="c"),
+            "claude",
+            "expert",
+        ),
         ("pairs", _wide("label", "winner", ("A", "B", "tie"), prompt="q"), "winner", "label"),
         ("brackets", _wide("human", "judge", ("[[A]]", "[[B]]"), id="c"), "judge", "human"),
-        ("chinese", _wide("人工标注", "裁判", ("合格", "不合格"), 编号="c", 问题="q", 回答="a"), "裁判", "人工标注"),
-        ("chinese_words", _wide("专家", "模型判定", ("正确", "错误"), 题目="q"), "模型判定", "专家"),
-        ("scores", _wide("human_score", "judge_score", (1, 2, 3, 4, 5), id="c"), "judge_score", "human_score"),
+        (
+            "chinese",
+            _wide("人工标注", "裁判", ("合格", "不合格"), 编号="c", 问题="q", 回答="a"),
+            "裁判",
+            "人工标注",
+        ),
+        (
+            "chinese_words",
+            _wide("专家", "模型判定", ("正确", "错误"), 题目="q"),
+            "模型判定",
+            "专家",
+        ),
+        (
+            "scores",
+            _wide("human_score", "judge_score", (1, 2, 3, 4, 5), id="c"),
+            "judge_score",
+            "human_score",
+        ),
         ("floats", _wide("gold_rating", "score", (0.1, 0.5, 0.9), id="c"), "score", "gold_rating"),
-        ("camel", _wide("humanLabel", "modelVerdict", ("pass", "fail"), itemId="c"), "modelVerdict", "humanLabel"),
+        (
+            "camel",
+            _wide("humanLabel", "modelVerdict", ("pass", "fail"), itemId="c"),
+            "modelVerdict",
+            "humanLabel",
+        ),
         ("mixed_words", _wide("human", "llm", ("Yes", "No"), id="c"), "llm", "human"),
-        ("endings", _wide("human", "judge", ("Verdict: pass", "Verdict: fail"), id="c"), "judge", "human"),
-        ("classes", _wide("human", "judge", ("safe", "unsafe", "unclear"), id="c"), "judge", "human"),
+        (
+            "endings",
+            _wide("human", "judge", ("Verdict: pass", "Verdict: fail"), id="c"),
+            "judge",
+            "human",
+        ),
+        (
+            "classes",
+            _wide("human", "judge", ("safe", "unsafe", "unclear"), id="c"),
+            "judge",
+            "human",
+        ),
         ("one_named", _wide("human", "acme", ("pass", "fail"), id="c"), "acme", "human"),
         ("judge_named", _wide("acme", "judge", ("pass", "fail"), id="c"), "judge", "acme"),
-        ("reasons", _wide("truth", "prediction", ("yes", "no"), id="c", reason="because"), "prediction", "truth"),
-        ("long", _long(("human", "gpt-4o"), ("item", "rater", "value"), ("A", "B", "tie")), "gpt-4o", "human"),
-        ("long_scores", _long(("expert", "judge"), ("id", "annotator", "rating"), (1, 2, 3)), "judge", "expert"),
-        ("long_chinese", _long(("人工", "qwen"), ("编号", "评审", "判定"), ("合格", "不合格")), "qwen", "人工"),
+        (
+            "reasons",
+            _wide("truth", "prediction", ("yes", "no"), id="c", reason="because"),
+            "prediction",
+            "truth",
+        ),
+        (
+            "long",
+            _long(("human", "gpt-4o"), ("item", "rater", "value"), ("A", "B", "tie")),
+            "gpt-4o",
+            "human",
+        ),
+        (
+            "long_scores",
+            _long(("expert", "judge"), ("id", "annotator", "rating"), (1, 2, 3)),
+            "judge",
+            "expert",
+        ),
+        (
+            "long_chinese",
+            _long(("人工", "qwen"), ("编号", "评审", "判定"), ("合格", "不合格")),
+            "qwen",
+            "人工",
+        ),
         ("majority", _wide("majority", "auto", ("left", "right"), id="c"), "auto", "majority"),
         ("both_orders", _pairs("human", "gpt", ("A", "B"), "position", "ab", "ba"), "gpt", "human"),
-        ("chinese_orders", _pairs("人工", "裁判", ("甲", "乙", "平局"), "顺序", "ab", "ba"), "裁判", "人工"),
-        ("systems", _pairs("gold", "judge", ("m1", "m2", "tie"), model_a="m1", model_b="m2"), "judge", "gold"),
+        (
+            "chinese_orders",
+            _pairs("人工", "裁判", ("甲", "乙", "平局"), "顺序", "ab", "ba"),
+            "裁判",
+            "人工",
+        ),
+        (
+            "systems",
+            _pairs("gold", "judge", ("m1", "m2", "tie"), model_a="m1", model_b="m2"),
+            "judge",
+            "gold",
+        ),
         ("reasoned", _pairs("label", "gpt4_output", REASONED), "gpt4_output", "label"),
-        ("repeats", _repeated("human_score", "llm_score", "item", "trial"), "llm_score", "human_score"),
-        ("chinese_repeats", _repeated("专家评分", "模型评分", "题号", "轮次"), "模型评分", "专家评分"),
-        ("crowd", _wide("crowd_label", "llama_label", ("pass", "fail"), key="c"), "llama_label", "crowd_label"),
+        (
+            "repeats",
+            _repeated("human_score", "llm_score", "item", "trial"),
+            "llm_score",
+            "human_score",
+        ),
+        (
+            "chinese_repeats",
+            _repeated("专家评分", "模型评分", "题号", "轮次"),
+            "模型评分",
+            "专家评分",
+        ),
+        (
+            "crowd",
+            _wide("crowd_label", "llama_label", ("pass", "fail"), key="c"),
+            "llama_label",
+            "crowd_label",
+        ),
     )
 } | {
     "two_judges": (
@@ -99,13 +223,21 @@ TABLES: dict[str, tuple[list[dict[str, Any]], set[str], set[str]]] = {
         {"human"},
     ),
     "people": (
-        [{**row, "annotator 2": row["annotator 1"]} for row in _wide("annotator 1", "判定", ("好", "差"), id="c")],
+        [
+            {**row, "annotator 2": row["annotator 1"]}
+            for row in _wide("annotator 1", "判定", ("好", "差"), id="c")
+        ],
         {"判定"},
         {"annotator 1", "annotator 2"},
     ),
 }
 OTHER_ROLES = {
-    "both_orders": {"order": "position", "response_a": "answer_a", "response_b": "answer_b", "prompt": "prompt"},
+    "both_orders": {
+        "order": "position",
+        "response_a": "answer_a",
+        "response_b": "answer_b",
+        "prompt": "prompt",
+    },
     "chinese_orders": {"order": "顺序", "response_a": "answer_a", "response_b": "answer_b"},
     "systems": {"model_a": "model_a", "model_b": "model_b"},
     "repeats": {"id": "item", "sample": "trial"},
@@ -118,7 +250,9 @@ OTHER_ROLES = {
 
 
 def _table(rows: Sequence[dict[str, Any]], choices: Choices = Choices()) -> Table:  # noqa: B008 - it is frozen
-    return read_table([(f"row {index}", row) for index, row in enumerate(rows, 1)], "table", choices)
+    return read_table(
+        [(f"row {index}", row) for index, row in enumerate(rows, 1)], "table", choices
+    )
 
 
 def _raters(table: Table, role: str) -> set[str]:
@@ -130,7 +264,9 @@ def test_roles_of_small_tables_need_no_option(name):
     rows, judges, labels = TABLES[name]
     table = _table(rows)
     assert (_raters(table, "judge"), _raters(table, "label")) == (judges, labels)
-    assert OTHER_ROLES.get(name, {}).items() <= {one.role: one.column for one in table.roles}.items()
+    assert (
+        OTHER_ROLES.get(name, {}).items() <= {one.role: one.column for one in table.roles}.items()
+    )
     given = [said for record in table.parsed.records for said in (record.said, *record.others)]
     assert len(given) == ROWS * len(judges)
     assert all(said.read for said in given)
@@ -139,7 +275,10 @@ def test_roles_of_small_tables_need_no_option(name):
 UNCLEAR: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
     "letters": lambda one, other: {"x": one, "y": other},
     "people": lambda one, other: {"alice": one, "bob": other},
-    "numbers": lambda one, other: {"first try": 1 + (one == "pass"), "second try": 1 + (other == "pass")},
+    "numbers": lambda one, other: {
+        "first try": 1 + (one == "pass"),
+        "second try": 1 + (other == "pass"),
+    },
     "three": lambda one, other: {"x": one, "y": other, "z": one},
     "quotes": lambda one, other: {"it's": one, "so $HOME": other},
 }
@@ -147,14 +286,18 @@ UNCLEAR: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", UNCLEAR)
 def test_both_commands_of_an_unclear_table_run_as_pasted(name, tmp_path, monkeypatch, capsys):
-    rows = [{"id": i, **UNCLEAR[name](*pair)} for i, pair in enumerate(_verdicts(("pass", "fail"), 0.2))]
+    rows = [
+        {"id": i, **UNCLEAR[name](*pair)} for i, pair in enumerate(_verdicts(("pass", "fail"), 0.2))
+    ]
     with pytest.raises(AmbiguousTableError):
         _table(rows)
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "table.csv", rows)
     assert main(["check", "table.csv"]) == 1
     captured = capsys.readouterr()
-    commands = [shlex.split(line) for line in captured.out.splitlines() if line.startswith("  evalkit")]
+    commands = [
+        shlex.split(line) for line in captured.out.splitlines() if line.startswith("  evalkit")
+    ]
     assert len(commands) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
     for index, command in enumerate(commands):
@@ -179,7 +322,10 @@ def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(tmp_path, mon
         "  evalkit check t.csv --judge gpt4_safety_score --label human_safety_score",
     ]
     assert main(shlex.split(captured.out.splitlines()[1])[1:]) == 0
-    people = [{"id": i, "human_1": a, "human_2": b, "gpt": a, "claude": b} for i, (a, b) in enumerate(pairs)]
+    people = [
+        {"id": i, "human_1": a, "human_2": b, "gpt": a, "claude": b}
+        for i, (a, b) in enumerate(pairs)
+    ]
     assert _raters(_table(people), "judge") == {"gpt", "claude"}
 
 
@@ -239,7 +385,10 @@ BAD: dict[str, tuple[str, bytes]] = {
     "damaged_log": ("t.eval", b"PK\x03\x04 and no more"),
     "no_data": ("folder/t.png", b"\x89PNG"),
 }
-DETAILS = {"nul_in_header": "column 2 has a NUL character", "damaged_log": "not a complete .eval archive"}
+DETAILS = {
+    "nul_in_header": "column 2 has a NUL character",
+    "damaged_log": "not a complete .eval archive",
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -257,23 +406,36 @@ def test_bad_input_is_one_line(name, here, capsys):
 
 
 def test_words_are_listed_with_counts_and_the_map_to_write():
-    rows = [{"id": i, "human": "pass" if i % 2 else "fail", "judge": "fine" if i % 2 else "fail"} for i in range(20)]
+    rows = [
+        {"id": i, "human": "pass" if i % 2 else "fail", "judge": "fine" if i % 2 else "fail"}
+        for i in range(20)
+    ]
     with pytest.raises(Exception, match=r"'fine' \(10\).*--map 'fine'=pass"):
         _table(rows)
-    assert all(one.said.read for one in _table(rows, Choices(words={"fine": "pass"})).parsed.records)
+    assert all(
+        one.said.read for one in _table(rows, Choices(words={"fine": "pass"})).parsed.records
+    )
 
 
 def test_warnings_name_copied_labels_conflicts_small_classes_and_empty_columns():
     rows = [{"id": i, "human": "pass", "judge": "pass", "note": ""} for i in range(5)]
     rows += [{"id": 0, "human": "fail", "judge": "fail", "note": ""}]
     warnings = "\n".join(_table(rows).warnings)
-    for part in ("identical", "two different labels in 'human': 1", "only 1 labels 'fail'", "nearly empty"):
+    for part in (
+        "identical",
+        "two different labels in 'human': 1",
+        "only 1 labels 'fail'",
+        "nearly empty",
+    ):
         assert part in warnings
 
 
 def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(here, capsys):
     _write(here / "t.csv", TABLES["pass_fail"][0])
-    assert main(["check", "t.csv", "--json", "--output", "run", "gate={agreement/accuracy: '>= 0.8'}"]) == 5
+    assert (
+        main(["check", "t.csv", "--json", "--output", "run", "gate={agreement/accuracy: '>= 0.8'}"])
+        == 5
+    )
     content = json.loads(capsys.readouterr().out)
     assert content["gate"]["state"] == "undecided"
     assert list(content["decisions"]) == ["judge"]
@@ -285,7 +447,8 @@ def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(here, capsys
 def test_the_terminal_is_in_the_language_of_the_report(labeled, here, capsys):
     words = ["fail", "pass"]
     rows = [
-        {"id": i, "gpt": words[i % 2], "claude": words[i % 3 > 0]} | ({"human": words[i % 2]} if labeled else {})
+        {"id": i, "gpt": words[i % 2], "claude": words[i % 3 > 0]}
+        | ({"human": words[i % 2]} if labeled else {})
         for i in range(40)
     ]
     _write(Path("t.csv"), rows)
@@ -324,38 +487,80 @@ NO_VERDICT = (
 
 @pytest.mark.parametrize("word", NO_VERDICT)
 def test_words_within_a_sentence_are_no_verdict(word: str) -> None:
-    rows = [*_wide("human", "judge", ("pass", "fail"), id="c"), {"id": "last", "human": "pass", "judge": word}]
+    rows = [
+        *_wide("human", "judge", ("pass", "fail"), id="c"),
+        {"id": "last", "human": "pass", "judge": word},
+    ]
     with pytest.raises(DatasetError, match="has 1 words that are no known verdicts"):
         _table(rows)
 
 
 TEXTS = {
-    "pass": ("Yes, it does.", "**Pass**\nIt works.", "Fine. Verdict: pass", "The answer is correct.", "结论：合格"),
-    "fail": ("No. It is wrong", "Fail - too long", "It is long.\nVerdict: **fail**", "It is incorrect", "不合格。太长"),
-    "A": ("A. It is shorter", "Output (a) is better.", "Response A", "A wins.", "I prefer A", "First, B. [[A]]"),
+    "pass": (
+        "Yes, it does.",
+        "**Pass**\nIt works.",
+        "Fine. Verdict: pass",
+        "The answer is correct.",
+        "结论：合格",
+    ),
+    "fail": (
+        "No. It is wrong",
+        "Fail - too long",
+        "It is long.\nVerdict: **fail**",
+        "It is incorrect",
+        "不合格。太长",
+    ),
+    "A": (
+        "A. It is shorter",
+        "Output (a) is better.",
+        "Response A",
+        "A wins.",
+        "I prefer A",
+        "First, B. [[A]]",
+    ),
     "B": ("B is better than A.", "The winner is B", "Output (b)", "A misses the point. Verdict: B"),
     "TIE": ("Tie. Both are fine", "It is a tie", "[[C]]"),
     "": (
-        *("First, I compare both", "A misses the point.", "Neither A nor B is better", "yes, it is wrong"),
-        *("I cannot tell whether it is correct", "It is not correct.", "1. It is ok", "False positive"),
+        *(
+            "First, I compare both",
+            "A misses the point.",
+            "Neither A nor B is better",
+            "yes, it is wrong",
+        ),
+        *(
+            "I cannot tell whether it is correct",
+            "It is not correct.",
+            "1. It is ok",
+            "False positive",
+        ),
         *("[[A]] or [[B]]", "A: long\nB: short"),
     ),
 }
 
 
-@pytest.mark.parametrize(("meaning", "text"), [(meaning, text) for meaning, texts in TEXTS.items() for text in texts])
+@pytest.mark.parametrize(
+    ("meaning", "text"), [(meaning, text) for meaning, texts in TEXTS.items() for text in texts]
+)
 def test_a_text_is_read_where_it_states_its_verdict(meaning: str, text: str) -> None:
     assert (word_of(text, POLARITY) or word_of(text, WINNERS) or "") == meaning
 
 
 def test_long_texts_without_a_verdict_are_missing_and_texts_are_counted() -> None:
     rows = [
-        {"id": i, "human": "pass" if i % 2 else "fail", "judge": f"It is long. Verdict: {'pass' if i % 2 else 'fail'}"}
+        {
+            "id": i,
+            "human": "pass" if i % 2 else "fail",
+            "judge": f"It is long. Verdict: {'pass' if i % 2 else 'fail'}",
+        }
         for i in range(20)
     ]
     rows[3]["judge"] = "I read the answer twice and have more questions than before"
     table = _table(rows)
-    assert [record.said.class_name for record in table.parsed.records[2:5]] == ["fail", None, "fail"]
+    assert [record.said.class_name for record in table.parsed.records[2:5]] == [
+        "fail",
+        None,
+        "fail",
+    ]
     assert "verdicts read from the beginning or end of a text: 19" in table.warnings
 
 
@@ -369,7 +574,8 @@ def test_words_for_no_verdict_are_missing(word: str, words: Sequence[Any]) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "read"), [((1, 3, 5), False), ((-2, 0, 2), True), ((1, 0), False), (("A", "B"), False)]
+    ("words", "read"),
+    [((1, 3, 5), False), ((-2, 0, 2), True), ((1, 0), False), (("A", "B"), False)],
 )
 def test_minus_one_is_a_score_only_on_a_scale_below_zero(words: Sequence[Any], read: bool) -> None:
     rows = _wide("human_score", "judge_score", words, id="c")
@@ -388,7 +594,10 @@ def test_numbers_that_are_not_finite_are_missing_and_other_words_are_named() -> 
         rows[index]["judge_score"] = value
     assert [record.said.read for record in _table(rows).parsed.records[:5]] == [False] * 4 + [True]
     rows[4]["judge_score"] = "perhaps"
-    with pytest.raises(DatasetError, match=r"1 words that are no numbers: 'perhaps' \(1\); write --map 'perhaps'=NONE"):
+    with pytest.raises(
+        DatasetError,
+        match=r"1 words that are no numbers: 'perhaps' \(1\); write --map 'perhaps'=NONE",
+    ):
         _table(rows)
     assert not _table(rows, Choices(words={"perhaps": "NONE"})).parsed.records[4].said.read
 
@@ -413,12 +622,16 @@ def test_exact_names_of_responses_count_more_than_their_values() -> None:
     ]
     roles = {one.role: one.column for one in _table(rows).roles}
     assert {"response_a": "response_a", "response_b": "response_b"}.items() <= roles.items()
-    rows = [{**row, "response": "Yes"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")]
+    rows = [
+        {**row, "response": "Yes"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")
+    ]
     assert {one.role: one.column for one in _table(rows).roles}["response"] == "response"
 
 
 def test_answers_that_are_words_for_no_verdict_are_texts() -> None:
-    rows = [{**row, "response": "None"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")]
+    rows = [
+        {**row, "response": "None"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")
+    ]
     assert {record.shown[0].text for record in _table(rows).parsed.records} == {"None"}
 
 
@@ -438,13 +651,20 @@ def test_an_exported_table_has_the_metrics_of_its_run(here):
     assert main(["check", "t.csv", "--output", "run"]) == 0
     assert main(["export", "run", "--to", "csv", "--output", "exported.csv"]) == 0
     assert main(["check", "exported.csv", "--output", "again"]) == 0
-    runs = [json.loads(Path(run, "metrics.json").read_text())["metrics"] for run in ("run", "again")]
+    runs = [
+        json.loads(Path(run, "metrics.json").read_text())["metrics"] for run in ("run", "again")
+    ]
     assert runs[0] == runs[1]
 
 
 def test_warnings_are_in_the_language_of_the_report(here, capsys):
     rows = [
-        {"id": i, "human": f"Verdict: {'pass' if i % 9 else 'fail'}", "gpt": "pass" if i % 9 else "fail", "x": ""}
+        {
+            "id": i,
+            "human": f"Verdict: {'pass' if i % 9 else 'fail'}",
+            "gpt": "pass" if i % 9 else "fail",
+            "x": "",
+        }
         for i in range(40)
     ]
     _write(Path("t.csv"), [*rows, {**rows[0], "human": "pass"}])
@@ -456,14 +676,22 @@ def test_warnings_are_in_the_language_of_the_report(here, capsys):
 
 def test_cases_on_which_annotators_are_split_are_counted(here, capsys):
     words = ("pass", "fail")
-    rows = [{"id": i, "annotator_1": words[i % 2], "annotator_2": words[i % 3 > 0], "gpt": words[0]} for i in range(30)]
+    rows = [
+        {"id": i, "annotator_1": words[i % 2], "annotator_2": words[i % 3 > 0], "gpt": words[0]}
+        for i in range(30)
+    ]
     _write(Path("t.csv"), rows)
     assert main(["check", "t.csv", "--output", "out"]) == 0
-    assert "note: cases without a label because annotators are evenly split: 15\n" in capsys.readouterr().out
+    assert (
+        "note: cases without a label because annotators are evenly split: 15\n"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(("word", "other"), [("pass", "fail"), ("No", "yes"), ("合格", "不合格")])
-def test_verdicts_that_are_all_equal_have_the_class_that_none_is(word: str, other: str, tmp_path: Path) -> None:
+def test_verdicts_that_are_all_equal_have_the_class_that_none_is(
+    word: str, other: str, tmp_path: Path
+) -> None:
     _write(tmp_path / "t.csv", [{"id": i, "human": word, "gpt": word} for i in range(30)])
     assert main(["check", str(tmp_path / "t.csv"), "--output", str(tmp_path / "out")]) == 0
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())["metrics"]
@@ -477,13 +705,19 @@ def test_numbers_of_two_responses_are_winners_or_asked_for() -> None:
     assert {record.said.value for record in table.parsed.records} == {1.0, -1.0}
     assert all(record.better for record in table.parsed.records)
     rows = _pairs("human", "gpt", (1, 2, 3))
-    with pytest.raises(DatasetError, match=r"no known verdicts: '3' \(\d+\); write --map '3'=A \(or B, TIE, NONE\)"):
+    with pytest.raises(
+        DatasetError, match=r"no known verdicts: '3' \(\d+\); write --map '3'=A \(or B, TIE, NONE\)"
+    ):
         _table(rows)
-    values = [record.said.value for record in _table(rows, Choices(words={"3": "TIE"})).parsed.records]
+    values = [
+        record.said.value for record in _table(rows, Choices(words={"3": "TIE"})).parsed.records
+    ]
     assert set(values) == {1.0, 0.0, -1.0}
 
 
-def test_the_run_folder_can_be_named_as_for_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_folder_can_be_named_as_for_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
     assert main(["check", "t.csv", "hydra.run.dir=named"]) == 0

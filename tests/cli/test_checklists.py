@@ -24,7 +24,14 @@ RUBRICS = [
     {"id": "sugar", "criterion": "Names sugar", "points": 3, "after": ["light"], "label": False},
     {"id": "rude", "criterion": "Is rude", "points": -4, "label": False},
 ]
-BASE = ("run", "mode=checklist", "judge=simulated/good", "tracking=none", "scoring.bootstrap=50", "dataset=file")
+BASE = (
+    "run",
+    "mode=checklist",
+    "judge=simulated/good",
+    "tracking=none",
+    "scoring.bootstrap=50",
+    "dataset=file",
+)
 
 
 @pytest.fixture
@@ -32,7 +39,11 @@ def run(call, tmp_path):
     write(tmp_path, [row(n) for n in range(30)])
 
     def go(name: str, *more: str, status: int = 0) -> Done:
-        data = ["dataset.path=cases.jsonl", "dataset.fields.checklist=rubrics", f"hydra.run.dir={name}"]
+        data = [
+            "dataset.path=cases.jsonl",
+            "dataset.fields.checklist=rubrics",
+            f"hydra.run.dir={name}",
+        ]
         return call(*BASE, *data, *more, status=status)
 
     return go
@@ -64,7 +75,13 @@ def lines(file: Path) -> list[dict[str, Any]]:
 def test_asked_in_three_ways(run, tmp_path, output, prompt):
     keys: list[set[str]] = []
     for ask, requests in (("each", 90), ("together", 30), ("2", 60)):
-        run(ask, f"mode.ask={ask}", f"output={output}", f"prompt={prompt}", "judge.params={accuracy: 1}")
+        run(
+            ask,
+            f"mode.ask={ask}",
+            f"output={output}",
+            f"prompt={prompt}",
+            "judge.params={accuracy: 1}",
+        )
         judgments = lines(tmp_path / ask / "judgments.jsonl")
         assert len(judgments) == requests
         keys.append({key for judgment in judgments for key in judgment["keys"]})
@@ -130,11 +147,27 @@ def test_items_of_all_cases(run, tmp_path):
 @pytest.mark.parametrize(
     ("rubrics", "more", "said"),
     [
-        ([], (), "cases.jsonl:2: the case has no checklist items; add items, set mode.checklist, or remove the case"),
-        ([{"criterion": "x", "points": "5"}], (), "cases.jsonl:2: item 1: points is not a number; write a number"),
-        (["x"], ("rubric=likert5",), "rubric: a checklist's score is from 0 to 1; set rubric=share"),
+        (
+            [],
+            (),
+            "cases.jsonl:2: the case has no checklist items; add items, set mode.checklist, or remove the case",
+        ),
+        (
+            [{"criterion": "x", "points": "5"}],
+            (),
+            "cases.jsonl:2: item 1: points is not a number; write a number",
+        ),
+        (
+            ["x"],
+            ("rubric=likert5",),
+            "rubric: a checklist's score is from 0 to 1; set rubric=share",
+        ),
         (["x"], ("output=rating",), "output.format: mode checklist cannot read 'rating'"),
-        (["x"], ("mode.checklist=[{criterion: x, points: -1}]",), "mode.checklist: no item has positive points"),
+        (
+            ["x"],
+            ("mode.checklist=[{criterion: x, points: -1}]",),
+            "mode.checklist: no item has positive points",
+        ),
         (["x"], ("dataset.fields.checklist=rubric",), "no column 'rubric' for checklist"),
     ],
 )
@@ -193,8 +226,12 @@ def test_a_deep_tree_is_one_line(call, run, tmp_path, suffix, depth):
         assert re.search("nested|flatten|is not a JSON list", line)
 
 
-@pytest.mark.parametrize("depth", [51, *(pytest.param(x, marks=pytest.mark.thorough) for x in (120, 300)), 3000])
-@pytest.mark.parametrize("file", ["study.yaml", "experiments/deep.yaml", "conf/mode/deep.yaml", "config.yaml"])
+@pytest.mark.parametrize(
+    "depth", [51, *(pytest.param(x, marks=pytest.mark.thorough) for x in (120, 300)), 3000]
+)
+@pytest.mark.parametrize(
+    "file", ["study.yaml", "experiments/deep.yaml", "conf/mode/deep.yaml", "config.yaml"]
+)
 def test_a_deep_tree_in_a_config_is_one_line(run, call, tmp_path, file, depth):
     inner = '{"criterion": "It is good", "parts": [' * depth + '"x"' + "]}" * depth
     path = tmp_path / file
@@ -204,7 +241,9 @@ def test_a_deep_tree_in_a_config_is_one_line(run, call, tmp_path, file, depth):
     path.write_text(mode if "conf/" in file else study)
     words = ["mode=deep"] if "conf/" in file else [file]
     line = call("run", *words, "judge=simulated/good", "tracking=none", status=1).line()
-    assert re.match(rf"{file}:\d: nested deeper than 60 levels; flatten it, or move a checklist to the", line)
+    assert re.match(
+        rf"{file}:\d: nested deeper than 60 levels; flatten it, or move a checklist to the", line
+    )
     if words == [file]:
         with pytest.raises(ConfigError, match=r"nested deeper than 60 levels"):
             load_config(str(path))
@@ -221,7 +260,10 @@ def test_a_deep_tree_in_a_config_is_one_line(run, call, tmp_path, file, depth):
 def test_aliases_that_grow_without_bound_are_one_line(call, tmp_path, lines):
     (tmp_path / "study.yaml").write_text(lines)
     line = call("run", "study.yaml", "tracking=none", status=1).line()
-    assert re.match(r"study.yaml:\d: has more than 100,000 values when its aliases \(\*NAME\) are written out; ", line)
+    assert re.match(
+        r"study.yaml:\d: has more than 100,000 values when its aliases \(\*NAME\) are written out; ",
+        line,
+    )
     with pytest.raises(ConfigError, match="has more than 100,000 values"):
         load_config(str(tmp_path / "study.yaml"))
 
@@ -240,24 +282,45 @@ def test_a_deep_tree_in_an_override_is_one_line(run, call):
 
 @pytest.mark.parametrize("key", ["points", "weight"])
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "parquet"])
-def test_a_number_that_is_nan_is_refused_in_json_and_absent_in_tables(run, call, tmp_path, suffix, key):
+def test_a_number_that_is_nan_is_refused_in_json_and_absent_in_tables(
+    run, call, tmp_path, suffix, key
+):
     nan = float("nan")
-    items = [{"criterion": "x", key: nan}, {"criterion": "y", key: 1.0, "parts": [{"criterion": "z", key: nan}]}]
+    items = [
+        {"criterion": "x", key: nan},
+        {"criterion": "y", key: 1.0, "parts": [{"criterion": "z", key: nan}]},
+    ]
     table(tmp_path / f"cases.{suffix}", items)
     data = [f"dataset.path=cases.{suffix}", "dataset.fields.checklist=rubrics", "hydra.run.dir=out"]
     if suffix in ("jsonl", "json"):
         line = 2 if suffix == "jsonl" else 3
         said = call(*BASE, *data, status=1).line()
-        assert said == f"cases.{suffix}:{line}: item 1: {key} is not a number; write a number from -1e9 to 1e9"
+        assert (
+            said
+            == f"cases.{suffix}:{line}: item 1: {key} is not a number; write a number from -1e9 to 1e9"
+        )
         return
     place = "cases.csv:3" if suffix == "csv" else "cases.parquet:row 2"
     call(*BASE, *data)
     notes = json.loads((tmp_path / "out/manifest.json").read_text())["notes"]
-    assert f"checklist items whose {key} are NaN, read as absent: 2 (first: {place})" in "\n".join(map(str, notes))
+    assert f"checklist items whose {key} are NaN, read as absent: 2 (first: {place})" in "\n".join(
+        map(str, notes)
+    )
 
 
 def test_nan_in_other_fields_of_json_is_absent(run, call, tmp_path):
-    write(tmp_path, [row(1), {**row(2), "context": float("nan"), "points": float("nan"), "more": {"x": float("nan")}}])
+    write(
+        tmp_path,
+        [
+            row(1),
+            {
+                **row(2),
+                "context": float("nan"),
+                "points": float("nan"),
+                "more": {"x": float("nan")},
+            },
+        ],
+    )
     run("out")
     [_, case] = lines(tmp_path / "out/cases.jsonl")
     assert case["metadata"] == {"points": None, "more": {"x": None}}
@@ -274,7 +337,13 @@ def test_the_report_shows_a_case_as_its_checklist(run, tmp_path):
     assert "Agreement with the labels: accuracy " in done.out
     page = (tmp_path / "out" / "report.html").read_text()
     shown = page[page.index('"items":[') :][:400]
-    for text in ('"criterion":"Names light"', '"points":5.0', '"answer":', '"explanation":', '"label":"met"'):
+    for text in (
+        '"criterion":"Names light"',
+        '"points":5.0',
+        '"answer":',
+        '"explanation":',
+        '"label":"met"',
+    ):
         assert text in shown
     found = metrics(tmp_path / "out")
     assert found["checklist/accuracy"]["n"] == 90
@@ -284,7 +353,12 @@ def test_the_report_shows_a_case_as_its_checklist(run, tmp_path):
 @pytest.mark.usefixtures("mlflow_store")
 def test_mlflow_has_one_assessment_per_item(run, tmp_path):
     write(tmp_path, [row(1)])
-    run("out", f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "tracking=mlflow", "mode.ask=together")
+    run(
+        "out",
+        f"tracking.uri=sqlite:///{tmp_path}/mlflow.db",
+        "tracking=mlflow",
+        "mode.ask=together",
+    )
     with sqlite3.connect(tmp_path / "mlflow.db") as base:
         rows = base.execute("select name, source_type, rationale from assessments").fetchall()
     by_judge = {name: rationale for name, source, rationale in rows if source == "LLM_JUDGE"}
@@ -294,7 +368,10 @@ def test_mlflow_has_one_assessment_per_item(run, tmp_path):
 
 
 def test_a_sweep_ranks_judges_by_their_agreement_on_items(run, tmp_path):
-    write(tmp_path, [row(n, rubrics=[{"criterion": f"Item {n}", "label": n % 2 == 0}]) for n in range(20)])
+    write(
+        tmp_path,
+        [row(n, rubrics=[{"criterion": f"Item {n}", "label": n % 2 == 0}]) for n in range(20)],
+    )
     done = run("sweep", "-m", "judge.params.accuracy=0.6,1.0", "hydra.sweep.dir=sweep")
     assert "checklist/accuracy" in done.out or "Agreement with annotators on items" in done.out
 

@@ -18,11 +18,20 @@ def run(call, provider, tmp_path):
     """Runs a judge that is always right on pairs of six prompts and three topics."""
     provider.rule = lambda body: said("[[A]]" if shown(body)[0].startswith("good") else "[[B]]")
     rows = [
-        pair(n, label="A", prompt=f"question {n % TOPICS}", topic=n % TOPICS // 2, copies=[n % 2]) for n in range(CASES)
+        pair(n, label="A", prompt=f"question {n % TOPICS}", topic=n % TOPICS // 2, copies=[n % 2])
+        for n in range(CASES)
     ]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100", "tracking=none"]
-    return lambda *more, status=0: call("run", *fake(provider), "judge.transport=direct", *data, *more, status=status)
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=100",
+        "tracking=none",
+    ]
+    return lambda *more, status=0: call(
+        "run", *fake(provider), "judge.transport=direct", *data, *more, status=status
+    )
 
 
 def told(folder: Path) -> tuple[int, dict, list[str], str]:
@@ -38,7 +47,9 @@ def test_the_prompt_is_the_cluster_unless_a_column_is_named(run, call, tmp_path)
     done = run("hydra.run.dir=one")
     count, clusters, notes, findings = told(tmp_path / "one")
     assert (count, clusters) == (6, {"by": "prompt", "count": 6, "cases": 24})
-    assert notes == ["clusters: 24 cases in 6 clusters by prompt; intervals and tests resample clusters"]
+    assert notes == [
+        "clusters: 24 cases in 6 clusters by prompt; intervals and tests resample clusters"
+    ]
     assert notes[0] in done.out + done.err
     assert "24 cases in 6 clusters by prompt" in findings
 
@@ -56,13 +67,18 @@ def test_the_prompt_is_the_cluster_unless_a_column_is_named(run, call, tmp_path)
 def test_compare_takes_the_runs_clusters_or_others(run, call, tmp_path):
     run("hydra.run.dir=one", "scoring.cluster=topic")
     run("hydra.run.dir=two", "swap=none")
-    for words, expected in (([], "3 clusters by topic"), (["cluster=prompt"], "6 clusters by prompt")):
+    for words, expected in (
+        ([], "3 clusters by topic"),
+        (["cluster=prompt"], "6 clusters by prompt"),
+    ):
         done = call("compare", "one", "two", *words)
         assert f"24 cases in {expected}" in done.out
         assert expected in json.loads((tmp_path / "comparison.json").read_text())["clusters"]
 
 
-def test_slices_that_the_cases_do_not_have_are_one_line_before_anything_is_asked(run, call, provider, tmp_path):
+def test_slices_that_the_cases_do_not_have_are_one_line_before_anything_is_asked(
+    run, call, provider, tmp_path
+):
     done = run("hydra.run.dir=one", "scoring.slices=[topics]", status=1)
     message = "evalkit: scoring.slices=topics: no case has this column; did you mean 'topic'?"
     assert done.err.strip().splitlines()[-1] == message
@@ -71,7 +87,9 @@ def test_slices_that_the_cases_do_not_have_are_one_line_before_anything_is_asked
     assert call("plan", *done.words[1:], status=1).err.strip() == message
 
 
-def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(run, call, provider, tmp_path):
+def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(
+    run, call, provider, tmp_path
+):
     done = run("hydra.run.dir=one", "scoring.cluster=topics", status=1)
     assert done.err.strip().splitlines()[-1] == (
         "evalkit: scoring.cluster=topics: no case has this column; did you mean 'topic'?"
@@ -80,5 +98,8 @@ def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(run, cal
     assert not (tmp_path / "one" / "metrics.json").exists()
     assert call("plan", *done.words[1:], status=1).line().endswith("did you mean 'topic'?")
     run("hydra.run.dir=one")
-    for words in (["score", "one", "scoring.cluster=topics"], ["compare", "one", "one", "cluster=topics"]):
+    for words in (
+        ["score", "one", "scoring.cluster=topics"],
+        ["compare", "one", "one", "cluster=topics"],
+    ):
         assert call(*words, status=1).err.count("\n") == 1

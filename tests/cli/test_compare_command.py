@@ -31,7 +31,11 @@ def make_run(tmp_path):
     def make(name: str, rows: list[tuple[str, str | None, str | None]], judge: str = "m") -> Path:
         value = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
         config = RunConfig.model_validate(
-            {"judge": {"model": judge}, "criteria": [{"name": "quality"}], "scoring": {"bootstrap": 100}}
+            {
+                "judge": {"model": judge},
+                "criteria": [{"name": "quality"}],
+                "scoring": {"bootstrap": 100},
+            }
         )
         cases = tuple(
             Case(str(k), f"question {k}", (Response("one"), Response("two")), label=row[0])  # type: ignore[arg-type]
@@ -46,7 +50,9 @@ def make_run(tmp_path):
         dataset = {"name": "pairs", "source": "pairs.jsonl", "fingerprint": "f", "rows": len(cases)}
         manifest = {"run_id": name, "judge": judge, "mode": "pairwise", "dataset": dataset}
         folder = tmp_path / name
-        result = RunResult(None, config, manifest, cases, judgments, scores.verdicts, scores.metrics)
+        result = RunResult(
+            None, config, manifest, cases, judgments, scores.verdicts, scores.metrics
+        )
         write_run(folder, result)
         return folder
 
@@ -64,19 +70,44 @@ def test_each_run_has_its_decision_and_no_other(make_run, tmp_path, capsys):
     assert [run["decision"] for run in compared] == decisions
     assert [decision["use"] for decision in decisions] == ["single", "none"]
     [line] = [line for line in out.splitlines() if line.startswith("decision")]
-    assert line.split() == ["decision", "(all", "cases)", "single", "verdicts", "do", "not", "trust"]
+    assert line.split() == [
+        "decision",
+        "(all",
+        "cases)",
+        "single",
+        "verdicts",
+        "do",
+        "not",
+        "trust",
+    ]
     for name, run in zip(("good", "coin"), runs, strict=True):
         first = findings_of(read_run(run))[0].text
         assert f"• {name}: {first}" in " ".join(out.split())
 
 
-ROWS = [("A", "A", "A"), ("B", "B", "B"), ("A", "A", "B"), ("B", "A", "A"), ("A", "A", "A"), ("B", "B", None)] * 4
-OTHER = [("A", "A", "A"), ("B", "A", "A"), ("A", "B", "B"), ("B", "A", "A"), ("A", "A", "B"), ("B", "B", "B")] * 4
+ROWS = [
+    ("A", "A", "A"),
+    ("B", "B", "B"),
+    ("A", "A", "B"),
+    ("B", "A", "A"),
+    ("A", "A", "A"),
+    ("B", "B", None),
+] * 4
+OTHER = [
+    ("A", "A", "A"),
+    ("B", "A", "A"),
+    ("A", "B", "B"),
+    ("B", "A", "A"),
+    ("A", "A", "B"),
+    ("B", "B", "B"),
+] * 4
 
 
 def test_it_prints_and_writes_what_it_found(make_run, tmp_path, capsys):
     one, two = make_run("one", ROWS, "good"), make_run("two", OTHER, "bad")
-    assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=200"]) == 0
+    assert (
+        main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=200"]) == 0
+    )
     out = capsys.readouterr().out
     assert "good · bad (24 shared cases)" in out
     assert "good − bad" in out
@@ -90,14 +121,19 @@ def test_it_prints_and_writes_what_it_found(make_run, tmp_path, capsys):
     assert (tested["metric"], tested["missing"]) == ("agreement/accuracy", "4")
     assert (
         float(tested["p_holm"])
-        == content["differences"][[d["metric"] for d in content["differences"]].index("agreement/accuracy")]["p_holm"]
+        == content["differences"][
+            [d["metric"] for d in content["differences"]].index("agreement/accuracy")
+        ]["p_holm"]
     )
 
 
 def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
     for name, rows in (("x=1", ROWS), ("x=2", OTHER), ("x=3", ROWS[:12])):
         make_run(name, rows)
-    assert main(["compare", "x=1", "x=2", "x=3", "metrics=agreement/accuracy,position/consistency"]) == 0
+    assert (
+        main(["compare", "x=1", "x=2", "x=3", "metrics=agreement/accuracy,position/consistency"])
+        == 0
+    )
     out = capsys.readouterr().out
     assert "x=1 · x=2 · x=3 (12 shared cases)" in out
     assert "note: 12 cases of x=1 are not in every run and were omitted" in out
@@ -105,7 +141,9 @@ def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
     assert "; the runs are correct on the same cases." in " ".join(out.split())
     assert "No difference found between" in out
     content = json.loads(Path("comparison.json").read_text())
-    letters = [row["letters"] for row in content["metrics"] if row["metric"] == "position/consistency"]
+    letters = [
+        row["letters"] for row in content["metrics"] if row["metric"] == "position/consistency"
+    ]
     assert all(letters)
 
 
@@ -152,10 +190,14 @@ def test_a_recorded_run_that_is_not_ours(make_run, tmp_path, capsys):
     two = make_run("two", OTHER)
     tracker = make_tracker(TrackingConfig(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))
     client = tracker._client()
-    experiment = client.create_experiment("other", artifact_location=(tmp_path / "artifacts").as_uri())
+    experiment = client.create_experiment(
+        "other", artifact_location=(tmp_path / "artifacts").as_uri()
+    )
     run_id = client.create_run(experiment).info.run_id
     client.log_text(run_id, "hello", "note.txt")
-    assert main(["compare", run_id, str(two), f"tracking.uri=sqlite:///{tmp_path / 'mlflow.db'}"]) == 1
+    assert (
+        main(["compare", run_id, str(two), f"tracking.uri=sqlite:///{tmp_path / 'mlflow.db'}"]) == 1
+    )
     assert f"MLflow run {run_id}: has no run folder; name a run" in capsys.readouterr().err
 
 
@@ -190,7 +232,10 @@ def replayed(folder: Path, model: str, strategy: str) -> list[tuple[str, str | N
     "other",
     [
         ("ChatGPT", "Vanilla_NoRules"),
-        *(pytest.param(x, marks=pytest.mark.thorough) for x in (("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules"))),
+        *(
+            pytest.param(x, marks=pytest.mark.thorough)
+            for x in (("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules"))
+        ),
     ],
 )
 def test_two_published_judges(shared, here, other):
@@ -201,7 +246,12 @@ def test_two_published_judges(shared, here, other):
     for k, (model, strategy) in enumerate(judges):
         result = str(folder / "evaluators" / model / strategy / "result.json")
         # Orders that differ make a tie, here and in `_resolved`.
-        words = [f"hydra.run.dir=judge {k}", "tracking=none", "scoring.bootstrap=0", "swap.resolve=tie"]
+        words = [
+            f"hydra.run.dir=judge {k}",
+            "tracking=none",
+            "scoring.bootstrap=0",
+            "swap.resolve=tie",
+        ]
         assert main(["import", "llmbar", result, *words]) == 0
     assert main(["compare", "judge 0", "judge 1", f"folder={here}", "bootstrap=200"]) == 0
     content = json.loads((here / "comparison.json").read_text())
@@ -219,7 +269,9 @@ def test_two_published_judges(shared, here, other):
     assert found["between/kappa"]["value"] == pytest.approx(between, abs=1e-9)
     for run, said in zip(content["runs"], verdicts, strict=True):
         (value,) = (
-            r["value"] for r in content["metrics"] if (r["run"], r["metric"]) == (run["name"], "agreement/kappa")
+            r["value"]
+            for r in content["metrics"]
+            if (r["run"], r["metric"]) == (run["name"], "agreement/kappa")
         )
         read = [k for k in range(100) if said[k]]
         kappa = cohen_kappa_score([labels[k] for k in read], [said[k] for k in read])
@@ -232,7 +284,9 @@ def _resolved(first: str | None, second: str | None) -> str | None:
 
 def test_where_nothing_can_be_tested_it_says_so(make_run, tmp_path, capsys):
     one, two = make_run("one", ROWS), make_run("lost", [(label, None, None) for label, *_ in ROWS])
-    assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=50"]) == 0
+    assert (
+        main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=50"]) == 0
+    )
     assert "Nothing could be tested" in capsys.readouterr().out
 
 
@@ -253,11 +307,20 @@ GOOD, BAD = right_in(LABELS, 0.9, 1), right_in(LABELS, 0.6, 2)
 def make_drift_run(here):
     """Write a run folder of verdicts and labels."""
 
-    def make(name: str, verdicts: Sequence[Any], labels: Sequence[Any] = LABELS, **sections: Any) -> Path:
+    def make(
+        name: str, verdicts: Sequence[Any], labels: Sequence[Any] = LABELS, **sections: Any
+    ) -> Path:
         run = pairs(verdicts, labels, **{"scoring": {"bootstrap": 100}, **sections})
         scored = score_run(run.config, run.cases, run.judgments)
-        manifest = {"run_id": name, "judge": "m", "mode": "pairwise", "prompt_hashes": {"pairwise": "1"}}
-        result = RunResult(None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics)
+        manifest = {
+            "run_id": name,
+            "judge": "m",
+            "mode": "pairwise",
+            "prompt_hashes": {"pairwise": "1"},
+        }
+        result = RunResult(
+            None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics
+        )
         write_run(here / name, result)
         return here / name
 
@@ -278,7 +341,9 @@ def files(folder: Path) -> dict[str, bytes]:
         (LABELS, LABELS, 0, "Better"),
     ],
 )
-def test_the_state_is_the_exit_status(make_drift_run, tmp_path, capsys, after, labels, status, word):
+def test_the_state_is_the_exit_status(
+    make_drift_run, tmp_path, capsys, after, labels, status, word
+):
     make_drift_run("before", GOOD, labels), make_drift_run("after", after, labels)
     before = files(tmp_path)
     assert main(["drift", "before", "after", "bootstrap=200"]) == status
@@ -300,7 +365,10 @@ def test_json_is_one_object_for_alerts(make_drift_run, capsys):
 
 
 def test_the_margin_is_that_of_the_run_after_or_of_the_command(make_drift_run, capsys):
-    make_drift_run("before", GOOD), make_drift_run("after", BAD, scoring={"bootstrap": 100, "margin": 0.5})
+    (
+        make_drift_run("before", GOOD),
+        make_drift_run("after", BAD, scoring={"bootstrap": 100, "margin": 0.5}),
+    )
     assert main(["drift", "before", "after"]) == 0
     assert "within the margin of 50 points" in capsys.readouterr().out
     assert main(["drift", "before", "after", "drift.margin=0.1"]) == 4
@@ -308,7 +376,9 @@ def test_the_margin_is_that_of_the_run_after_or_of_the_command(make_drift_run, c
 
 def test_labels_of_a_file_replace_those_of_the_runs(make_drift_run, tmp_path, capsys):
     make_drift_run("before", GOOD, ["A"] * 200), make_drift_run("after", BAD, ["A"] * 200)
-    rows = [{"case_id": str(k), "annotator": "ann", "label": label} for k, label in enumerate(LABELS)]
+    rows = [
+        {"case_id": str(k), "annotator": "ann", "label": label} for k, label in enumerate(LABELS)
+    ]
     rows.append({"case_id": "of another run", "annotator": "ann", "label": "A"})
     labels = tmp_path / "labels.jsonl"
     labels.write_text("\n".join(map(json.dumps, rows)))
@@ -329,10 +399,19 @@ def test_labels_of_a_file_replace_those_of_the_runs(make_drift_run, tmp_path, ca
         (["before", "after", "before"], "evalkit drift: needs two runs, before and after"),
         (["before", "nowhere"], "nowhere: no such folder"),
         (["before", "after", "drift.margn=1"], "did you mean 'drift.margin'?"),
-        (["before", "after", "drift.margin=five"], "drift.margin: 'five' is not a number from 0 to 1"),
+        (
+            ["before", "after", "drift.margin=five"],
+            "drift.margin: 'five' is not a number from 0 to 1",
+        ),
         (["before", "after", "drift.margin=-1"], "drift.margin: '-1' is not a number from 0 to 1"),
-        (["before", "after", "drift.margin=.nan"], "drift.margin: 'nan' is not a number from 0 to 1"),
-        (["before", "after", "drift.margin=true"], "drift.margin: 'True' is not a number from 0 to 1"),
+        (
+            ["before", "after", "drift.margin=.nan"],
+            "drift.margin: 'nan' is not a number from 0 to 1",
+        ),
+        (
+            ["before", "after", "drift.margin=true"],
+            "drift.margin: 'True' is not a number from 0 to 1",
+        ),
         (["before", "after", "confidence=2"], "confidence: Input should be less than 1"),
         (["before", "after", "cluster=nothing"], "nothing"),
         (["before", "after", "--labels", "missing.csv"], "missing.csv"),
@@ -357,7 +436,10 @@ def test_a_run_before_without_verdicts_is_not_a_lack_of_labels(make_drift_run, c
 
 
 def test_names_of_models_cannot_move_the_cursor(make_drift_run, capsys):
-    make_drift_run("before", GOOD), make_drift_run("after", GOOD, judge={"model": "m\x1b[2J\x07[bold]"})
+    (
+        make_drift_run("before", GOOD),
+        make_drift_run("after", GOOD, judge={"model": "m\x1b[2J\x07[bold]"}),
+    )
     assert main(["drift", "before", "after"]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -382,7 +464,10 @@ def test_drift_of_a_run_from_mlflow(make_drift_run, tmp_path, capsys):
     "system",
     [
         "gemma-2b-it",
-        *(pytest.param(x, marks=pytest.mark.thorough) for x in ("gpt-3.5-turbo-0125", "reka-flash-20240226")),
+        *(
+            pytest.param(x, marks=pytest.mark.thorough)
+            for x in ("gpt-3.5-turbo-0125", "reka-flash-20240226")
+        ),
     ],
 )
 def test_two_published_judges_of_three_systems(shared, here, capsys, system):
@@ -391,15 +476,38 @@ def test_two_published_judges_of_three_systems(shared, here, capsys, system):
     runs |= {"june": "v2.0625/gpt-4o-2024-05-13"}
     for name, path in runs.items():
         file = str(shared / "data" / "wildbench" / path / f"{system}.json.gz")
-        assert main(["import", "wildbench", file, f"hydra.run.dir={name}", "tracking=none", "scoring.bootstrap=0"]) == 0
+        assert (
+            main(
+                [
+                    "import",
+                    "wildbench",
+                    file,
+                    f"hydra.run.dir={name}",
+                    "tracking=none",
+                    "scoring.bootstrap=0",
+                ]
+            )
+            == 0
+        )
     capsys.readouterr()
-    status = {pair: main(["drift", *pair, "--json", "bootstrap=200"]) for pair in (("turbo", "may"), ("may", "june"))}
+    status = {
+        pair: main(["drift", *pair, "--json", "bootstrap=200"])
+        for pair in (("turbo", "may"), ("may", "june"))
+    }
     other, same = map(json.loads, capsys.readouterr().out.splitlines())
     assert list(status.values()) == [5, 0]
-    scores = [{row["id"]: row["score"] for row in _verdicts(here / name)} for name in ("turbo", "may")]
-    both = [key for key in scores[0] if scores[1].get(key) is not None and scores[0][key] is not None]
+    scores = [
+        {row["id"]: row["score"] for row in _verdicts(here / name)} for name in ("turbo", "may")
+    ]
+    both = [
+        key for key in scores[0] if scores[1].get(key) is not None and scores[0][key] is not None
+    ]
     changed = sum(scores[0][key] != scores[1][key] for key in both) / len(both)
-    assert (other["state"], other["reason"], other["changed"]) == ("unknown", "no_labels", ["judge", "data"])
+    assert (other["state"], other["reason"], other["changed"]) == (
+        "unknown",
+        "no_labels",
+        ["judge", "data"],
+    )
     assert other["flips"]["value"] == pytest.approx(changed)
     assert other["shift"]["high"] < 0
     assert any(one.startswith("Scores are lower by 0.") for one in other["findings"])

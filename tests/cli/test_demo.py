@@ -17,7 +17,11 @@ def test_the_demo_finds_the_planted_faults_and_may_be_repeated(call, tmp_path, m
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
     first = call("demo")
     assert "Found: exactly the planted faults." in first.out
-    rows = {line.split()[0]: line for line in first.out.splitlines() if line.startswith(("good", "pos", "length"))}
+    rows = {
+        line.split()[0]: line
+        for line in first.out.splitlines()
+        if line.startswith(("good", "pos", "length"))
+    }
     assert "no fault " in rows["good"]
     assert "no bias shown" in rows["good"]
     assert "picks the first shown in 60% of pairs  position bias" in rows["position_biased"]
@@ -32,15 +36,21 @@ def test_the_demo_finds_the_planted_faults_and_may_be_repeated(call, tmp_path, m
     }
     page = (folder / "sweep" / "report.html").read_text("utf-8")
     assert "Simulated judges: " in page
-    assert "clearly prefers the answer shown first, none the second: simulated/position_biased" in page
+    assert (
+        "clearly prefers the answer shown first, none the second: simulated/position_biased" in page
+    )
     assert "beyond what the labels explain: simulated/length_biased" in page
     for job in "012":
-        assert "Simulated judge: simulated_" in (folder / "sweep" / job / "report.html").read_text("utf-8")
+        assert "Simulated judge: simulated_" in (folder / "sweep" / job / "report.html").read_text(
+            "utf-8"
+        )
         assert "Simulated judge: " in (folder / "sweep" / job / "findings.md").read_text("utf-8")
 
     def recorded() -> list[tuple[str, ...]]:
         with sqlite3.connect(folder / "mlflow.db") as store:
-            assert store.execute("select count(*) from tags where key='evalkit.simulated'").fetchone() == (3,)
+            assert store.execute(
+                "select count(*) from tags where key='evalkit.simulated'"
+            ).fetchone() == (3,)
             return store.execute("select run_uuid from runs").fetchall()
 
     before = recorded()
@@ -55,17 +65,27 @@ def test_a_folder_with_other_files_is_left_alone(call, tmp_path):
     refused = call("demo", ".", status=1)
     assert refused.line() == ".: holds files that are not a demo's; name a new folder"
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    assert call("demo", "--fast", status=1).line() == "evalkit demo: no such option --fast; try evalkit demo --help"
+    assert (
+        call("demo", "--fast", status=1).line()
+        == "evalkit demo: no such option --fast; try evalkit demo --help"
+    )
 
 
 @pytest.mark.slow
 def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(call, tmp_path, monkeypatch):
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "s.sqlite"))
-    words = ["judge=simulated/length_biased", "judge.name=mine", "tracking=none", "scoring.bootstrap=50"]
+    words = [
+        "judge=simulated/length_biased",
+        "judge.name=mine",
+        "tracking=none",
+        "scoring.bootstrap=50",
+    ]
     done = call("run", *words, "judge.params.strength=0.2,0.8", "hydra.sweep.dir=swept", "-m")
     assert "judge.params.strength=0.8" in done.out
     assert done.out.count(" (simulated) ") >= 2  # each job's name, wrapped
-    assert "judge.params.strength=0.8 (simulated)" in (tmp_path / "swept" / "leaderboard.json").read_text("utf-8")
+    assert "judge.params.strength=0.8 (simulated)" in (
+        tmp_path / "swept" / "leaderboard.json"
+    ).read_text("utf-8")
     assert "Simulated judge: mine." in done.out
     assert "Simulated judge: mine." in (tmp_path / "swept" / "report.html").read_text("utf-8")
 

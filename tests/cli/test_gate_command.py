@@ -40,7 +40,13 @@ def run(call, provider, tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     rows = (json.dumps(pair(n, label="B" if n % 4 == 1 else "A")) for n in range(20))
     (tmp_path / "cases.jsonl").write_text("\n".join(rows))
-    settings = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100", "tracking=none"]
+    settings = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=100",
+        "tracking=none",
+    ]
 
     def run(*more: str, model: str = "half", status: int = 0) -> Done:
         return call("run", *fake(provider, model), *settings, *more, status=status)
@@ -52,7 +58,9 @@ def states(folder: Path) -> list[str]:
     return [rule["state"] for rule in json.loads((folder / "gate.json").read_text())["rules"]]
 
 
-def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(run, call, tmp_path, monkeypatch):
+def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
+    run, call, tmp_path, monkeypatch
+):
     step, folder = tmp_path / "step.md", tmp_path / "r"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
     done = run("hydra.run.dir=r", HELD)
@@ -63,7 +71,9 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(run, call
     metrics = (folder / "metrics.json").read_text()
     hashed = read_run(folder).manifest["config_hash"]
 
-    done = call("score", "r", "gate={agreement/accuracy: '< 0.5', conflict/ratio: '<= 1'}", status=4)
+    done = call(
+        "score", "r", "gate={agreement/accuracy: '< 0.5', conflict/ratio: '<= 1'}", status=4
+    )
     assert "gate failed: 1 failed, 1 undecided\n" in done.out
     assert done.err.startswith("evalkit: gate failed: agreement/accuracy < 0.5 failed: 0.75 [")
     assert (folder / "metrics.json").read_text() == metrics
@@ -84,7 +94,10 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(run, call
     call("score", "r", "gate={agreement/accuracy: '>= 0.75', undecided: fail}", status=4)
     before = sorted(path.stat().st_mtime_ns for path in folder.iterdir())
     done = call("score", "r", "gate={agreement/acuracy: '>= 0.5'}", status=1)
-    assert done.line() == "gate.agreement/acuracy: no such metric in this run; did you mean 'agreement/accuracy'?"
+    assert (
+        done.line()
+        == "gate.agreement/acuracy: no such metric in this run; did you mean 'agreement/accuracy'?"
+    )
     assert sorted(path.stat().st_mtime_ns for path in folder.iterdir()) == before
     call("score", "r", "gate={}")
     assert not [*folder.glob("gate.*")]
@@ -98,7 +111,10 @@ def test_a_gate_on_the_decision_reads_that_of_the_run(run, call, tmp_path):
     assert decision == read_run(folder).decision.json()
     assert (decision["use"], decision["possible"]) == ("unknown", "single")
     more = decision["labels_needed"]
-    assert "gate undecided: 1 undecided\n  undecided  decision  >= rates_corrected  unknown (the intervals" in done.out
+    assert (
+        "gate undecided: 1 undecided\n  undecided  decision  >= rates_corrected  unknown (the intervals"
+        in done.out
+    )
     assert f"Label about {more} more pairs before you decide" in done.out
     [rule] = json.loads((folder / "gate.json").read_text())["rules"]
     assert (rule["metric"], rule["state"], rule["labels_needed"]) == ("decision", "undecided", more)
@@ -113,41 +129,66 @@ def test_a_gate_on_the_decision_reads_that_of_the_run(run, call, tmp_path):
     [(True, "held", "Trust this judge "), (False, "failed", "none: Do not trust this judge")],
 )
 @pytest.mark.parametrize("panel", [False, pytest.param(True, marks=pytest.mark.thorough)])
-def test_enough_labels_hold_or_fail_a_gate_on_the_decision(run, tmp_path, right, state, said, panel):
+def test_enough_labels_hold_or_fail_a_gate_on_the_decision(
+    run, tmp_path, right, state, said, panel
+):
     order = "response_a", "response_b"
     rows = []
     for n in range(120):
         case = pair(n)
         texts = [case[name] for name in order]
         rows.append(
-            case | dict(zip(order, texts[:: (-1) ** n], strict=True)) | {"label": "AB"[n // (1 if right else 2) % 2]}
+            case
+            | dict(zip(order, texts[:: (-1) ** n], strict=True))
+            | {"label": "AB"[n // (1 if right else 2) % 2]}
         )
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    judges = [f"{{model: openai/most, name: j{n}, api_base: ${{judge.api_base}}}}" for n in range(3)]
+    judges = [
+        f"{{model: openai/most, name: j{n}, api_base: ${{judge.api_base}}}}" for n in range(3)
+    ]
     more = [f"judge.judges=[{', '.join(judges)}]"] if panel else []
-    done = run("hydra.run.dir=r", "gate.decision=rates_corrected", *more, model="most", status=4 * (not right))
+    done = run(
+        "hydra.run.dir=r",
+        "gate.decision=rates_corrected",
+        *more,
+        model="most",
+        status=4 * (not right),
+    )
     assert f"gate {state}: 1 {state}\n" in done.out
     [rule] = json.loads((tmp_path / "r" / "gate.json").read_text())["rules"]
     assert said in rule["why"]
     metrics = json.loads((tmp_path / "r" / "metrics.json").read_text())
     assert {*metrics.get("decisions", {})} == ({"j0", "j1", "j2"} if panel else set())
-    assert all(one["use"] == metrics["decision"]["use"] for one in metrics.get("decisions", {}).values())
+    assert all(
+        one["use"] == metrics["decision"]["use"] for one in metrics.get("decisions", {}).values()
+    )
 
 
 @pytest.mark.parametrize(
     ("gate", "said"),
     [
-        ("{agreement/kapa: '>= 0.5'}", "gate.agreement/kapa: no such metric; did you mean 'agreement/kappa'?"),
+        (
+            "{agreement/kapa: '>= 0.5'}",
+            "gate.agreement/kapa: no such metric; did you mean 'agreement/kappa'?",
+        ),
         ("{tierate: '>= 0.5'}", "gate.tierate: no such metric; did you mean 'tie_rate'?"),
         ("{no_worse_than: {run: nowhere}}", "nowhere: "),
         ("{undecide: fail}", "gate: has the unknown key 'undecide'; did you mean 'undecided'?"),
-        ("{decision: good}", "gate.decision: input should be 'rates_corrected', 'rates' or 'single' (got 'good')"),
+        (
+            "{decision: good}",
+            "gate.decision: input should be 'rates_corrected', 'rates' or 'single' (got 'good')",
+        ),
         ("{decisions: rates}", "gate: has the unknown key 'decisions'; did you mean 'decision'?"),
         ("{tie_rate: '5'}", "gate.tie_rate.value: is not a bound (got '5'); write '>= 0.9'"),
-        ("{no_worse_than: {run: r, metric: win_rate/a}}", "gate.no_worse_than: it is not known whether more of win_"),
+        (
+            "{no_worse_than: {run: r, metric: win_rate/a}}",
+            "gate.no_worse_than: it is not known whether more of win_",
+        ),
     ],
 )
-def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(run, provider, tmp_path, gate, said):
+def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(
+    run, provider, tmp_path, gate, said
+):
     assert said in run("hydra.run.dir=r", f"gate={gate}", status=1).line()
     assert not provider.requests
     assert not (tmp_path / "r").exists()
@@ -155,15 +196,30 @@ def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(run, provider,
 
 def test_a_rule_that_cannot_be_read_is_said_with_its_place(run, call, tmp_path):
     (tmp_path / "study.yaml").write_text("defaults: [config, _self_]\ngate:\n  tie_rate: five\n")
-    assert call("run", "study.yaml", status=1).line().startswith("study.yaml:3: gate.tie_rate.value: is not a bound")
+    assert (
+        call("run", "study.yaml", status=1)
+        .line()
+        .startswith("study.yaml:3: gate.tie_rate.value: is not a bound")
+    )
     said = run("gate.agreement/kappa='>= 0.6'", status=1).line()
     assert said.endswith("write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the =")
 
 
 def test_what_others_judged_is_held_against_a_gate_too(call, tmp_path):
     rows = [f"{n},Name a prime.,7,9,ours,{order},A" for n in range(4) for order in ("ab", "ba")]
-    (tmp_path / "judged.csv").write_text("\n".join(["id,prompt,response_a,response_b,better,shown_first,label", *rows]))
-    fields = ["--fields", "winner=better", "order=shown_first", "label=label", "--map", "ours=B", "--map", "theirs=A"]
+    (tmp_path / "judged.csv").write_text(
+        "\n".join(["id,prompt,response_a,response_b,better,shown_first,label", *rows])
+    )
+    fields = [
+        "--fields",
+        "winner=better",
+        "order=shown_first",
+        "label=label",
+        "--map",
+        "ours=B",
+        "--map",
+        "theirs=A",
+    ]
     words = ["import", "generic", "judged.csv", *fields, "tracking=none", "hydra.run.dir=r"]
     done = call(*words, "gate={agreement/accuracy: '>= 0.9'}", status=4)
     assert "evalkit: gate failed: agreement/accuracy >= 0.9 failed: 0 [" in done.err
@@ -217,7 +273,10 @@ def test_a_finished_run_cannot_be_compared_with_a_run_that_is_not_there(run, cal
     run("hydra.run.dir=first")
     before = (tmp_path / "first/metrics.json").stat().st_mtime_ns
     for gate, fault in (
-        ("{no_worse_than: {run: nowhere, metric: tie_rate, better: lower}}", "nowhere: no such folder; "),
+        (
+            "{no_worse_than: {run: nowhere, metric: tie_rate, better: lower}}",
+            "nowhere: no such folder; ",
+        ),
         (
             "{no_worse_than: {run: first, metric: human/gap, better: lower}}",
             "gate.no_worse_than.metric: no such metric ",
@@ -230,22 +289,33 @@ def test_a_finished_run_cannot_be_compared_with_a_run_that_is_not_there(run, cal
 
 def test_a_run_that_an_earlier_gate_names_may_be_gone(run, call, tmp_path):
     run("hydra.run.dir=first")
-    run("hydra.run.dir=second", "gate={no_worse_than: {run: first, metric: tie_rate, better: lower}}")
+    run(
+        "hydra.run.dir=second",
+        "gate={no_worse_than: {run: first, metric: tie_rate, better: lower}}",
+    )
     (tmp_path / "first").rename(tmp_path / "moved")
     assert "undecided: " in call("score", "second", "tie.threshold=0.1").out.splitlines()[-1]
 
 
 def test_what_others_judged_cannot_be_compared_with_a_run_that_is_not_there(call, tmp_path):
-    (tmp_path / "judged.csv").write_text("id,prompt,response_a,response_b,winner\n1,Name a prime.,7,9,A\n")
+    (tmp_path / "judged.csv").write_text(
+        "id,prompt,response_a,response_b,winner\n1,Name a prime.,7,9,A\n"
+    )
     gate = "gate={no_worse_than: {run: nowhere, metric: tie_rate, better: lower}}"
-    said = call("import", "generic", "judged.csv", "tracking=none", "--output", "r", gate, status=1).line()
+    said = call(
+        "import", "generic", "judged.csv", "tracking=none", "--output", "r", gate, status=1
+    ).line()
     assert "nowhere: no such folder" in said
     assert not (tmp_path / "r").exists()
 
 
 def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run, call):
     run("hydra.run.dir=first")
-    assert call("score", "first", "tie.treshold=0.5", status=1).line().endswith("here; did you mean 'tie.threshold'?")
+    assert (
+        call("score", "first", "tie.treshold=0.5", status=1)
+        .line()
+        .endswith("here; did you mean 'tie.threshold'?")
+    )
     wrong = call("score", "first", "gate.agreement/accuracy=>= 0.3", status=1).line()
     assert wrong.endswith("""with a special character: 'gate={agreement/accuracy: ">= 0.3"}'""")
     call("score", "first", 'gate={agreement/accuracy: ">= 0.3"}')
@@ -259,7 +329,10 @@ def judged(here):
     wrong = [language != "en" and n // 6 % 2 for n, language in enumerate(languages)]
     verdicts = ["AB"[(label == "A") == bool(off)] for label, off in zip(labels, wrong, strict=True)]
     run = pairs(verdicts, labels, scoring={"bootstrap": 200, "slices": ["language"]})
-    cases = [replace(one, metadata={"language": name}) for one, name in zip(run.cases, languages, strict=True)]
+    cases = [
+        replace(one, metadata={"language": name})
+        for one, name in zip(run.cases, languages, strict=True)
+    ]
     scored = score_run(run.config, cases, run.judgments)
     manifest = {
         "run_id": "r",
@@ -267,7 +340,9 @@ def judged(here):
         "mode": "pairwise",
         "dataset": {"name": "pairs", "fingerprint": "f", "rows": 120},
     }
-    result = RunResult(None, run.config, manifest, tuple(cases), run.judgments, scored.verdicts, scored.metrics)
+    result = RunResult(
+        None, run.config, manifest, tuple(cases), run.judgments, scored.verdicts, scored.metrics
+    )
     write_run(here / "run", result)
     return here / "run"
 
@@ -287,7 +362,9 @@ def test_a_slice_passes_or_fails_on_its_own(judged, capsys):
     }
     assert "gate failed: slice/language/de/agreement/kappa" in capsys.readouterr().err
     assert main(["score", "run", "gate={slice/language/en/agreement/kappa: '>= 0.6'}"]) == 0
-    assert main(["score", "run", "gate={slice/language/ja_2f_JP/agreement/accuracy: '<= 0.7'}"]) == 0
+    assert (
+        main(["score", "run", "gate={slice/language/ja_2f_JP/agreement/accuracy: '<= 0.7'}"]) == 0
+    )
 
 
 def test_a_slice_that_the_run_does_not_have_is_one_line(judged, capsys):

@@ -46,8 +46,16 @@ def test_run_help_lists_the_config_groups_of_the_project_too(call, tmp_path):
 def test_a_folder_of_a_run_is_told_from_a_study(call, tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "config.yaml").write_text("{}")
-    assert call("run", "one", status=1).line() == "one: is a run's folder; evalkit run one/config.yaml runs it again"
-    assert call("score", "one/config.yaml", status=1).line().partition(": ")[2].startswith("a file, not a run folder")
+    assert (
+        call("run", "one", status=1).line()
+        == "one: is a run's folder; evalkit run one/config.yaml runs it again"
+    )
+    assert (
+        call("score", "one/config.yaml", status=1)
+        .line()
+        .partition(": ")[2]
+        .startswith("a file, not a run folder")
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,12 +91,20 @@ def test_a_name_too_long_for_a_file_is_one_line(words, call):
 def test_what_an_export_would_pass_over_is_refused(call):
     said = call("export", "run", "--to", "csv", "--n", "5", status=1).line()
     assert said.startswith("--to csv: exports every judgment")
-    assert call("export", "run", status=1).line().startswith("evalkit export: needs --to; try evalkit export --help")
+    assert (
+        call("export", "run", status=1)
+        .line()
+        .startswith("evalkit export: needs --to; try evalkit export --help")
+    )
 
 
 def test_labels_that_are_not_there_are_not_called_judgments(call, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert call("import", "generic", "empty", status=1).line().startswith("empty: has no readable rows")
+    assert (
+        call("import", "generic", "empty", status=1)
+        .line()
+        .startswith("empty: has no readable rows")
+    )
 
 
 def test_ui_says_in_one_line_that_its_port_is_taken(call, tmp_path):
@@ -140,12 +156,18 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "--quite"), "evalkit run: no such option --quite; did you mean '--quiet'? try evalkit run --help"),
+        (
+            ("run", "--quite"),
+            "evalkit run: no such option --quite; did you mean '--quiet'? try evalkit run --help",
+        ),
         (
             ("plan", "--pilo", "3"),
             "evalkit plan: no such option --pilo; did you mean '--pilot'? try evalkit plan --help",
         ),
-        (("ui", "--prot", "3"), "evalkit ui: no such option --prot; did you mean '--port'? try evalkit ui --help"),
+        (
+            ("ui", "--prot", "3"),
+            "evalkit ui: no such option --prot; did you mean '--port'? try evalkit ui --help",
+        ),
         (
             ("run", "--dry-run"),
             "evalkit run: no such option --dry-run; evalkit plan shows what a run would",
@@ -164,7 +186,14 @@ def test_an_error_is_a_json_line_where_logs_are(call):
 
 @pytest.mark.parametrize("sweep", [False, True])
 def test_output_names_the_folder_of_a_run_or_sweep(call, tmp_path, sweep):
-    words = ["run", "judge=simulated/good", "tracking=none", "store=off", "scoring.bootstrap=0", "dataset.limit=2"]
+    words = [
+        "run",
+        "judge=simulated/good",
+        "tracking=none",
+        "store=off",
+        "scoring.bootstrap=0",
+        "dataset.limit=2",
+    ]
     call(*words, "--output", "it's here", "-q", *(["tie.threshold=0,0.5", "-m"] if sweep else []))
     assert (tmp_path / "it's here" / ("1/metrics.json" if sweep else "metrics.json")).is_file()
 
@@ -173,7 +202,10 @@ JUDGE = ("doctor", "judge=simulated/good", "dataset=quick")
 
 
 def test_the_store_is_named_and_opened(call, tmp_path):
-    assert "off: every run pays for all its calls" in call(*JUDGE, "store.mode=off", "tracking=none").out
+    assert (
+        "off: every run pays for all its calls"
+        in call(*JUDGE, "store.mode=off", "tracking=none").out
+    )
     url = f"store.url={tmp_path}/answers.sqlite"
     assert "answers.sqlite (the first run creates it)" in call(*JUDGE, url, "tracking=none").out
     SqliteStore(tmp_path / "answers.sqlite").close()

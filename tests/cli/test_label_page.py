@@ -50,7 +50,10 @@ def pair(number: int, winners: tuple[str, str], text: str = "") -> list[dict[str
         "response_b": f"Second answer {number} {text}",
         **{"model_a": "gpt-4o", "model_b": "claude", "judge": "secret-judge"},
     }
-    return [{**case, "winner": winner, "order": order} for winner, order in zip(winners, ("ab", "ba"), strict=True)]
+    return [
+        {**case, "winner": winner, "order": order}
+        for winner, order in zip(winners, ("ab", "ba"), strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,10 @@ def pairs_once(tmp_path_factory):
     winners, folder = [("A", "A"), ("B", "B"), ("A", "B")], tmp_path_factory.mktemp("pairs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        return imported(folder, [row for n in range(12) for row in pair(n, winners[n // 4], HOSTILE[n % len(HOSTILE)])])
+        return imported(
+            folder,
+            [row for n in range(12) for row in pair(n, winners[n // 4], HOSTILE[n % len(HOSTILE)])],
+        )
 
 
 @pytest.fixture
@@ -70,10 +76,15 @@ def pairs(pairs_once, here):
 
 @pytest.fixture
 def graded(here):
-    rows = [{"id": str(n), "prompt": f"Question {n}", "response": f"Answer {n}", "judge": "j"} for n in range(6)]
+    rows = [
+        {"id": str(n), "prompt": f"Question {n}", "response": f"Answer {n}", "judge": "j"}
+        for n in range(6)
+    ]
 
     def make(values: list[Any], column: str, *words: str) -> Path:
-        return imported(here, [{**row, column: value} for row, value in zip(rows, values, strict=True)], *words)
+        return imported(
+            here, [{**row, column: value} for row, value in zip(rows, values, strict=True)], *words
+        )
 
     return make
 
@@ -86,9 +97,17 @@ def visit(browser):
     def opened(page: OpenPage, where: str = "", **settings: Any) -> Any:
         contexts.append(browser.new_context(**settings))
         tab = contexts[-1].new_page()
-        tab.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
+        tab.on(
+            "console",
+            lambda message: complaints.append(message.text) if is_complaint(message) else None,
+        )
         tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda request: None if request.url.startswith(page.url) else complaints.append(request.url))
+        tab.on(
+            "request",
+            lambda request: (
+                None if request.url.startswith(page.url) else complaints.append(request.url)
+            ),
+        )
         tab.goto(page.url + where)
         tab.locator("#case[aria-busy=false]").wait_for()
         return tab
@@ -122,12 +141,20 @@ def labels_of(run: Path, annotator: str = "human") -> dict[str, Any]:
 
 
 def stored(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "labels-human.jsonl").read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (run / "labels-human.jsonl").read_text("utf-8").splitlines()
+    ]
 
 
 @contextmanager
 def opened(
-    run: Path, annotator: str = "human", *, count: int = 50, informative: bool = False, label: str = "", labels: int = 0
+    run: Path,
+    annotator: str = "human",
+    *,
+    count: int = 50,
+    informative: bool = False,
+    label: str = "",
+    labels: int = 0,
 ) -> Iterator[LabelSession]:
     """An annotator's session without a page, after so many labels."""
     session = LabelSession(read_run(run), annotator, count=count, seed=0, informative=informative)
@@ -170,9 +197,14 @@ def test_pairs_by_keyboard_with_a_reload_in_the_middle(pairs, visit, capsys, tmp
     assert rows[6]["note"] == "1 and 2 are close"
     assert {row["shown"] for row in rows} == {"0,1", "1,0"}
     # The label is of the case's own order, whichever response was shown first.
-    assert all(("First" in text) == (row["shown"] == "0,1") for text, row in zip(texts, rows, strict=False))
+    assert all(
+        ("First" in text) == (row["shown"] == "0,1") for text, row in zip(texts, rows, strict=False)
+    )
     swapped = {"A": "B", "B": "A", "TIE": "TIE"}
-    meant = {row["case_id"]: row["label"] if row["shown"] == "0,1" else swapped[row["label"]] for row in rows}
+    meant = {
+        row["case_id"]: row["label"] if row["shown"] == "0,1" else swapped[row["label"]]
+        for row in rows
+    }
     assert labels_of(pairs) == meant
     out = capsys.readouterr().out
     assert "labels: 12 by 1 annotator (human 12)" in out
@@ -205,14 +237,25 @@ def test_classes_have_their_first_free_letter(graded, visit):
         shoot(tab, "label-classes")
         press(tab, "p", "a", "1", "P", "p", "p")
         assert page.ended() == 0
-    assert sorted(labels_of(run, "ann").values()) == [["partial"], ["pass"], ["pass"], ["pass"], ["pass"], ["不合格"]]
+    assert sorted(labels_of(run, "ann").values()) == [
+        ["partial"],
+        ["pass"],
+        ["pass"],
+        ["pass"],
+        ["pass"],
+        ["不合格"],
+    ]
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("top", "keys"), [(10, "405310"), (100, ["57.5", "0", "100", "1", "2", "3"])])
+@pytest.mark.parametrize(
+    ("top", "keys"), [(10, "405310"), (100, ["57.5", "0", "100", "1", "2", "3"])]
+)
 def test_scores_have_digits_or_a_field(graded, visit, top, keys):
     low = int(top == 10)
-    run = graded([low, top] * 3, "score", f"rubric.min={low}", f"rubric.max={top}", "rubric.levels={}")
+    run = graded(
+        [low, top] * 3, "score", f"rubric.min={low}", f"rubric.max={top}", "rubric.levels={}"
+    )
     with label_page(run) as page:
         tab = visit(page, viewport={"width": 400, "height": 700})
         shoot(tab, f"label-scores-{top}")
@@ -221,16 +264,26 @@ def test_scores_have_digits_or_a_field(graded, visit, top, keys):
                 tab.keyboard.type(key)
             press(tab, "Enter" if top == 100 else key)
         assert page.ended() == 0
-    assert sorted(row["label"] for row in stored(run)) == sorted(float(key) or (top == 10) * 10 for key in keys)
-    assert sorted(labels_of(run).values()) == sorted([float(key) or (top == 10) * 10.0] for key in keys)
+    assert sorted(row["label"] for row in stored(run)) == sorted(
+        float(key) or (top == 10) * 10 for key in keys
+    )
+    assert sorted(labels_of(run).values()) == sorted(
+        [float(key) or (top == 10) * 10.0] for key in keys
+    )
 
 
 @pytest.fixture
 def checklists(here):
     """A run of two cases, one with a group of items."""
-    group = {"criterion": "Is polite", "parts": [{"id": "hi", "criterion": "Says hello"}, "Says goodbye"]}
+    group = {
+        "criterion": "Is polite",
+        "parts": [{"id": "hi", "criterion": "Says hello"}, "Says goodbye"],
+    }
     lists = [["Is short", group], [{"id": "__proto__", "criterion": "Is <b>true</b>"}]]
-    rows = [{"id": str(n), "prompt": f"p{n}", "response": f"r{n}", "checklist": items} for n, items in enumerate(lists)]
+    rows = [
+        {"id": str(n), "prompt": f"p{n}", "response": f"r{n}", "checklist": items}
+        for n, items in enumerate(lists)
+    ]
     (here / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     data = ["dataset=file", "dataset.path=items.jsonl", "tracking=none", "scoring.bootstrap=50"]
     assert main(["run", "mode=checklist", "judge=simulated/good", *data, "hydra.run.dir=run"]) == 0
@@ -253,8 +306,14 @@ def test_a_checklist_has_a_tick_for_each_item(checklists, visit):
                 assert items == ["Is <b>true</b>"]
             press(tab, "Enter")
         assert page.ended() == 0
-    cases = [json.loads(line) for line in (checklists / "cases.jsonl").read_text("utf-8").splitlines()]
-    labels = {(case["id"], item["id"]): item["labels"].get("human") for case in cases for item in case["checklist"]}
+    cases = [
+        json.loads(line) for line in (checklists / "cases.jsonl").read_text("utf-8").splitlines()
+    ]
+    labels = {
+        (case["id"], item["id"]): item["labels"].get("human")
+        for case in cases
+        for item in case["checklist"]
+    }
     assert labels == {
         ("0", "#1"): ["not_met"],
         ("0", "#2"): None,
@@ -266,8 +325,12 @@ def test_a_checklist_has_a_tick_for_each_item(checklists, visit):
 
 def contrast(tab: Any) -> float:
     """Return how far the text's and the page's brightness are apart, from 0 to 1."""
-    shades = "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
-    ink, ground = ([int(part) for part in re.findall(r"\d+", shade)[:3]] for shade in tab.evaluate(shades))
+    shades = (
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    ink, ground = (
+        [int(part) for part in re.findall(r"\d+", shade)[:3]] for shade in tab.evaluate(shades)
+    )
     return abs(sum(ink) - sum(ground)) / 765
 
 
@@ -335,8 +398,14 @@ def test_the_page_is_blind_and_asks_in_random_order(pairs):
         status, headers, html = page.request(method="GET", headers={"Origin": ""})
         assert status == 200
         assert "default-src 'none'" in html
-        assert headers["content-security-policy"] == "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
+        assert (
+            headers["content-security-policy"]
+            == "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        assert (headers["cache-control"], headers["x-content-type-options"]) == (
+            "no-store",
+            "nosniff",
+        )
         shown = [html, *(json.dumps(page.act("next", at=at)) for at in range(12))]
     assert not re.search("gpt|claude|judge|win|flip|verdict", "".join(shown[1:]))
     assert not re.search("gpt|claude|secret-judge|pairwise", html)
@@ -388,8 +457,14 @@ INVALID = [
         for changed in (
             *({"at": at} for at in (-1, 13, 12, True, 0.0, "0", None, 10**30)),
             *({"note": note} for note in (None, 3, "x" * 10_001, ["x"])),
-            *({"answer": {"": answer}} for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)),
-            *({"answer": answer} for answer in ("A", {}, [""], {"": "A", "#1": "met"}, {"#1": "met"})),
+            *(
+                {"answer": {"": answer}}
+                for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)
+            ),
+            *(
+                {"answer": answer}
+                for answer in ("A", {}, [""], {"": "A", "#1": "met"}, {"#1": "met"})
+            ),
             *({"do": action} for action in ("", "drop", None, ["label"], {})),
         )
     ),
@@ -407,10 +482,17 @@ def test_invalid_requests_change_nothing(pairs):
 
 @pytest.mark.parametrize("header", ["Content-Length", "Transfer-Encoding"])
 def test_a_body_of_100_mb_is_refused_before_it_is_read(pairs, header):
-    with label_page(pairs) as page, socket.create_connection(urlsplit(page.url).netloc.split(":")) as client:
+    with (
+        label_page(pairs) as page,
+        socket.create_connection(urlsplit(page.url).netloc.split(":")) as client,
+    ):
         parts = urlsplit(page.url)
         length = "chunked" if header == "Transfer-Encoding" else str(10**8)
-        lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", f"Origin: http://{parts.netloc}"]
+        lines = [
+            f"POST {parts.path} HTTP/1.1",
+            f"Host: {parts.netloc}",
+            f"Origin: http://{parts.netloc}",
+        ]
         client.sendall("\r\n".join([*lines, f"{header}: {length}", "", ""]).encode())
         chunk = b" " * 2**20
         sent = 0
@@ -432,7 +514,10 @@ def test_any_note_is_kept(pairs):
 
 
 def test_two_annotators_at_once_do_not_see_each_other(pairs, capsys):
-    with label_page(pairs, "--annotator", "ann") as ann, label_page(pairs, "--annotator", "李 雷") as other:
+    with (
+        label_page(pairs, "--annotator", "ann") as ann,
+        label_page(pairs, "--annotator", "李 雷") as other,
+    ):
         first = ann.act("open")
         for number in range(8):
             ann.act("label", at=number, answer={"": "A"})
@@ -456,7 +541,9 @@ def test_one_annotator_has_one_page_at_a_time(pairs, capsys):
     with label_page(pairs):
         capsys.readouterr()
         assert main(["label", str(pairs), "--page"]) == 1
-        assert "labels-human.jsonl: another page has it open; use that page" in capsys.readouterr().err
+        assert (
+            "labels-human.jsonl: another page has it open; use that page" in capsys.readouterr().err
+        )
 
 
 def test_labels_are_resumed_and_the_run_is_scored_when_the_page_ends(pairs, capsys):
@@ -504,16 +591,24 @@ def test_informative_cases_have_known_probabilities(here):
         assert page.ended() == 0
     sampled = json.loads((run / "label-sample.json").read_text("utf-8"))["probabilities"]
     assert len(set(sampled.values())) == 3
-    assert {row["case_id"]: row["inclusion_probability"] for row in stored(run)}.items() <= sampled.items()
+    assert {
+        row["case_id"]: row["inclusion_probability"] for row in stored(run)
+    }.items() <= sampled.items()
     metrics = json.loads((run / "metrics.json").read_text("utf-8"))["metrics"]
-    assert (metrics["agreement/accuracy"]["n"], metrics["labels/effective"]["value"] < 10) == (10, True)
+    assert (metrics["agreement/accuracy"]["n"], metrics["labels/effective"]["value"] < 10) == (
+        10,
+        True,
+    )
     with opened(run, "bob", count=24, informative=True) as session:
         assert len(session.tasks) == 24  # the same sample
     with label_page(run, "--informative", "--n", "24") as page:
         assert page.label(lambda _: "A", 14) == {"ended": True}
         assert page.ended() == 0
     with opened(run, count=24, informative=True) as session:
-        assert (session.view(0)["labeled"], len(session.tasks)) == (24, 48)  # a sample that is labeled is extended
+        assert (session.view(0)["labeled"], len(session.tasks)) == (
+            24,
+            48,
+        )  # a sample that is labeled is extended
 
 
 def test_random_order_offers_so_many_and_then_so_many_more(pairs):
@@ -569,7 +664,10 @@ def test_a_folder_that_cannot_be_written_and_a_port_in_use_are_one_line(pairs, t
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         for words, problem in (
-            (("--annotator", "link"), "labels-link.jsonl: cannot be written (Too many levels of symbolic links)"),
+            (
+                ("--annotator", "link"),
+                "labels-link.jsonl: cannot be written (Too many levels of symbolic links)",
+            ),
             (("--annotator", "folder"), "labels-folder.jsonl: cannot be written (Is a directory)"),
             (("--port", str(port)), f"port {port}: is in use; choose another, or omit --port"),
         ):
@@ -612,7 +710,10 @@ def test_a_table_of_judgments_is_imported_the_first_time(here, capsys):
             assert page.ended() == 0
     assert len(labels_of(here / "v-labels")) == 2
     (here / "bad.csv").write_text("id,prompt\n1,p\n", "utf-8")
-    for name, problem in (("data/v.csv", "v-labels: contains another run; move it"), ("bad.csv", "bad.csv")):
+    for name, problem in (
+        ("data/v.csv", "v-labels: contains another run; move it"),
+        ("bad.csv", "bad.csv"),
+    ):
         capsys.readouterr()
         assert main(["label", name, "--page"]) == 1
         (line,) = capsys.readouterr().err.strip().splitlines()
@@ -622,7 +723,8 @@ def test_a_table_of_judgments_is_imported_the_first_time(here, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 0), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.thorough)]
+    ("number", "status"),
+    [(signal.SIGINT, 0), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.thorough)],
 )
 def test_ctrl_c_in_the_terminal_scores_the_run(pairs, tmp_path, number, status):
     log = tmp_path / "log.txt"

@@ -60,7 +60,9 @@ def dollars(planned: Done) -> float:
 
 
 def paid(*runs: str) -> float:
-    return sum(float(json.loads(Path(run, "metrics.json").read_bytes())["cost_usd"]) for run in runs)
+    return sum(
+        float(json.loads(Path(run, "metrics.json").read_bytes())["cost_usd"]) for run in runs
+    )
 
 
 def test_estimates_are_what_the_run_then_costs(call, provider):
@@ -78,12 +80,18 @@ def test_other_answers_of_the_same_judge_and_format_tell_how_long_answers_are(ca
     assert re.search(r"length of answers: 150 tokens assumed", assumed)
     call("run", *words(provider, PRICE, *other), *BRIEF, "hydra.run.dir=other")
     planned = call("plan", *words(provider, PRICE))
-    assert re.search(r"length of answers: (3\d|4\d) tokens from 24 stored of the same judge and format", planned.out)
+    assert re.search(
+        r"length of answers: (3\d|4\d) tokens from 24 stored of the same judge and format",
+        planned.out,
+    )
     assert "minutes, about" in planned.out
     structured = call("plan", *words(provider, PRICE, "output=json")).out
     assert re.search(r"length of answers: \d+ tokens assumed", structured)
     assert "tokens assumed" in call("plan", *words(provider, PRICE, model="another")).out
-    assert "length of answers: 20 tokens" in call("plan", *words(provider, "judge.max_tokens=20", model="another")).out
+    assert (
+        "length of answers: 20 tokens"
+        in call("plan", *words(provider, "judge.max_tokens=20", model="another")).out
+    )
 
 
 def test_a_panel_is_priced_judge_by_judge(call, provider):
@@ -107,9 +115,14 @@ def test_a_panel_is_priced_judge_by_judge(call, provider):
 def test_limits_and_the_jobs_of_a_sweep_tell_the_time(call, provider):
     planned = call("plan", *words(provider, PRICE, "judge.rpm=6", "tie.threshold=0,0.5", "-m"))
     lines = [re.split(r"\s{2,}", line.strip()) for line in planned.out.splitlines()]
-    *jobs, columns = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
+    *jobs, columns = [
+        dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])
+    ]
     assert (columns["requests"], columns["to send"], columns["shared"]) == ("48", "24", "24")
-    assert (columns["minutes, about"], [job["minutes, about"] for job in jobs]) == ("4.0", ["4.0", "4.0"])
+    assert (columns["minutes, about"], [job["minutes, about"] for job in jobs]) == (
+        "4.0",
+        ["4.0", "4.0"],
+    )
     assert [job["shared"] for job in jobs] == ["0", "24"]
 
 
@@ -130,8 +143,15 @@ def test_a_plan_counts_equal_requests_once(call, provider, tmp_path):
 def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call, provider):
     gate = "gate={agreement/acuracy: '>= 0.5'}"
     refused = call("plan", *words(provider, gate), status=1)
-    assert refused.line() == "gate.agreement/acuracy: no such metric; did you mean 'agreement/accuracy'?"
-    missing = call("plan", *words(provider, "gate={no_worse_than: {run: gone, metric: agreement/accuracy}}"), status=1)
+    assert (
+        refused.line()
+        == "gate.agreement/acuracy: no such metric; did you mean 'agreement/accuracy'?"
+    )
+    missing = call(
+        "plan",
+        *words(provider, "gate={no_worse_than: {run: gone, metric: agreement/accuracy}}"),
+        status=1,
+    )
     assert missing.line().endswith("gone: no such folder; choose a folder that `evalkit run` wrote")
     call("run", *words(provider), *BRIEF, "hydra.run.dir=all")
     held = "{agreement/accuracy: '>= 0.5', no_worse_than: {run: all, metric: agreement/accuracy}}"
@@ -142,8 +162,13 @@ def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call, provider):
 def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call, provider):
     planned = call("plan", *words(provider, PRICE), "--pilot", "8")
     assert len(provider.requests) == 8
-    assert re.search(r"length of answers: \d+ tokens from 8 stored for the same prompts \(± [1-9]\d*\)\.", planned.out)
-    said = re.search(r"pilot: 8 random requests, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out)
+    assert re.search(
+        r"length of answers: \d+ tokens from 8 stored for the same prompts \(± [1-9]\d*\)\.",
+        planned.out,
+    )
+    said = re.search(
+        r"pilot: 8 random requests, 8 calls sent, (.*?) prompt and .*\$(.*); stored", planned.out
+    )
     assert said
     assert call("plan", *words(provider, PRICE), "--pilot=8").out.endswith(
         "0 calls sent, 0 prompt and 0 answer tokens, $0\n"
@@ -157,12 +182,16 @@ def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call, provider):
 
 def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call, provider):
     judges = ",".join(
-        f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}" for k in range(2)
+        f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}"
+        for k in range(2)
     )
     panel = ["judge=panel", f"judge.judges=[{judges}]", "output=bracket", *DATA]
     planned = call("plan", *panel, "tie.threshold=0,0.5", "--pilot", "3", "-m")
     assert "pilot: 12 random requests, 6 calls sent, " in planned.out
-    asked = [[body["messages"] for body in provider.requests if body["model"] == f"m{k}"] for k in range(2)]
+    asked = [
+        [body["messages"] for body in provider.requests if body["model"] == f"m{k}"]
+        for k in range(2)
+    ]
     assert len(asked[0]) == 3
     assert sorted(map(str, asked[0])) == sorted(map(str, asked[1]))
 
@@ -171,13 +200,22 @@ def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call, 
     ("more", "said"),
     [
         (["--pilot"], "evalkit plan: --pilot: needs a value; try evalkit plan --help"),
-        (["--pilot=0"], "evalkit plan: --pilot: '0' is not an integer above 0; try evalkit plan --help"),
-        (["--pilot", "swap=none"], "evalkit plan: --pilot: 'swap=none' is not an integer above 0; try"),
+        (
+            ["--pilot=0"],
+            "evalkit plan: --pilot: '0' is not an integer above 0; try evalkit plan --help",
+        ),
+        (
+            ["--pilot", "swap=none"],
+            "evalkit plan: --pilot: 'swap=none' is not an integer above 0; try",
+        ),
         (
             ["--pilot", "4", "store.mode=off"],
             "store.mode: with 'off', the run would pay again for the requests of the pilot",
         ),
-        (["--pilot", "4", "gate={agreement/acuracy: '> 0'}"], "gate.agreement/acuracy: no such metric"),
+        (
+            ["--pilot", "4", "gate={agreement/acuracy: '> 0'}"],
+            "gate.agreement/acuracy: no such metric",
+        ),
     ],
 )
 def test_a_pilot_that_cannot_be_is_one_line(more, said, call, provider):
@@ -212,12 +250,16 @@ def test_a_guess_says_what_would_measure_it(call, provider):
 def test_what_calls_take_is_told_by_limits_and_latency(judge, seconds, expected):
     plan = SimpleNamespace(unique=32, prompt_tokens=100)
     part = Part(JudgeConfig(model="m", **judge), plan, Length(10.0, seconds, "own"))  # type: ignore[arg-type]
-    assert minutes([part], RunnerConfig(concurrency=16)) == (None if expected is None else pytest.approx(expected))
+    assert minutes([part], RunnerConfig(concurrency=16)) == (
+        None if expected is None else pytest.approx(expected)
+    )
 
 
 def part(requests: int, seconds: float | None = 6.0, **judge: object) -> Part:
     config = JudgeConfig.model_validate({"model": "fake/model", **judge})
-    return Part(config, Plan(unique=requests, prompt_tokens=100 * requests), Length(50, seconds, "own", 20))
+    return Part(
+        config, Plan(unique=requests, prompt_tokens=100 * requests), Length(50, seconds, "own", 20)
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,7 +304,14 @@ def test_the_time_left_is_not_estimated_from_the_first_answers():
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(None, ""), (4.4, "4 s"), (89.0, "89 s"), (95.0, "2 min"), (5000.0, "83 min"), (7500.0, "2 h 5 min")],
+    [
+        (None, ""),
+        (4.4, "4 s"),
+        (89.0, "89 s"),
+        (95.0, "2 min"),
+        (5000.0, "83 min"),
+        (7500.0, "2 h 5 min"),
+    ],
 )
 def test_a_duration_is_in_the_largest_unit_that_fits(seconds, words):
     assert as_time(seconds) == words
@@ -284,10 +333,14 @@ def make_run(here):
     """Write a run folder."""
 
     def make(labels: Any = LABELS, **sections: Any) -> RunResult:
-        run = pairs(right_in(LABELS, 0.85, 1), labels, **{"scoring": {"bootstrap": 200}, **sections})
+        run = pairs(
+            right_in(LABELS, 0.85, 1), labels, **{"scoring": {"bootstrap": 200}, **sections}
+        )
         scored = score_run(run.config, run.cases, run.judgments)
         manifest = {"run_id": "r", "judge": "m", "mode": "pairwise"}
-        result = RunResult(None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics)
+        result = RunResult(
+            None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics
+        )
         write_run(here / "run", result)
         return result
 
@@ -301,12 +354,20 @@ def test_labels_for_a_width_and_for_a_gate(make_run, capsys):
     out = capsys.readouterr().out
     accuracy, kappa = metrics["agreement/accuracy"], metrics["agreement/kappa"]
     rows = {line.split()[0]: line for line in out.splitlines() if line.startswith("agreement/")}
-    assert rows["agreement/accuracy"].endswith(f"100  about {labels_for_width(accuracy, 0.05, 0.95):,}".split("  ")[1])
+    assert rows["agreement/accuracy"].endswith(
+        f"100  about {labels_for_width(accuracy, 0.05, 0.95):,}".split("  ")[1]
+    )
     assert f"about {labels_for_width(kappa, 0.05, 0.95):,}" in rows["agreement/kappa"]
-    assert f"gate: agreement/kappa >= 0.6: undecided, about {labels_for(kappa, 0.6, 0.95):,} more labels would" in out
+    assert (
+        f"gate: agreement/kappa >= 0.6: undecided, about {labels_for(kappa, 0.6, 0.95):,} more labels would"
+        in out
+    )
     assert "gate: tie_rate <= 0.5: held\n" in out
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == files
-    assert main(["plan", "gate={agreement/accuracy: '>= 0.9'}", "--labels", "run", "--width", "1"]) == 0
+    assert (
+        main(["plan", "gate={agreement/accuracy: '>= 0.9'}", "--labels", "run", "--width", "1"])
+        == 0
+    )
     out = capsys.readouterr().out
     assert "gate: agreement/accuracy >= 0.9: undecided, about" in out
     assert "agreement/kappa >= 0.6" not in out
@@ -332,7 +393,10 @@ def test_a_run_without_labels_says_how_many_are_needed_first(make_run, capsys):
         (["--labels", "run", "judge=gpt-4o"], "judge: cannot be changed here"),
         (["--labels", "run", "study.yaml"], "study.yaml: is not an override"),
         (["--labels", "run", "gate={agreement/kapa: '>= 0.5'}"], "did you mean 'agreement/kappa'?"),
-        (["--labels", "run", "gate={nonsense: '>= 0.5'}"], "choose from agreement/ac1, agreement/accuracy, "),
+        (
+            ["--labels", "run", "gate={nonsense: '>= 0.5'}"],
+            "choose from agreement/ac1, agreement/accuracy, ",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(make_run, capsys, words, complaint):
@@ -358,7 +422,10 @@ DOORS = {
 def test_a_plan_refuses_it(here, capfd, door):
     (here / "rows.csv").write_text("id,prompt,response_a,response_b\n1,?,x,y\n", "utf-8")
     words = (KNOWN, *DOORS[door], "dataset=file", "dataset.path=rows.csv")
-    assert "LiteLLM does not know the provider of 'nosuch/x'" in call_main(capfd, "plan", *words, status=1).line()
+    assert (
+        "LiteLLM does not know the provider of 'nosuch/x'"
+        in call_main(capfd, "plan", *words, status=1).line()
+    )
 
 
 @pytest.fixture
@@ -369,13 +436,26 @@ def litellm():
 def test_judges_of_listed_providers_are_known_to_litellm(litellm, monkeypatch):
     known = {getattr(name, "value", name) for name in litellm.provider_list}
     monkeypatch.setitem(sys.modules, "litellm", None)  # importing it fails
-    for name in ("anthropic", "azure", "bedrock", "gemini", "hosted_vllm", "mistral", "ollama", "openai", "openrouter"):
+    for name in (
+        "anthropic",
+        "azure",
+        "bedrock",
+        "gemini",
+        "hosted_vllm",
+        "mistral",
+        "ollama",
+        "openai",
+        "openrouter",
+    ):
         check_provider(JudgeConfig(model=f"{name}/unlisted"))
         assert name in known
 
 
 def test_a_plan_refuses_no_provider_that_a_call_takes(litellm):
-    names = {getattr(name, "value", name) for name in litellm.provider_list} - {"github_copilot", "chatgpt"}
+    names = {getattr(name, "value", name) for name in litellm.provider_list} - {
+        "github_copilot",
+        "chatgpt",
+    }
     refused = []
     for name in sorted(names):
         try:

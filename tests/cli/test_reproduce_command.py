@@ -44,7 +44,9 @@ def words(provider: Provider, *more: str) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()}
+    return {
+        p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()
+    }
 
 
 def names(folder: Path) -> set[str]:
@@ -87,7 +89,10 @@ def test_metrics_that_came_with_a_later_evalkit_are_no_difference(call, ran):
         del recorded["metrics"][name]
     (ran / "metrics.json").write_text(json.dumps(recorded))
     out = call("reproduce", "first").out
-    assert "equal to the last bit, and this evalkit has 2 that the run lacks: tie_rate, win_rate/a." in out
+    assert (
+        "equal to the last bit, and this evalkit has 2 that the run lacks: tie_rate, win_rate/a."
+        in out
+    )
     recorded["metrics"]["win_rate/b"]["value"] += 0.25
     (ran / "metrics.json").write_text(json.dumps(recorded))
     assert "Not reproduced" in call("reproduce", "first", status=4).out
@@ -105,7 +110,9 @@ def test_another_prompt_and_the_answers_it_never_had_are_named(call, ran, tmp_pa
     shipped = (Path(__file__).parents[2] / "prompts" / "en" / "pairwise.md.j2").read_text()
     (tmp_path / "mine.md.j2").write_text(shipped.replace("# Guidelines", "# Rules"))
     before, heading, after = (ran / "config.yaml").read_text().partition("\nprompt:\n")
-    (ran / "config.yaml").write_text(before + heading + after.replace("template: null", "template: mine.md.j2", 1))
+    (ran / "config.yaml").write_text(
+        before + heading + after.replace("template: null", "template: mine.md.j2", 1)
+    )
     out = " ".join(call("reproduce", "first", status=4).out.split())
     assert "prompt mine.md.j2 –" in out
     assert "prompts that differ from those of the run 0 12" in out
@@ -145,7 +152,9 @@ def test_every_answer_of_a_judgment_is_in_the_folder(call, provider, tmp_path, m
     if "swap=third_pass" in more:  # always the first, so that every pair has a third pass
         provider.rule = lambda _: said("[[A]]")
     elif "mode.commit_first=true" in more:
-        provider.rule = lambda body: judged(body) if "<response_a>" in str(body) else said("An answer.")
+        provider.rule = lambda body: (
+            judged(body) if "<response_a>" in str(body) else said("An answer.")
+        )
     call(
         "run",
         *words(provider, "runner.max_failure_rate=1", *more),
@@ -179,7 +188,9 @@ def test_a_folder_without_its_templates_needs_the_store(call, ran, tmp_path):
 
 def test_the_answers_of_a_store_can_be_checked(call, ran, tmp_path):
     store = f"store.url=sqlite:///{tmp_path / 'store.sqlite'}"
-    assert "from cases.jsonl, prompts.json, store:" in " ".join(call("reproduce", "first", store).out.split())
+    assert "from cases.jsonl, prompts.json, store:" in " ".join(
+        call("reproduce", "first", store).out.split()
+    )
     call("store", "prune", "--older-than", "0d")
     assert "answers that are not in the store" in call("reproduce", "first", store, status=4).out
 
@@ -228,12 +239,23 @@ def test_every_job_of_a_sweep_is_checked(call, swept, tmp_path):
 
 def test_failures_are_taken_as_they_stood(call, provider, tmp_path):
     write_cases(tmp_path, 6)
-    provider.script.extend([refused(400, "no"), said("I cannot help with that.", finish="content_filter")])
-    call("run", *words(provider, "runner.concurrency=1", "runner.max_failure_rate=1", "runner.retries=0"))
-    lost = [json.loads(line)["status"] for line in (tmp_path / "first/judgments.jsonl").read_text().splitlines()]
+    provider.script.extend(
+        [refused(400, "no"), said("I cannot help with that.", finish="content_filter")]
+    )
+    call(
+        "run",
+        *words(provider, "runner.concurrency=1", "runner.max_failure_rate=1", "runner.retries=0"),
+    )
+    lost = [
+        json.loads(line)["status"]
+        for line in (tmp_path / "first/judgments.jsonl").read_text().splitlines()
+    ]
     assert "failed" in lost
     done = call("reproduce", "first")
-    assert f"note: {lost.count('failed')} failed requests have no answer and are copied as failures" in done.out
+    assert (
+        f"note: {lost.count('failed')} failed requests have no answer and are copied as failures"
+        in done.out
+    )
     assert "Reproduced: all" in done.out
 
 
@@ -246,20 +268,26 @@ def test_an_answer_that_has_come_since_a_failure_is_named(call, provider, tmp_pa
     call("run", *words(provider), "hydra.run.dir=since")
     # The run's own files say what they said; the store has since learned more.
     assert "Reproduced: all" in call("reproduce", "first").out
-    out = " ".join(call("reproduce", "first", f"store.url={tmp_path / 'store.sqlite'}", status=4).out.split())
+    out = " ".join(
+        call("reproduce", "first", f"store.url={tmp_path / 'store.sqlite'}", status=4).out.split()
+    )
     assert "answers received since 0 2" in out
     assert "are copied as failures" not in out
 
 
 @pytest.mark.parametrize("source", ["frame", "stdin"])
-def test_cases_that_can_be_read_only_once_are_the_runs_own(call, provider, tmp_path, monkeypatch, source):
+def test_cases_that_can_be_read_only_once_are_the_runs_own(
+    call, provider, tmp_path, monkeypatch, source
+):
     rows = [pair(number) for number in range(3)]
     if source == "frame":
         found = words(provider)
         overrides = [word for word in found if not word.startswith(("dataset", "hydra"))]
         run(load_config(overrides=overrides), tmp_path / "first", cases=rows)
     else:
-        piped = io.TextIOWrapper(io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode()))
+        piped = io.TextIOWrapper(
+            io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
+        )
         monkeypatch.setattr("sys.stdin", piped)
         sources._spooled.cache_clear()
         call("run", *words(provider, "dataset.path=-", "dataset.format=jsonl"))

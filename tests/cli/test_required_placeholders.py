@@ -34,7 +34,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    ("command", "name"), [*(("plan", name) for name in WRONG), ("doctor", "nothing"), ("run", "nothing")]
+    ("command", "name"),
+    [*(("plan", name) for name in WRONG), ("doctor", "nothing"), ("run", "nothing")],
 )
 def test_a_template_that_lacks_a_placeholder_is_refused(call, tmp_path, command, name):
     overrides, template, lacking = WRONG[name]
@@ -49,7 +50,8 @@ def test_a_template_that_lacks_a_placeholder_is_refused(call, tmp_path, command,
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "lacking"), [("answer", "Hello.", "original_prompt"), ("own_answer", "Yes.", "own_answer")]
+    ("name", "text", "lacking"),
+    [("answer", "Hello.", "original_prompt"), ("own_answer", "Yes.", "own_answer")],
 )
 def test_so_is_one_for_the_judges_own_answer(call, tmp_path, name, text, lacking):
     path = Path(tmp_path, "prompts", "en", f"{name}.md.j2")

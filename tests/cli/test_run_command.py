@@ -28,12 +28,22 @@ def provider(provider, tmp_path):
 
 
 def words(provider: Provider, *more: str) -> list[str]:
-    data = ["dataset=file", "dataset.path=data.jsonl", "output=bracket", "scoring.bootstrap=20", "tracking=none"]
+    data = [
+        "dataset=file",
+        "dataset.path=data.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=20",
+        "tracking=none",
+    ]
     return [*fake(provider), *data, *more]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_folder_with_another_run_is_refused(call, provider, tmp_path):
@@ -52,7 +62,10 @@ def test_a_folder_with_another_run_is_refused(call, provider, tmp_path):
     assert contents(tmp_path / "first").keys() == contents(tmp_path / "fresh").keys()
     assert "gate.json" in first
     assert "judgments.csv" in first
-    assert not {"gate.json", "gate.xml", "gate.md", "judgments.csv"} & contents(tmp_path / "first").keys()
+    assert (
+        not {"gate.json", "gate.xml", "gate.md", "judgments.csv"}
+        & contents(tmp_path / "first").keys()
+    )
 
 
 def test_the_same_command_may_be_repeated(call, provider, tmp_path):
@@ -84,14 +97,23 @@ def test_a_users_file_is_not_replaced(call, provider, tmp_path):
 
 
 def test_an_imported_run_is_not_replaced(call, provider, tmp_path):
-    rows = [{"prompt": "Q?", "response_a": "x", "response_b": "y", "winner": "A", "id": str(n)} for n in range(3)]
+    rows = [
+        {"prompt": "Q?", "response_a": "x", "response_b": "y", "winner": "A", "id": str(n)}
+        for n in range(3)
+    ]
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     given = ["tracking=none", "hydra.run.dir=imported", "scoring.bootstrap=20"]
     call("import", "generic", "one.jsonl", *given)
     call("import", "generic", "one.jsonl", *given)
-    assert "imported: contains another run" in call("import", "generic", "two.jsonl", *given, status=1).line()
-    assert "imported: contains another run" in call("run", *words(provider, "hydra.run.dir=imported"), status=1).line()
+    assert (
+        "imported: contains another run"
+        in call("import", "generic", "two.jsonl", *given, status=1).line()
+    )
+    assert (
+        "imported: contains another run"
+        in call("run", *words(provider, "hydra.run.dir=imported"), status=1).line()
+    )
     call("import", "generic", "two.jsonl", *given, "--overwrite")
 
 
@@ -109,14 +131,23 @@ def test_a_sweeps_folder_holds_one_sweep(call, provider, tmp_path):
     call("run", *given, "swap=both,none,random", "-m")
     before, asked = contents(tmp_path / "swept"), len(provider.requests)
     line = call("run", *given, "swap=both,none", "tie=forbid", "-m", status=1).line()
-    assert "swept: contains another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw" in line
-    assert "swept: contains a sweep" in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
+    assert (
+        "swept: contains another sweep (job 0); choose another folder with hydra.sweep.dir, or add --overw"
+        in line
+    )
+    assert (
+        "swept: contains a sweep"
+        in call("run", *words(provider, "hydra.run.dir=swept"), status=1).line()
+    )
     assert contents(tmp_path / "swept") == before
     assert len(provider.requests) == asked
     call("run", *given, "swap=both,none,random", "-m")  # the same one may be repeated, and extended
     call("run", *given, "swap=both,none,random,mean", "-m")
     call("run", *given, "swap=both,none", "tie=forbid", "-m", "--overwrite")
-    assert sorted(path.name for path in (tmp_path / "swept").iterdir() if path.is_dir()) == ["0", "1"]
+    assert sorted(path.name for path in (tmp_path / "swept").iterdir() if path.is_dir()) == [
+        "0",
+        "1",
+    ]
     board = json.loads((tmp_path / "swept" / "leaderboard.json").read_text())
     assert len(board["rows"]) == 2
 
@@ -130,7 +161,12 @@ def test_a_run_without_usable_answers_exits_with_2(call, provider, tmp_path):
         r"runner\.max_unusable_rate=50\.0% allows; the results were written\n",
         done.err,
     )
-    assert json.loads((tmp_path / "first/metrics.json").read_text())["metrics"]["missing/unparseable"]["value"] == 1
+    assert (
+        json.loads((tmp_path / "first/metrics.json").read_text())["metrics"]["missing/unparseable"][
+            "value"
+        ]
+        == 1
+    )
     call("run", *given, "hydra.run.dir=first", "runner.max_unusable_rate=1")
     # A sweep that is repeated does not run its finished jobs again, and says the same of them.
     swept = [*given, "tie.threshold=0,0.1", "hydra.sweep.dir=swept", "-m", "--quiet"]
@@ -139,7 +175,9 @@ def test_a_run_without_usable_answers_exits_with_2(call, provider, tmp_path):
 
 def test_half_of_the_answers_are_enough(call, provider):
     judged = prefers()
-    provider.rule = lambda body: judged(body) if re.search("Question [01]", str(body)) else said("No.")
+    provider.rule = lambda body: (
+        judged(body) if re.search("Question [01]", str(body)) else said("No.")
+    )
     call("run", *words(provider))
     line = call("run", *words(provider, "runner.max_unusable_rate=0.4"), "--quiet", status=2).err
     assert "50.0% of the answers are unusable" in line
@@ -167,7 +205,10 @@ def test_several_options_of_a_group_are_not_merged(call, provider):
             assert line.startswith(
                 f"{word}: the last of these would silently replace the others; choose one, or write "
             )
-            assert f"write {word.replace(' ', '').translate(str.maketrans('', '', '[]'))} -m to run" in line
+            assert (
+                f"write {word.replace(' ', '').translate(str.maketrans('', '', '[]'))} -m to run"
+                in line
+            )
 
 
 def test_a_template_that_is_not_utf8_is_named(call, provider, tmp_path):
@@ -175,7 +216,9 @@ def test_a_template_that_is_not_utf8_is_named(call, provider, tmp_path):
     (tmp_path / "prompts" / "en" / "mine.md.j2").write_bytes(b"caf\xe9 {{ response_a }}")
     for command in ("run", "plan"):
         line = call(command, *words(provider, "prompt.template=mine"), status=1).line()
-        assert line.endswith("mine.md.j2: the byte at offset 3 is not UTF-8; save the file as UTF-8")
+        assert line.endswith(
+            "mine.md.j2: the byte at offset 3 is not UTF-8; save the file as UTF-8"
+        )
         assert "codec" not in line
 
 
@@ -185,12 +228,28 @@ def test_jobs_are_named_by_what_is_swept(call, provider, tmp_path):
         "defaults: [config, _self_]\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n"
         "      swap: both,none\n      tie.threshold: 0.1\n"
     )
-    spelled = ["tracking.enabled=False", "runner.retries=1", f"store.url={tmp_path / 'other.sqlite'}"]
+    spelled = [
+        "tracking.enabled=False",
+        "runner.retries=1",
+        f"store.url={tmp_path / 'other.sqlite'}",
+    ]
     call("run", "study.yaml", *words(provider, "hydra.sweep.dir=swept"), *spelled)
-    manifests = [json.loads((tmp_path / "swept" / job / "manifest.json").read_text()) for job in "01"]
-    assert [manifest["sweep"]["overrides"] for manifest in manifests] == [["swap=both"], ["swap=none"]]
-    call("run", *words(provider, "hydra.sweep.dir=alone", "tie.threshold=0.2", "tracking.enabled=False", "-m"))
-    alone = json.loads((tmp_path / "alone" / "0" / "manifest.json").read_text())["sweep"]["overrides"]
+    manifests = [
+        json.loads((tmp_path / "swept" / job / "manifest.json").read_text()) for job in "01"
+    ]
+    assert [manifest["sweep"]["overrides"] for manifest in manifests] == [
+        ["swap=both"],
+        ["swap=none"],
+    ]
+    call(
+        "run",
+        *words(
+            provider, "hydra.sweep.dir=alone", "tie.threshold=0.2", "tracking.enabled=False", "-m"
+        ),
+    )
+    alone = json.loads((tmp_path / "alone" / "0" / "manifest.json").read_text())["sweep"][
+        "overrides"
+    ]
     assert "tie.threshold=0.2" in alone
     assert not [word for word in alone if word.startswith(("tracking", "runner", "store"))]
 
@@ -199,7 +258,10 @@ def test_jobs_are_named_by_what_is_swept(call, provider, tmp_path):
 def test_doctor_refuses_an_empty_key(call, monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     out = " ".join(call("doctor", "judge=gpt-4o-mini", "tracking=none", status=1).out.split())
-    assert "wrong judge: openai/gpt-4o-mini: the API key in OPENAI_API_KEY is empty; set the environment" in out
+    assert (
+        "wrong judge: openai/gpt-4o-mini: the API key in OPENAI_API_KEY is empty; set the environment"
+        in out
+    )
 
 
 @pytest.mark.slow
@@ -229,14 +291,20 @@ def test_commands_that_read_create_no_database(call, provider, tmp_path):
     ]
     for status, command in commands:
         call(*command, status=status)
-        made = [path.name for path in tmp_path.rglob("*") if path.suffix in (".db", ".sqlite") or "mlruns" in path.name]
+        made = [
+            path.name
+            for path in tmp_path.rglob("*")
+            if path.suffix in (".db", ".sqlite") or "mlruns" in path.name
+        ]
         assert made == [], command
 
 
 _RARER = ("left is better, clearly", "it's", "${x}", "好", "1", "C:\\")
 
 
-@pytest.mark.parametrize("label", ["A>B", 'say "x"=y', *(pytest.param(x, marks=pytest.mark.slow) for x in _RARER)])
+@pytest.mark.parametrize(
+    "label", ["A>B", 'say "x"=y', *(pytest.param(x, marks=pytest.mark.slow) for x in _RARER)]
+)
 def test_the_suggested_label_map_works(call, provider, tmp_path, label):
     rows = [pair(0, label=label), pair(1, label="same")]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
@@ -244,7 +312,8 @@ def test_the_suggested_label_map_works(call, provider, tmp_path, label):
     first = re.search(r"for example (.+), or give a list", call("plan", *given, status=1).line())
     assert first
     second = re.search(
-        r"for example (.+), or give a list", call("plan", *given, *shlex.split(first[1]), status=1).line()
+        r"for example (.+), or give a list",
+        call("plan", *given, *shlex.split(first[1]), status=1).line(),
     )
     assert second
     assert "2 requests" not in second[1]
@@ -262,7 +331,13 @@ def test_a_label_map_as_text(call, provider):
     assert dict(config.dataset.label_map) == {"good": 3.0, "bad": -0.5}
 
 
-SCORED = ("mode=pointwise", "dataset=sample", "dataset.limit=3", "scoring.bootstrap=20", "tracking=none")
+SCORED = (
+    "mode=pointwise",
+    "dataset=sample",
+    "dataset.limit=3",
+    "scoring.bootstrap=20",
+    "tracking=none",
+)
 UNCALIBRATED = "rubric.examples is empty"
 
 
@@ -284,7 +359,9 @@ def test_a_note_on_the_config_is_printed_once(call, more, count):
 
 def test_any_script_may_be_typed(call, provider, tmp_path):
     (tmp_path / "data.jsonl").rename(tmp_path / "数据.jsonl")
-    given = [word for word in words(provider, "judge.name=裁判") if not word.startswith("dataset.path")]
+    given = [
+        word for word in words(provider, "judge.name=裁判") if not word.startswith("dataset.path")
+    ]
     call("run", *given, "dataset.path=数据.jsonl", "hydra.run.dir=输出")
     assert json.loads((tmp_path / "输出" / "manifest.json").read_text("utf-8"))["judge"] == "裁判"
     printed = call("run", *given, "tracking.tags.组=甲", "--cfg", "job").out
@@ -293,11 +370,35 @@ def test_any_script_may_be_typed(call, provider, tmp_path):
 
 KINDS: dict[str, tuple[list[str], list[dict[str, Any]]]] = {
     "pairs": (
-        ["dataset.limit=2", "dataset.sample={n: 2, seed: 1}", "dataset.label_map={left: A}", "scoring.cluster=topic"],
         [
-            {"id": "1", "prompt": "p", "response_a": "x", "response_b": "yy", "label": "left", "topic": "t"},
-            {"id": "2", "prompt": "p", "response_a": "x", "response_b": "yy", "labels": {"a": "A", "b": "B"}},
-            {"id": "3", "prompt": "p", "response_a": "z", "response_b": "yy", "topic": {"a": [1, None]}},
+            "dataset.limit=2",
+            "dataset.sample={n: 2, seed: 1}",
+            "dataset.label_map={left: A}",
+            "scoring.cluster=topic",
+        ],
+        [
+            {
+                "id": "1",
+                "prompt": "p",
+                "response_a": "x",
+                "response_b": "yy",
+                "label": "left",
+                "topic": "t",
+            },
+            {
+                "id": "2",
+                "prompt": "p",
+                "response_a": "x",
+                "response_b": "yy",
+                "labels": {"a": "A", "b": "B"},
+            },
+            {
+                "id": "3",
+                "prompt": "p",
+                "response_a": "z",
+                "response_b": "yy",
+                "topic": {"a": [1, None]},
+            },
         ],
     ),
     "columns": (
@@ -306,11 +407,17 @@ KINDS: dict[str, tuple[list[str], list[dict[str, Any]]]] = {
             "dataset.filter='n > 1'",
             "dataset.max_chars=9",
         ],
-        [{"id": str(n), "q": f"p{n}", "one": "x" * 20, "two": "y", "label": "B", "n": n} for n in range(4)],
+        [
+            {"id": str(n), "q": f"p{n}", "one": "x" * 20, "two": "y", "label": "B", "n": n}
+            for n in range(4)
+        ],
     ),
     "scores": (
         ["mode=pointwise"],
-        [{"id": "1", "prompt": "p", "response": "x", "label": 3}, {"id": "2", "prompt": "p", "response": "y"}],
+        [
+            {"id": "1", "prompt": "p", "response": "x", "label": 3},
+            {"id": "2", "prompt": "p", "response": "y"},
+        ],
     ),
     "classes": (
         ["mode=pointwise", "rubric=pass_fail"],
@@ -320,11 +427,20 @@ KINDS: dict[str, tuple[list[str], list[dict[str, Any]]]] = {
         ],
     ),
     "turns": (
-        ["mode=pointwise", "dataset.unit=turn", "dataset.after=true", "dataset.fields={messages: chat}"],
+        [
+            "mode=pointwise",
+            "dataset.unit=turn",
+            "dataset.after=true",
+            "dataset.fields={messages: chat}",
+        ],
         [
             {
                 "id": name,
-                "chat": [{"role": role, "content": f"{role} {n}"} for n in (1, 2) for role in ("user", "assistant")],
+                "chat": [
+                    {"role": role, "content": f"{role} {n}"}
+                    for n in (1, 2)
+                    for role in ("user", "assistant")
+                ],
                 "label": [1, 5],
             }
             for name in ("a", "b")
@@ -354,7 +470,13 @@ def elsewhere(tmp_path):
     return tmp_path / "elsewhere"
 
 
-COMMON = ("judge=simulated/good", "tracking=none", "dataset=file", "dataset.path=data.jsonl", "scoring.bootstrap=20")
+COMMON = (
+    "judge=simulated/good",
+    "tracking=none",
+    "dataset=file",
+    "dataset.path=data.jsonl",
+    "scoring.bootstrap=20",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -369,7 +491,11 @@ def test_it_judges_the_same_cases(call, tmp_path, elsewhere, monkeypatch, kind):
     assert second.metrics == first.metrics
     assert second.manifest["dataset"]["fingerprint"] == first.manifest["dataset"]["fingerprint"]
     planned = call("plan", "../first/config.yaml").out
-    assert planned.splitlines()[1].split()[2:5] == [str(len(first.judgments)), str(len(first.judgments)), "0"]
+    assert planned.splitlines()[1].split()[2:5] == [
+        str(len(first.judgments)),
+        str(len(first.judgments)),
+        "0",
+    ]
 
 
 def test_an_override_applies_to_these_cases(call, tmp_path, elsewhere, monkeypatch):
@@ -383,7 +509,9 @@ def test_an_override_applies_to_these_cases(call, tmp_path, elsewhere, monkeypat
     assert line == "none.jsonl: no such file; set dataset.path to a data file"
     write(elsewhere, rows[:1])
     call("run", "../first/config.yaml", "dataset.sample=null", "hydra.run.dir=third")
-    assert read_config(elsewhere / "third").dataset.path == "data.jsonl"  # a dataset that is found is used
+    assert (
+        read_config(elsewhere / "third").dataset.path == "data.jsonl"
+    )  # a dataset that is found is used
 
 
 def test_only_the_config_of_a_run_has_cases_beside_it(call, tmp_path, elsewhere, monkeypatch):
@@ -398,6 +526,8 @@ def test_only_the_config_of_a_run_has_cases_beside_it(call, tmp_path, elsewhere,
     cases = tmp_path / "first" / "cases.jsonl"
     cases.write_text(cases.read_text("utf-8").replace('"prompt"', '"promt"'), "utf-8")
     line = call("run", "../first/config.yaml", status=1).line()
-    assert line.endswith("cases.jsonl:1: unknown key 'promt', did you mean 'prompt'?; restore the file of the run")
+    assert line.endswith(
+        "cases.jsonl:1: unknown key 'promt', did you mean 'prompt'?; restore the file of the run"
+    )
     cases.unlink()
     assert "data.jsonl: no such file" in call("run", "../first/config.yaml", status=1).line()

@@ -52,18 +52,37 @@ def imported(code: str, folder: Path, **environment: str) -> set[str]:
 
 def test_importing_evalkit_and_help_are_light(tmp_path):
     helps = "; ".join(f"assert main({words}) == 0" for words in (["--help"], [], ["--version"]))
-    assert imported(f"import evalkit; evalkit.RunConfig; from evalkit.cli import main; {helps}", tmp_path) == set()
+    assert (
+        imported(
+            f"import evalkit; evalkit.RunConfig; from evalkit.cli import main; {helps}", tmp_path
+        )
+        == set()
+    )
 
 
 def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path):
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(pair(number)) + "\n" for number in range(3)))
+    (tmp_path / "cases.jsonl").write_text(
+        "".join(json.dumps(pair(number)) + "\n" for number in range(3))
+    )
     with serving() as provider:
         provider.rule = prefers()
-        words = ["run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", "output=bracket", *BRIEF]
+        words = [
+            "run",
+            *fake(provider),
+            "dataset=file",
+            "dataset.path=cases.jsonl",
+            "output=bracket",
+            *BRIEF,
+        ]
         code = STRICT + MAIN.format(words=words)
         assert {"litellm", "openai"} <= imported(code, tmp_path, OPENAI_API_KEY="x")
     # The server is gone and no key is set: nothing is needed but the store.
-    tracked = [*words[:-2], "scoring.bootstrap=50", "tracking.uri=sqlite:///mlflow.db", "hydra.run.dir=run"]
+    tracked = [
+        *words[:-2],
+        "scoring.bootstrap=50",
+        "tracking.uri=sqlite:///mlflow.db",
+        "hydra.run.dir=run",
+    ]
     again = imported(MAIN.format(words=tracked), tmp_path)
     assert again & {"litellm", "openai", "aiohttp", "httpx", "mlflow"} == set()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())

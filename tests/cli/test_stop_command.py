@@ -29,15 +29,30 @@ def judge(body: dict[str, Any]) -> Reply:
 
 @pytest.fixture
 def provider(provider, tmp_path):
-    (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
+    (tmp_path / "cases.jsonl").write_text(
+        "\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8"
+    )
     provider.rule = judge
     return provider
 
 
 def words(provider: Provider, *more: str, width: float = 0.25, folder: str = "first") -> list[str]:
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50", "tracking=none"]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=50",
+        "tracking=none",
+    ]
     rule = f"runner.stop={{metric: win_rate/a, width: {width}}}"
-    return [*fake(provider), "judge.transport=direct", rule, *data, f"hydra.run.dir={folder}", *more]
+    return [
+        *fake(provider),
+        "judge.transport=direct",
+        rule,
+        *data,
+        f"hydra.run.dir={folder}",
+        *more,
+    ]
 
 
 def read(name: str, folder: str = "first") -> Any:
@@ -54,23 +69,34 @@ def test_a_run_asks_what_it_needs_and_says_so(call, provider):
     n, left, manifest = len(cases), COUNT - len(cases), read("manifest.json")
     assert 30 < n < 120
     assert (
-        f"clusters in random order, at most 0.25 wide. This holds at any stopping time. {left} other cases" in done.out
+        f"clusters in random order, at most 0.25 wide. This holds at any stopping time. {left} other cases"
+        in done.out
     )
     assert f"({n} cases)" in done.out
     assert 2 * n <= len(provider.requests) <= 2 * n + 4 * 16 + 2
-    assert f"calls: {len(provider.requests)} planned, 0 stored, {len(provider.requests)} sent, 0 failed" in done.out
+    assert (
+        f"calls: {len(provider.requests)} planned, 0 stored, {len(provider.requests)} sent, 0 failed"
+        in done.out
+    )
     late = len(provider.requests) - 2 * n
     assert manifest["not_needed"] == {**manifest["not_needed"], "cases": left, "answers": late}
-    assert (f"{late} answers about other cases were already requested: they are paid and stored, and" in done.out) == (
-        late > 1
-    )
+    assert (
+        f"{late} answers about other cases were already requested: they are paid and stored, and"
+        in done.out
+    ) == (late > 1)
     assert [metric["n"], metric["missing"]] == [n, 0]
     assert metric["high"] - metric["low"] <= 0.25
     assert metric["low"] < 0.1 < metric["high"]
     assert len(lines("judgments.jsonl")) == 2 * n
-    assert [case["id"] for case in cases] != sorted((case["id"] for case in cases), key=lambda one: int(one[1:]))
+    assert [case["id"] for case in cases] != sorted(
+        (case["id"] for case in cases), key=lambda one: int(one[1:])
+    )
     table = read("sequence.json")
-    assert [manifest["dataset"]["rows"], manifest["stopped"], manifest["clusters"]["count"]] == [n, None, n]
+    assert [manifest["dataset"]["rows"], manifest["stopped"], manifest["clusters"]["count"]] == [
+        n,
+        None,
+        n,
+    ]
     assert table["points"][-1] == {"clusters": n, "low": metric["low"], "high": metric["high"]}
     assert "Confidence sequence" in Path("first/report.html").read_text("utf-8")
     assert "置信序列" in Path("first/report.html").read_text("utf-8")
@@ -84,17 +110,25 @@ def test_a_run_asks_what_it_needs_and_says_so(call, provider):
     assert "equal" in call("reproduce", "first").out
     assert "equal" in call("reproduce", "first", "dataset.path=cases.jsonl").out
     call("export", "first", "--to", "csv")
-    assert len(list(csv.DictReader(Path("first/judgments.csv").read_text("utf-8").splitlines()))) == 2 * n
+    assert (
+        len(list(csv.DictReader(Path("first/judgments.csv").read_text("utf-8").splitlines())))
+        == 2 * n
+    )
     assert len(provider.requests) == asked
 
 
-def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_is_not(call, provider):
+def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_is_not(
+    call, provider
+):
     call("run", *words(provider, "runner.concurrency=2"))
     before, asked = read("metrics.json")["metrics"]["win_rate/a"], len(provider.requests)
     assert "Settled: " in call("score", "first", "runner.stop.width=0.4").out
     done = call("score", "first", "runner.stop.width=0.1")
     assert "Not settled: " in done.out
-    assert re.search(r"The run had stopped at a larger width: run it again to judge more cases\. \d+ other", done.out)
+    assert re.search(
+        r"The run had stopped at a larger width: run it again to judge more cases\. \d+ other",
+        done.out,
+    )
     assert read("metrics.json")["metrics"]["win_rate/a"] == before
     for change in ("runner.stop=null", "runner.stop.metric=tie_rate"):
         assert "cannot be changed here" in call("score", "first", change, status=1).line()
@@ -132,7 +166,9 @@ def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call, prov
 def test_failed_requests_stay_missing_and_widen_the_interval(call, provider):
     call("run", *words(provider, folder="whole"))
     whole = len(lines("cases.jsonl", "whole"))
-    fails = lambda body: Reply({"error": {"message": "no"}}, 400) if number(body) % 12 == 5 else judge(body)  # noqa: E731
+    fails = lambda body: (  # noqa: E731
+        Reply({"error": {"message": "no"}}, 400) if number(body) % 12 == 5 else judge(body)
+    )
     provider.rule = fails
     more = ["runner.retries=0", "runner.max_failure_rate=0.5", "store.mode=refresh"]
     call("run", *words(provider, *more))
@@ -145,10 +181,15 @@ def test_failed_requests_stay_missing_and_widen_the_interval(call, provider):
 def test_a_plan_says_how_many_clusters_it_takes(call, provider):
     price = ["judge.price={input: 1, output: 1}"]
     few = call("plan", *words(provider, *price, width=0.1)).out
-    assert "win_rate/a to a width of 0.1 takes about 970 clusters if it is near the middle of its range" in few
+    assert (
+        "win_rate/a to a width of 0.1 takes about 970 clusters if it is near the middle of its range"
+        in few
+    )
     assert f"the {COUNT} here may be too few: near the middle, its width would be 0.2" in few
     many = call("plan", *words(provider, *price, width=0.3)).out
-    found = re.search(r"about (\d+) clusters .* of 160 here: about (\d+) requests to send, \$0\.\d+", many)
+    found = re.search(
+        r"about (\d+) clusters .* of 160 here: about (\d+) requests to send, \$0\.\d+", many
+    )
     assert found
     assert int(found[2]) == 2 * int(found[1])
     assert provider.requests == []
@@ -159,13 +200,17 @@ def test_a_plan_of_a_run_that_goes_on_counts_what_is_left(call, provider):
     stored = len(provider.requests)
     left = call("plan", *words(provider, width=0.3)).out
     assert (
-        f"about 113 clusters if it is near the middle of its range, and 20 or more at an end; of {COUNT} here" in left
+        f"about 113 clusters if it is near the middle of its range, and 20 or more at an end; of {COUNT} here"
+        in left
     )
     assert f": about {2 * 113 - stored} requests to send, " in left
     swept = call("plan", *words(provider, "-m", "tie.threshold=0,0.5", width=0.3)).out
     found = re.findall(r"about (\d+) requests to send", swept)
     assert [int(count) for count in found] == [2 * 113 - stored, 0]  # both ask the same
-    assert re.findall(r"^(.*): runner.stop: ", swept, re.MULTILINE) == ["tie.threshold=0", "tie.threshold=0.5"]
+    assert re.findall(r"^(.*): runner.stop: ", swept, re.MULTILINE) == [
+        "tie.threshold=0",
+        "tie.threshold=0.5",
+    ]
 
 
 def test_a_plan_of_scores_measures_the_width_by_their_range(call, provider):
@@ -174,7 +219,10 @@ def test_a_plan_of_scores_measures_the_width_by_their_range(call, provider):
     )
     more = ["mode=pointwise", "runner.stop.metric=score/mean", "output=json"]
     shown = call("plan", *words(provider, *more, width=1.2)).out  # 0.3 of the range from 1 to 5
-    assert "score/mean to a width of 1.2 takes about 113 clusters if it is near the middle of its range" in shown
+    assert (
+        "score/mean to a width of 1.2 takes about 113 clusters if it is near the middle of its range"
+        in shown
+    )
     assert "of 160 here: about 113 requests to send" in shown
     few = call("plan", *words(provider, *more, width=0.4)).out
     width = re.search(r"near the middle, its width would be ([\d.]+)", few)
@@ -198,7 +246,9 @@ def test_a_width_in_points_is_refused_before_any_call(call, provider, command):
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_metric_that_cannot_stop_a_run_is_refused_before_any_call(call, provider, command):
     line = call(command, *words(provider, "runner.stop.metric=agreement/kappa"), status=1).line()
-    assert line.startswith("runner.stop.metric=agreement/kappa: it cannot stop a run; these can: tie_rate, ")
+    assert line.startswith(
+        "runner.stop.metric=agreement/kappa: it cannot stop a run; these can: tie_rate, "
+    )
     assert provider.requests == []
     assert not Path("first").exists()
 
@@ -206,7 +256,10 @@ def test_a_metric_that_cannot_stop_a_run_is_refused_before_any_call(call, provid
 def test_requests_that_do_not_wait_for_answers_are_refused(call, provider):
     line = call("batch", "write", *words(provider), "out.jsonl", status=1).line()
     assert line.startswith("runner.stop: the answers decide what is asked next")
-    assert "runner.stop: batch asks before" in call("run", *words(provider, "runner=batch"), status=1).line()
+    assert (
+        "runner.stop: batch asks before"
+        in call("run", *words(provider, "runner=batch"), status=1).line()
+    )
     Path("experiments").mkdir()
     Path("experiments/first.yaml").write_text(
         "judge: {model: openai/a}\nrunner: {stop: {metric: tie_rate, width: 0.1}}\ndataset: {path: cases.jsonl}\n"
@@ -216,7 +269,9 @@ def test_requests_that_do_not_wait_for_answers_are_refused(call, provider):
 
 
 def test_the_jobs_of_a_sweep_stop_one_by_one(call, provider):
-    swept = words(provider, "-m", "mode.samples=1,2", "hydra.sweep.dir=sweep", "judge.temperature=1")
+    swept = words(
+        provider, "-m", "mode.samples=1,2", "hydra.sweep.dir=sweep", "judge.temperature=1"
+    )
     assert "Leaderboard of 2 jobs" in call("run", *swept).out
     counts = {len(lines("cases.jsonl", f"sweep/{job}")) for job in range(2)}
     assert len(counts) == 1
@@ -238,14 +293,25 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp_path):
-    (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
+    (tmp_path / "cases.jsonl").write_text(
+        "\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8"
+    )
     settings, metric = SETTINGS[name]
     width = 1.0 if metric == "score/mean" else 0.45
-    data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=20", "tracking=none", "hydra.run.dir=first"]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "scoring.bootstrap=20",
+        "tracking=none",
+        "hydra.run.dir=first",
+    ]
     done = call("run", *settings, *data, f"runner.stop={{metric: {metric}, width: {width}}}")
     assert "Settled: " in done.out
     cases, found = lines("cases.jsonl"), read("metrics.json")["metrics"][metric]
-    asked = {(one["case_id"], one["judge"], tuple(one["shown"]), one["sample"]) for one in lines("judgments.jsonl")}
+    asked = {
+        (one["case_id"], one["judge"], tuple(one["shown"]), one["sample"])
+        for one in lines("judgments.jsonl")
+    }
     assert len(asked) % len(cases) == 0 or name == "a third pass"
     assert found["n"] + found["missing"] == len(cases) * (2 if metric == "score/mean" else 1)
     assert found["high"] - found["low"] <= width
@@ -265,7 +331,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(provider, tmp_path):
 
     provider.rule = rule
     commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite")})
-    with commands.started("run", *words(provider, "runner.concurrency=1"), log=tmp_path / "log") as started:
+    with commands.started(
+        "run", *words(provider, "runner.concurrency=1"), log=tmp_path / "log"
+    ) as started:
         started.wait_for(reached)
         started.send(signal.SIGINT)
         assert started.ended() == 130

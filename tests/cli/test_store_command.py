@@ -10,7 +10,9 @@ def path(tmp_path, monkeypatch):
     place = tmp_path / "answers.sqlite"
     monkeypatch.setenv("EVALKIT_STORE", str(place))
     store = SqliteStore(place)
-    store.put_many([("a" * 64, "openai/gpt", Completion("x", usage=Usage(1000, 500), cost_usd=0.5))])
+    store.put_many(
+        [("a" * 64, "openai/gpt", Completion("x", usage=Usage(1000, 500), cost_usd=0.5))]
+    )
     store.put_many([("b" * 64, "local/small", Completion("y"))])
     store.close()
     return place
@@ -53,9 +55,15 @@ def test_prune_takes_out_what_is_older(path, words, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "evalkit store: needs an action: stats, prune, export, import, copy; try evalkit store --help"),
+        (
+            [],
+            "evalkit store: needs an action: stats, prune, export, import, copy; try evalkit store --help",
+        ),
         (["prunes"], "evalkit store: no such action 'prunes'; did you mean 'prune'?"),
-        (["prune"], "evalkit store prune: needs --older-than or --damaged; try evalkit store prune --help"),
+        (
+            ["prune"],
+            "evalkit store prune: needs --older-than or --damaged; try evalkit store prune --help",
+        ),
         (["prune", "--older-than", "30"], "30: is not an age"),
         (["export"], "evalkit store export: needs FILE"),
         (["import", "--all"], "evalkit store import: no such option --all"),

@@ -8,7 +8,14 @@ import pytest
 from rich.console import Console
 
 from evalkit.cli.progress import ProgressDisplay
-from evalkit.cli.summary import ROWS, judge_table, leaderboard_table, metric_table, print_leaderboard, print_summary
+from evalkit.cli.summary import (
+    ROWS,
+    judge_table,
+    leaderboard_table,
+    metric_table,
+    print_leaderboard,
+    print_summary,
+)
 from evalkit.config import RunConfig
 from evalkit.decision import Decision, decide
 from evalkit.engine import Progress
@@ -29,7 +36,13 @@ def board(jobs: int, same: str = "tie_rate") -> Leaderboard:
             f"judge=simulated/position_biased, swap=both, tie.threshold=0.{job}",
             "d",
             {
-                name: Metric(name, value := 0.5 if name == same else 0.1 + job / 10, value - 0.05, value + 0.05, n=9)
+                name: Metric(
+                    name,
+                    value := 0.5 if name == same else 0.1 + job / 10,
+                    value - 0.05,
+                    value + 0.05,
+                    n=9,
+                )
                 for name in LEADERBOARD_COLUMNS
             },
             decide({}),
@@ -86,7 +99,9 @@ def test_a_summary(capsys):
 
 
 def test_a_leaderboard(capsys, tmp_path):  # type: ignore[no-untyped-def]
-    board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decide({})),))
+    board = Leaderboard(
+        None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decide({})),)
+    )
     print_leaderboard(board, [tmp_path / "leaderboard.csv", tmp_path / "leaderboard.json"])
     assert f"judge.name={ODD}" in capsys.readouterr().out
 
@@ -96,14 +111,19 @@ def test_a_last_sentence(capsys, tmp_path):  # type: ignore[no-untyped-def]
     board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decision),))
     print_leaderboard(board, [tmp_path / "leaderboard.csv"])
     out = capsys.readouterr().out
-    assert out.count(f"judge.name={ODD}") == 3, "in the table, as not decided, and in the last sentence"
+    assert out.count(f"judge.name={ODD}") == 3, (
+        "in the table, as not decided, and in the last sentence"
+    )
     assert " ".join(out.split()).endswith(f"fix the missing answers of judge.name={ODD} first.")
 
 
 def test_progress_on_a_terminal():
     config = RunConfig(judge={"model": "m", "name": ODD}, criteria=[{"name": "q"}])
     display = ProgressDisplay(SimpleNamespace(config=config))  # type: ignore[arg-type]
-    display._console, display._live = Console(file=(out := StringIO()), force_terminal=True, width=200), True
+    display._console, display._live = (
+        Console(file=(out := StringIO()), force_terminal=True, width=200),
+        True,
+    )
     with display:
         display.update(Progress(1, 2, 0, 1, 0, 0, 10, 10, 0.0, 1.0))
     assert ODD in out.getvalue()
@@ -135,13 +155,19 @@ def make_panel():
                 "scoring": {"bootstrap": 200},
             }
         )
-        cases = [Case(str(n), "?", (Response("one"), Response("two")), label="AB"[n % 2]) for n in range(200)]
+        cases = [
+            Case(str(n), "?", (Response("one"), Response("two")), label="AB"[n % 2])
+            for n in range(200)
+        ]
         judgments = []
         for n in range(200):
             right = {"exact": 1 if n % 20 < 18 else -1, "coin": 1 if n % 4 < 2 else -1}
             for name, sign in right.items():
                 value = float(sign * (-1) ** n)
-                judgments += [Judgment(str(n), (0, 1), order, 0, name, "ok", value) for order in ((0, 1), (1, 0))]
+                judgments += [
+                    Judgment(str(n), (0, 1), order, 0, name, "ok", value)
+                    for order in ((0, 1), (1, 0))
+                ]
         scores = score_run(config, cases, judgments)
         manifest = {"judge": "panel", "mode": "pairwise"}
         return RunResult(None, config, manifest, cases, judgments, scores.verdicts, scores.metrics)
@@ -165,7 +191,10 @@ def test_each_judge_has_a_decision_of_its_own_in_the_terminal_and_in_the_report(
     uses = {name: decision.use for name, decision in result.decisions.items()}
     assert uses == {"exact": "single", "coin": "none"}
     lines = printed(judge_table(result.metrics)).splitlines()
-    assert [name for name in ("exact", "coin") for line in lines if line.startswith(name)] == ["exact", "coin"]
+    assert [name for name in ("exact", "coin") for line in lines if line.startswith(name)] == [
+        "exact",
+        "coin",
+    ]
     words = {line.split()[0]: line for line in lines}
     assert "single verdicts" in words["exact"]
     assert "do not trust" in words["coin"]

@@ -23,7 +23,9 @@ CASES, AGAINST = 12, 3
 def filled(schema: Mapping[str, Any], winner: str, score: int) -> Any:
     """Return an answer to a schema."""
     if "enum" in schema:
-        return next((choice for choice in schema["enum"] if choice in (winner, score)), schema["enum"][0])
+        return next(
+            (choice for choice in schema["enum"] if choice in (winner, score)), schema["enum"][0]
+        )
     if schema.get("type") == "object":
         return {name: filled(one, winner, score) for name, one in schema["properties"].items()}
     if schema.get("type") == "array":
@@ -45,7 +47,13 @@ def judge(body: Mapping[str, Any]) -> Reply:
 def sweep(call, provider, tmp_path):
     provider.rule = judge
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(CASES)))
-    data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=100", "tracking=none", "criteria=overall"]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "scoring.bootstrap=100",
+        "tracking=none",
+        "criteria=overall",
+    ]
     return lambda *more: call(
         "run", *fake(provider), "judge.transport=direct", *data, *more, "hydra.sweep.dir=jobs", "-m"
     )
@@ -53,15 +61,24 @@ def sweep(call, provider, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "methods", [pytest.param("method=pairwise,direct5", marks=pytest.mark.thorough), "method=[pairwise,direct5]"]
+    "methods",
+    [
+        pytest.param("method=pairwise,direct5", marks=pytest.mark.thorough),
+        "method=[pairwise,direct5]",
+    ],
 )
 def test_scores_are_held_against_comparisons(sweep, provider, tmp_path, methods):
     done = sweep(methods)
-    assert len(provider.requests) == 4 * CASES  # two orders of each pair, two responses: nothing more
+    assert (
+        len(provider.requests) == 4 * CASES
+    )  # two orders of each pair, two responses: nothing more
     board = json.loads((tmp_path / "jobs" / "leaderboard.json").read_text())
     (found,) = board["contradictions"]
     names = {row["job"]: row["name"] for row in board["rows"]}
-    assert ("method=direct5" in names[found["scores"]], "method=pairwise" in names[found["comparisons"]]) == (
+    assert (
+        "method=direct5" in names[found["scores"]],
+        "method=pairwise" in names[found["comparisons"]],
+    ) == (
         True,
         True,
     )
@@ -71,12 +88,15 @@ def test_scores_are_held_against_comparisons(sweep, provider, tmp_path, methods)
     for row in board["rows"]:
         assert row["metrics"]["between/contradiction"]["value"] == AGAINST / CASES
     assert contradictions(board) == {
-        f"between/contradiction{end}": metric[key] for end, key in (("", "value"), ("/low", "low"), ("/high", "high"))
+        f"between/contradiction{end}": metric[key]
+        for end, key in (("", "value"), ("/low", "low"), ("/high", "high"))
     }
     rows = list(csv.DictReader((tmp_path / "jobs" / "leaderboard.csv").read_text().splitlines()))
     assert {float(row["between/contradiction"]) for row in rows} == {AGAINST / CASES}
     assert "contradicts" in done.out
-    assert "in which scores contradict comparisons" in (tmp_path / "jobs" / "report.html").read_text()
+    assert (
+        "in which scores contradict comparisons" in (tmp_path / "jobs" / "report.html").read_text()
+    )
 
 
 @pytest.mark.slow
@@ -90,11 +110,17 @@ def test_only_jobs_of_the_same_other_settings(sweep, tmp_path):
     assert len(told) == 6
     assert all(name.startswith("between/contradiction/") and " against " in name for name in told)
     for one, two in pairs:
-        assert re.search(r"tie.threshold=[\d.]+", one)[0] == re.search(r"tie.threshold=[\d.]+", two)[0]
+        assert (
+            re.search(r"tie.threshold=[\d.]+", one)[0] == re.search(r"tie.threshold=[\d.]+", two)[0]
+        )
 
 
 REWARDED = 30
-PRICES = {"reward": "{input: 1, output: 0}", "tuned": "{input: 2, output: 2}", "chatty": "{input: 4, output: 4}"}
+PRICES = {
+    "reward": "{input: 1, output: 0}",
+    "tuned": "{input: 2, output: 2}",
+    "chatty": "{input: 4, output: 4}",
+}
 BASES = {
     "reward": "  - reward_model",
     "tuned": "  - auto_j_scores",
@@ -143,7 +169,9 @@ def rewards(provider, here):
 
 
 def run(capfd: pytest.CaptureFixture[str], *words: str, status: int = 0) -> Done:
-    return call_main(capfd, "run", "dataset=file", "dataset.path=cases.jsonl", *BRIEF, *words, status=status)
+    return call_main(
+        capfd, "run", "dataset=file", "dataset.path=cases.jsonl", *BRIEF, *words, status=status
+    )
 
 
 def test_one_leaderboard_has_all_kinds_with_cost_and_latency(capfd, provider, rewards, tmp_path):
@@ -151,7 +179,9 @@ def test_one_leaderboard_has_all_kinds_with_cost_and_latency(capfd, provider, re
     with (tmp_path / "sweep" / "leaderboard.csv").open(encoding="utf-8") as file:
         rows = {row["name"].removeprefix("judge="): row for row in csv.DictReader(file)}
     assert set(rows) == set(PRICES)
-    labels = [json.loads(line)["label"] for line in (tmp_path / "cases.jsonl").read_text().splitlines()]
+    labels = [
+        json.loads(line)["label"] for line in (tmp_path / "cases.jsonl").read_text().splitlines()
+    ]
     expected = accuracy_score(labels, ["A" if one > 0 else "B" for one in rewards])
     assert float(rows["reward"]["agreement/accuracy"]) == pytest.approx(expected, abs=1e-6)
     cost = {"tuned": 2 * 25 * 2e-6, "chatty": 2 * 50 * 4e-6, "reward": 2 * 4 * 1e-6}
@@ -168,12 +198,20 @@ def test_one_leaderboard_has_all_kinds_with_cost_and_latency(capfd, provider, re
 )
 def test_a_budget_holds_and_the_rest_is_sent_later(capfd, provider, rewards, tmp_path, name):
     def sent() -> int:
-        return sum(path in ("/classify", "/v1/completions", "/v1/chat/completions") for path in provider.paths)
+        return sum(
+            path in ("/classify", "/v1/completions", "/v1/chat/completions")
+            for path in provider.paths
+        )
 
     run(capfd, f"judge={name}", "runner.budget_calls=20", "--output", "part", status=2)
     assert sent() == 20
-    missing = [json.loads(line) for line in (tmp_path / "part" / "judgments.jsonl").read_text().splitlines()]
-    assert [one["criteria"] for one in missing if one["status"] != "ok"] == [{}] * (2 * REWARDED - 20)
+    missing = [
+        json.loads(line)
+        for line in (tmp_path / "part" / "judgments.jsonl").read_text().splitlines()
+    ]
+    assert [one["criteria"] for one in missing if one["status"] != "ok"] == [{}] * (
+        2 * REWARDED - 20
+    )
     run(capfd, f"judge={name}", "--output", "whole")
     assert sent() == 2 * REWARDED
 
@@ -187,7 +225,13 @@ def uneven(body: Mapping[str, Any]) -> Reply:
     first = shown(body)[0]
     number = int(first.split()[1])
     right = "A" if first.startswith("good") else "B"
-    return said(f"because <{number}> & [[{right}]]" if number % 3 else "[[A]]" if number % 2 else "who knows")
+    return said(
+        f"because <{number}> & [[{right}]]"
+        if number % 3
+        else "[[A]]"
+        if number % 2
+        else "who knows"
+    )
 
 
 @pytest.fixture
@@ -196,14 +240,26 @@ def run_job(call, provider, tmp_path):
     provider.rule = uneven
     rows = (json.dumps(pair(n, label="AB"[n % 2])) for n in range(12))
     (tmp_path / "cases.jsonl").write_text("\n".join(rows))
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100", "tracking=none"]
-    return lambda *more, status=0: call("run", *fake(provider), "judge.transport=direct", *data, *more, status=status)
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "scoring.bootstrap=100",
+        "tracking=none",
+    ]
+    return lambda *more, status=0: call(
+        "run", *fake(provider), "judge.transport=direct", *data, *more, status=status
+    )
 
 
 def content(folder: Path) -> dict[str, bytes]:
     """A run folder's files, but for what is its own."""
     manifest = json.loads((folder / "manifest.json").read_text())
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    found = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     for name in OWN:
         shown = json.dumps({name: manifest[name]}, indent=2, ensure_ascii=False)[2:-2]
         for text in (shown, shown.replace('"', "&#34;")):

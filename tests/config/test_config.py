@@ -9,7 +9,10 @@ from evalkit import load_config
 from evalkit.config import Criterion, RunConfig, defaults
 from evalkit.errors import ConfigError
 
-BASE: dict[str, Any] = {"judge": {"model": "openai/x"}, "criteria": [{"name": "a"}, {"name": "b", "weight": 3}]}
+BASE: dict[str, Any] = {
+    "judge": {"model": "openai/x"},
+    "criteria": [{"name": "a"}, {"name": "b", "weight": 3}],
+}
 TWO = [{"model": "openai/a"}, {"judges": [{"name": "b", "model": "openai/x"}]}]
 
 
@@ -28,7 +31,10 @@ def make(**changes: Any) -> RunConfig:
         ({"criteria": [{"name": " "}]}, "non-empty name"),
         ({"scoring": {"weights": {"c": 1}}}, "no such criterion"),
         ({"tie": {"threshold": 1.5}}, "larger than the largest possible difference"),
-        ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}, "tie": {"threshold": 4.5}}, "(4)"),
+        (
+            {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}, "tie": {"threshold": 4.5}},
+            "(4)",
+        ),
         ({"mode": {"name": "pointwise"}}, "needs two responses"),
         ({"rubric": {"min": 5, "max": 1}}, "must be below max"),
         ({"rubric": {"min": 1, "max": 5, "step": 3}}, "does not lead from min"),
@@ -45,7 +51,10 @@ def make(**changes: Any) -> RunConfig:
             {"judge": {"judges": TWO, "weights": {"c": 1}}},
             "weights has 'c', which is not one of its judges: choose from a, b",
         ),
-        ({"judge": {"judges": TWO, "vote": "weighted", "weights": {"a": 0, "b": 0}}}, "every judge's weight is 0"),
+        (
+            {"judge": {"judges": TWO, "vote": "weighted", "weights": {"a": 0, "b": 0}}},
+            "every judge's weight is 0",
+        ),
         ({"scoring": {"slices": ["a", "b", "a"]}}, "slices names 'a' twice"),
         ({"judge": {"judges": TWO, "quorum": 3}}, "quorum is 3, but there are 2 judges"),
         ({"judge": {"judges": TWO, "quorum": 0}}, "greater than 0"),
@@ -61,7 +70,9 @@ def test_a_wrong_description_is_refused(changes, said):
 def test_threshold_may_reach_the_scale_of_scores():
     config = make(mode={"name": "pointwise"}, swap={"policy": "none"}, tie={"threshold": 3.5})
     assert config.margin_span() == 4
-    normalized = make(mode={"name": "pointwise"}, swap={"policy": "none"}, scoring={"normalize": "minmax"})
+    normalized = make(
+        mode={"name": "pointwise"}, swap={"policy": "none"}, scoring={"normalize": "minmax"}
+    )
     assert normalized.margin_span() == 1
 
 
@@ -78,13 +89,18 @@ def test_scoring_weights_come_before_the_criteria():
 
 def test_the_hash_is_of_what_changes_numbers():
     config = make()
-    assert make(runner={"concurrency": 3}, tracking={"experiment": "x"}, store={"mode": "off"}).hash() == config.hash()
+    assert (
+        make(runner={"concurrency": 3}, tracking={"experiment": "x"}, store={"mode": "off"}).hash()
+        == config.hash()
+    )
     assert make(tie={"threshold": 0.5}).hash() != config.hash()
 
 
 def test_values_are_replaced_by_their_keys_in_a_copy():
     config = make()
-    changed = config.with_({"scoring.bootstrap": 0, "scoring.seed": 5, "swap.policy": "none", "store": {"mode": "off"}})
+    changed = config.with_(
+        {"scoring.bootstrap": 0, "scoring.seed": 5, "swap.policy": "none", "store": {"mode": "off"}}
+    )
     assert (changed.scoring.bootstrap, changed.scoring.seed, changed.swap.policy) == (0, 5, "none")
     assert changed.store == {"mode": "off"}
     assert changed.scoring.confidence == config.scoring.confidence
@@ -154,12 +170,21 @@ def test_a_label_that_is_mapped_twice_is_refused():
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("dataset.split={fractions: {dev: 0.5, test: 0.6}}", "dataset.split: fractions needs shares of dev and test"),
-        ("dataset.split={use: tset}", "dataset.split.use: input should be 'dev', 'test' or 'all' (got 'tset')"),
+        (
+            "dataset.split={fractions: {dev: 0.5, test: 0.6}}",
+            "dataset.split: fractions needs shares of dev and test",
+        ),
+        (
+            "dataset.split={use: tset}",
+            "dataset.split.use: input should be 'dev', 'test' or 'all' (got 'tset')",
+        ),
         ("dataset.split={colum: x}", "dataset.split.colum: no such key; did you mean 'column'?"),
         ("dataset.split=3", "dataset.split: input should be a string, or a mapping (got 3)"),
         ("mode.ask=0", "mode.ask: input should be greater than 0 (got 0)"),
-        ("mode.ask=some", "mode.ask: input should be 'each' or 'together', or an integer (got 'some')"),
+        (
+            "mode.ask=some",
+            "mode.ask: input should be 'each' or 'together', or an integer (got 'some')",
+        ),
         ("mode.checklist=polite", "mode.checklist: is not a list (got 'polite'); write [A, B]"),
         ("mode.checklist=[3]", "mode.checklist.0: input should be a mapping, or a string (got 3)"),
     ],
@@ -171,16 +196,26 @@ def test_a_value_of_several_types_is_reported_by_its_key_alone(override, message
 
 
 def test_criteria_weights_that_scoring_overrides_are_noted():
-    criteria = {"a": {"description": "x", "weight": 0.2}, "b": {"description": "y", "weight": 0.8}, "c": {}}
+    criteria = {
+        "a": {"description": "x", "weight": 0.2},
+        "b": {"description": "y", "weight": 0.8},
+        "c": {},
+    }
     start = "scoring.weights overrides criteria.NAME.weight, which has no effect: "
-    for weights, names in (({"a": 0.5, "b": 0.1}, "a, b"), ({"a": 0.5, "c": 2}, "a"), ({"b": 0.8}, None), ({}, None)):
+    for weights, names in (
+        ({"a": 0.5, "b": 0.1}, "a, b"),
+        ({"a": 0.5, "c": 2}, "a"),
+        ({"b": 0.8}, None),
+        ({}, None),
+    ):
         set_ = {"judge": {"model": "m"}, "criteria": criteria, "scoring": {"weights": weights}}
         notes = RunConfig.model_validate(set_).notes()
         assert [note for note in notes if "no effect" in note] == ([start + names] if names else [])
 
 
 @pytest.mark.parametrize(
-    ("mode", "rule", "noted"), [("pointwise", "share", 1), ("checklist", "share", 0), ("pointwise", "points", 0)]
+    ("mode", "rule", "noted"),
+    [("pointwise", "share", 1), ("checklist", "share", 0), ("pointwise", "points", 0)],
 )
 def test_a_rule_for_checklists_is_noted_in_other_modes(mode, rule, noted):
     config = RunConfig(

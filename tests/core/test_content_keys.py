@@ -17,7 +17,10 @@ EVERY = "".join(map(chr, range(0x3000))) + "\ud800\U0001f600\udfff\uffff\U0010ff
 @given(texts, texts, texts, st.none() | texts, st.none() | texts, st.integers(0, 9))
 @example(EVERY.replace("\ud800", "").replace("\udfff", ""), EVERY, EVERY, EVERY, EVERY, 0)
 def test_it_is_that_of_the_whole_request(system, user, model, api_base, look, sample):
-    params, answer = {"temperature": 0.1, "stop": [user]}, {"name": "answer", "schema": {"é": system}}
+    params, answer = (
+        {"temperature": 0.1, "stop": [user]},
+        {"name": "answer", "schema": {"é": system}},
+    )
     messages = [("system", system), ("user", user)]
     request = {
         "answer": answer,
@@ -41,7 +44,10 @@ def test_it_is_that_of_the_whole_request(system, user, model, api_base, look, sa
 
 
 ENDS = (-(2**63), -1, 0, 1, 2**63 - 1)
-hashes = st.lists(st.one_of(st.sampled_from(ENDS), st.integers(-(2**63), 2**63 - 1), st.integers(0, 9)), max_size=60)
+hashes = st.lists(
+    st.one_of(st.sampled_from(ENDS), st.integers(-(2**63), 2**63 - 1), st.integers(0, 9)),
+    max_size=60,
+)
 
 
 def held(values: list[int]) -> HashSet:

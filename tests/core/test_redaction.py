@@ -16,7 +16,11 @@ KEY = "sk-" + "a1B2" * 10
             "judge.params.headers.0.Authorization",
             "contains",
         ),
-        ({"dataset": {"fields": {KEY: "prompt"}}}, "dataset.fields", "has a key that contains a secret"),
+        (
+            {"dataset": {"fields": {KEY: "prompt"}}},
+            "dataset.fields",
+            "has a key that contains a secret",
+        ),
     ],
 )
 def test_a_secret_is_found_by_its_key_or_its_text(config, key, what):
@@ -31,7 +35,10 @@ def test_a_secret_is_found_by_its_key_or_its_text(config, key, what):
         ("tracking.uri", "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
         ("store.url", "set PGPASSWORD, or write the password into ~/.pgpass"),
         ("judge.params.api_key", "set the provider's environment variable instead"),
-        ("dataset.fields", "set an environment variable instead: configs are written to the run folder"),
+        (
+            "dataset.fields",
+            "set an environment variable instead: configs are written to the run folder",
+        ),
     ],
 )
 def test_the_remedy_is_that_of_the_key(key, remedy):

@@ -20,7 +20,9 @@ from tests.support.verdicts import read_rating
 SHIPPED = {
     path.stem: path
     for path in sorted((shipped("conf") / "rubric").glob("*.yaml"))
-    if not re.search("^(classes|real):", path.read_text("utf-8"), re.M)  # which have no numbers, or no scale
+    if not re.search(
+        "^(classes|real):", path.read_text("utf-8"), re.M
+    )  # which have no numbers, or no scale
 }
 RATING = OutputConfig(format="rating")
 PATTERN = OutputConfig(format="regex", pattern=r"Score: (?P<score>\d)")
@@ -99,9 +101,9 @@ def test_what_lies_between_or_beyond_is_off_the_scale_everywhere(scale, data):
         with pytest.raises(UnreadableError):
             read_score(written, scale)
     if len(scale) <= 101 or Decimal(str(scale.min)) % Decimal(str(scale.step)) == 0:
-        assert not Draft202012Validator(json.loads(json.dumps(scale.schema()), parse_float=Decimal)).is_valid(
-            decimals(off)
-        )
+        assert not Draft202012Validator(
+            json.loads(json.dumps(scale.schema()), parse_float=Decimal)
+        ).is_valid(decimals(off))
 
 
 @given(scales(), st.data())
@@ -208,8 +210,38 @@ def test_spellings_that_are_read(written, scale, value):
 @pytest.mark.parametrize(
     "written",
     [
-        *("8/10", "8 out of 10", "80%", "4/10", "4/5/5", "3-4", "3–4", "3~4", "3到4", "三四分", "四点", "五分之四"),
-        *("4 or 5", "about 4", "~4", ">4", "4+", "4-", "+-4", "4,5", "4,0", "1e0", "0x4", "4.5", "6", "0", "-1", "10"),
+        *(
+            "8/10",
+            "8 out of 10",
+            "80%",
+            "4/10",
+            "4/5/5",
+            "3-4",
+            "3–4",
+            "3~4",
+            "3到4",
+            "三四分",
+            "四点",
+            "五分之四",
+        ),
+        *(
+            "4 or 5",
+            "about 4",
+            "~4",
+            ">4",
+            "4+",
+            "4-",
+            "+-4",
+            "4,5",
+            "4,0",
+            "1e0",
+            "0x4",
+            "4.5",
+            "6",
+            "0",
+            "-1",
+            "10",
+        ),
         *(
             "五十",
             "五十分",
@@ -244,7 +276,18 @@ def test_spellings_that_are_read(written, scale, value):
             "out of 5",
             "[4]",
         ),
-        *(10**400, -(10**400), float("nan"), float("inf"), 1e308, None, [4], {"score": 4}, (4,), 4.0000001),
+        *(
+            10**400,
+            -(10**400),
+            float("nan"),
+            float("inf"),
+            1e308,
+            None,
+            [4],
+            {"score": 4},
+            (4,),
+            4.0000001,
+        ),
     ],
 )
 def test_spellings_that_are_refused_on_one_to_five(written):
@@ -259,7 +302,16 @@ def test_minus_nought_is_nought():
 
 
 @pytest.mark.parametrize(
-    "text", ["Score: 10", "Score: 1.5", "Score: 1/10", "Score: 1 out of 10", "Score: 1-2", "Score: 1,5", "Score: 1½"]
+    "text",
+    [
+        "Score: 10",
+        "Score: 1.5",
+        "Score: 1/10",
+        "Score: 1 out of 10",
+        "Score: 1-2",
+        "Score: 1,5",
+        "Score: 1½",
+    ],
 )
 def test_a_pattern_that_captures_part_of_a_number_does_not_read_it(text):
     with pytest.raises(UnreadableError):

@@ -17,7 +17,17 @@ from evalkit.types import Case, Completion, Judgment, Response
 from evalkit.values import frozen
 
 VALUES = [
-    Judgment(f"c{k}", (0, 1), (1, 0), 0, "m", "ok", 1.0, answer={"n": [k]}, completion=Completion("é" * k))
+    Judgment(
+        f"c{k}",
+        (0, 1),
+        (1, 0),
+        0,
+        "m",
+        "ok",
+        1.0,
+        answer={"n": [k]},
+        completion=Completion("é" * k),
+    )
     for k in range(60)
 ]
 
@@ -34,7 +44,9 @@ def test_what_is_read_back_equals_what_was_put_in(held, monkeypatch, tmp_path):
     found = Spool(VALUES, folder=tmp_path)
     assert len(found) == 60
     assert list(found) == VALUES
-    assert [found[place] for place in (59, -1, 0, 30)] == [VALUES[place] for place in (59, -1, 0, 30)]
+    assert [found[place] for place in (59, -1, 0, 30)] == [
+        VALUES[place] for place in (59, -1, 0, 30)
+    ]
     assert found[10:40:7] == tuple(VALUES[10:40:7])
     assert found == VALUES
     assert tuple(VALUES) == found
@@ -81,7 +93,9 @@ def test_another_order_is_a_view(written):
 
 
 @pytest.mark.parametrize("large", [1, 2, 3, 7, 8])
-def test_values_of_uneven_sizes_go_to_the_file_when_they_take_about_what_may_be_held(large, tmp_path):
+def test_values_of_uneven_sizes_go_to_the_file_when_they_take_about_what_may_be_held(
+    large, tmp_path
+):
     """Of every eight values as many are large."""
     found = Spool[bytes](folder=tmp_path)
     number = 0
@@ -96,7 +110,10 @@ def test_values_that_could_not_be_put_down_are_still_there(written, tmp_path, mo
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 2**30)
     found.extend(VALUES)
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
-    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits, before = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
         with pytest.raises(ConfigError, match="a temporary file cannot be written"):
@@ -119,7 +136,9 @@ def test_what_cannot_be_pickled_is_held(written):
 def test_the_file_has_no_name_and_is_beside_what_is_being_made(written, tmp_path, monkeypatch):
     asked = []
     real = tempfile.TemporaryFile
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **more: asked.append(more["dir"]) or real(**more))
+    monkeypatch.setattr(
+        tempfile, "TemporaryFile", lambda **more: asked.append(more["dir"]) or real(**more)
+    )
     found = Spool(VALUES, folder=tmp_path / "not" / "there" / "yet")
     assert asked == [tmp_path]
     assert list(tmp_path.iterdir()) == []
@@ -128,11 +147,15 @@ def test_the_file_has_no_name_and_is_beside_what_is_being_made(written, tmp_path
 
 def test_a_full_disk_is_one_line(written, tmp_path):
     found = Spool(VALUES[:1], folder=tmp_path)
-    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits, before = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with pytest.raises(
-            ConfigError, match=rf"{tmp_path}: a temporary file cannot be written \(File too large\); free"
+            ConfigError,
+            match=rf"{tmp_path}: a temporary file cannot be written \(File too large\); free",
         ):
             found.extend(VALUES * 50)
     finally:

@@ -13,7 +13,9 @@ CLASSES = [CallGroup, PlannedCall, *filter(is_dataclass, map(vars(types).get, ty
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_fields_are_those_that_the_dataclass_sets(cls):
-    needed = [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]
+    needed = [
+        one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING
+    ]
     as_dataclass = cls.__new__(cls)
     cls.__init__.__wrapped__(as_dataclass, *needed)
     assert cls(*needed) == as_dataclass

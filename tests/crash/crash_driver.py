@@ -2,8 +2,9 @@
 
     python crash_driver.py PORT CASES
 
-Each line `STORE ACKNOWLEDGED RESULT` on its input starts a run, and prints its process id. A run judges CASES pairs in
-both orders, notes in ACKNOWLEDGED each answer that the store has said to hold, and at its end writes RESULT.
+Each line `STORE ACKNOWLEDGED RESULT` on its input starts a run, and prints its process id. A run
+judges CASES pairs in both orders, notes in ACKNOWLEDGED each answer that the store has said to
+hold, and at its end writes RESULT.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, RunnerConfig, ScoringConfig
+from evalkit.config import (
+    Criterion,
+    JudgeConfig,
+    OutputConfig,
+    RunConfig,
+    RunnerConfig,
+    ScoringConfig,
+)
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
@@ -38,7 +46,12 @@ CONFIG = RunConfig(
 def cases(number: int) -> list[Case]:
     labels = ("A", "B", "TIE")
     return [
-        Case(f"c{i}", f"question {i}", (Response(f"first {i}"), Response(f"second {i * i}")), label=labels[i % 3])
+        Case(
+            f"c{i}",
+            f"question {i}",
+            (Response(f"first {i}"), Response(f"second {i * i}")),
+            label=labels[i % 3],
+        )
         for i in range(number)
     ]
 
@@ -52,7 +65,11 @@ class PlainJudge:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def complete(self, request: JudgeRequest) -> Completion:
-        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = (
+            self._idle.pop()
+            if self._idle
+            else await asyncio.open_connection("127.0.0.1", self._port)
+        )
         prompt = "\n".join(message["content"] for message in request.messages)
         key = call_key(self.spec, request)
         moments = {"looked": self._store.looked[key], "checked": self._store.checked[key]}
@@ -93,7 +110,9 @@ class Acknowledging:
 
     def holds(self, key: str) -> bool:
         self.checked[key] = time.monotonic()
-        holds = getattr(self._store, "holds", None)  # a local store's claims end with their process only
+        holds = getattr(
+            self._store, "holds", None
+        )  # a local store's claims end with their process only
         return holds is None or holds(key)
 
     def put(self, key: str, model: str, completion: Completion) -> None:
@@ -110,7 +129,9 @@ def told(cases: list[Case], judged: JudgingResult) -> dict[str, object]:
     scores = score_run(CONFIG, cases, judged.judgments)
     return {
         "judgments": [[j.case_id, j.shown, j.status, j.value, j.keys] for j in judged.judgments],
-        "metrics": {name: [m.value, m.low, m.high, m.n, m.missing] for name, m in scores.metrics.items()},
+        "metrics": {
+            name: [m.value, m.low, m.high, m.n, m.missing] for name, m in scores.metrics.items()
+        },
     }
 
 

@@ -2,10 +2,11 @@
 
     python crash_server.py LOG
 
-Prints its port. LOG gets a line for each request: the key, the process that asked, and as that process tells it (on the
-monotonic clock) when it began to look for the answer in the store, and when it began to check its claim before it sent.
-A request may arrive much later on a busy machine, so the moment of arrival says nothing. As long as there is a file
-`held` beside LOG, nothing is answered.
+Prints its port. LOG gets a line for each request: the key, the process that asked, and as that
+process tells it (on the monotonic clock) when it began to look for the answer in the store, and
+when it began to check its claim before it sent. A request may arrive much later on a busy machine,
+so the moment of arrival says nothing. As long as there is a file `held` beside LOG, nothing is
+answered.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ async def serve(log: int, held: Path) -> None:
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until whoever started it closes
+    await asyncio.get_running_loop().run_in_executor(
+        None, sys.stdin.read
+    )  # until whoever started it closes
 
 
 if __name__ == "__main__":

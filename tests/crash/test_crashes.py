@@ -17,8 +17,13 @@ from evalkit.store.sqlite import SqliteStore
 HERE = Path(__file__).parent
 CASES = 150
 REQUESTS = 2 * CASES
-KILLS = 10  # a session: a store that is new, and that many kills before its runs may come to their end
-SESSIONS = (3, 11)  # of these, the first is not disturbed: what it finds is what all others must find
+KILLS = (
+    10  # a session: a store that is new, and that many kills before its runs may come to their end
+)
+SESSIONS = (
+    3,
+    11,
+)  # of these, the first is not disturbed: what it finds is what all others must find
 LONGEST_LIFE = 0.35
 LONGEST_SESSION = 300.0  # on a busy machine
 
@@ -34,8 +39,17 @@ class Session:
     results: list[Path] = field(default_factory=list)
 
     def start(self) -> None:
-        result = self.folder / f"result-{len(self.killed) + len(self.results) + len(self.alive)}-{time.monotonic_ns()}"
-        print(self.folder / "store.sqlite", self.folder / "acknowledged", result, file=self.driver.stdin, flush=True)
+        result = (
+            self.folder
+            / f"result-{len(self.killed) + len(self.results) + len(self.alive)}-{time.monotonic_ns()}"
+        )
+        print(
+            self.folder / "store.sqlite",
+            self.folder / "acknowledged",
+            result,
+            file=self.driver.stdin,
+            flush=True,
+        )
         self.alive[int(self.driver.stdout.readline())] = result
 
     def kill(self, pid: int) -> None:
@@ -100,7 +114,10 @@ def rows(log: Path) -> list[list[str]]:
 
 
 def requests(log: Path) -> list[Request]:
-    return [Request(key, int(pid), float(looked), float(checked)) for key, pid, looked, checked in rows(log)]
+    return [
+        Request(key, int(pid), float(looked), float(checked))
+        for key, pid, looked, checked in rows(log)
+    ]
 
 
 def sent(log: Path) -> int:
@@ -131,7 +148,9 @@ def kill_in_flight(session: Session, log: Path, end: float) -> None:
     held.unlink()
 
 
-def run_and_kill(session: Session, log: Path, at_once: int, draw: random.Random, kills: int) -> None:
+def run_and_kill(
+    session: Session, log: Path, at_once: int, draw: random.Random, kills: int
+) -> None:
     end = time.monotonic() + LONGEST_SESSION
     if kills:
         kill_in_flight(session, log, end)
@@ -154,7 +173,9 @@ def run_and_kill(session: Session, log: Path, at_once: int, draw: random.Random,
 def check(session: Session, log: Path, before: int) -> int:
     """Check what the server was asked against what the store holds; return how many answers were lost in flight."""
     asked = by_key(requests(log)[before:])
-    acknowledged = {key: float(moment) for moment, key in reversed(rows(session.folder / "acknowledged"))}
+    acknowledged = {
+        key: float(moment) for moment, key in reversed(rows(session.folder / "acknowledged"))
+    }
     store = SqliteStore(session.folder / "store.sqlite", read_only=True)
     stored = set(store.get_many(list(asked)))
     assert len([*store.scan()]) == len(stored) == len(asked) == REQUESTS
@@ -165,14 +186,18 @@ def check(session: Session, log: Path, before: int) -> int:
         kept = acknowledged.get(key, float("inf"))
         assert all(request.looked <= kept for request in times), "asked again though it was kept"
         for first, second in pairwise(times):
-            assert session.killed.get(first.pid, float("inf")) <= second.checked, "asked by two processes at once"
+            assert session.killed.get(first.pid, float("inf")) <= second.checked, (
+                "asked by two processes at once"
+            )
             again += 1
     return again
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 4])
-def test_killed_at_any_moment_nothing_that_was_kept_is_lost_or_asked_again(at_once, driver, log, tmp_path, thorough):
+def test_killed_at_any_moment_nothing_that_was_kept_is_lost_or_asked_again(
+    at_once, driver, log, tmp_path, thorough
+):
     sessions = SESSIONS[thorough]
     draw = random.Random(at_once)
     expected, again, killed = None, 0, 0
@@ -188,5 +213,7 @@ def test_killed_at_any_moment_nothing_that_was_kept_is_lost_or_asked_again(at_on
             expected = expected or told
             assert told == expected
     assert killed >= KILLS * (sessions - 1)
-    assert again >= sessions - 1  # else no kill fell between an answer and its being kept, and nothing was shown
+    assert (
+        again >= sessions - 1
+    )  # else no kill fell between an answer and its being kept, and nothing was shown
     print(f"{at_once} at once: {killed} kills, {again} calls lost in flight")

@@ -40,14 +40,21 @@ def end_one_holder(url: str) -> tuple[float, float]:
     holders = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' GROUP BY pid ORDER BY count(*) DESC LIMIT 1"
     with psycopg.connect(url, autocommit=True) as connection:
         began = time.monotonic()
-        ended = connection.execute(f"SELECT pg_terminate_backend(pid, 60000) FROM ({holders}) AS most").fetchall()
+        ended = connection.execute(
+            f"SELECT pg_terminate_backend(pid, 60000) FROM ({holders}) AS most"
+        ).fetchall()
     assert ended == [(True,)]
     return began, time.monotonic()
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(postgres, driver, log, tmp_path):  # noqa: F811
+def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(
+    postgres,
+    driver,  # noqa: F811
+    log,  # noqa: F811
+    tmp_path,
+):
     url, alone = postgres.new_database(), tmp_path / "alone"
     single = start(driver, str(tmp_path / "alone.sqlite"), alone)
     wait_for(lambda: not running(single))
@@ -80,4 +87,6 @@ def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(pos
             cut = first.checked <= ended and began <= second.checked
             assert cut or killed.get(first.pid, float("inf")) <= second.checked, "paid for twice"
             repeated += 1
-    print(f"{WORKERS} workers, {2 * CASES} requests: {repeated} not yet stored at a kill or cut were sent again")
+    print(
+        f"{WORKERS} workers, {2 * CASES} requests: {repeated} not yet stored at a kill or cut were sent again"
+    )

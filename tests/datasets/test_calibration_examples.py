@@ -18,7 +18,12 @@ from evalkit.types import Case, Response
 GOOD = {"response": "Paris.", "score": 5, "justification": "It is the capital."}
 
 
-NAMED = {"prompt": "Capital?", "response": "Paris.", "scores": {"overall": 5}, "justification": "It is."}
+NAMED = {
+    "prompt": "Capital?",
+    "response": "Paris.",
+    "scores": {"overall": 5},
+    "justification": "It is.",
+}
 
 
 def config(path: str | None, **rubric: Any) -> RunConfig:
@@ -33,7 +38,9 @@ def config(path: str | None, **rubric: Any) -> RunConfig:
 
 def write(folder: Path, *rows: Any, name: str = "examples.jsonl") -> Path:
     path = folder / name
-    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows), "utf-8")
+    path.write_text(
+        "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows), "utf-8"
+    )
     return path
 
 
@@ -41,7 +48,11 @@ def test_examples_of_the_file_come_after_those_of_the_config(tmp_path):
     path = write(tmp_path, GOOD, "", GOOD | {"score": 1, "response": "里昂"})
     own = {"response": "Rome", "score": 2, "justification": "Wrong."}
     read = with_examples(config(str(path), examples=(own,)))
-    assert [(one.response, one.score) for one in read.rubric.examples] == [("Rome", 2), ("Paris.", 5), ("里昂", 1)]
+    assert [(one.response, one.score) for one in read.rubric.examples] == [
+        ("Rome", 2),
+        ("Paris.", 5),
+        ("里昂", 1),
+    ]
     assert read.rubric.examples_path is None
     assert with_examples(read) is read
     assert RunConfig.model_validate(read.dump()) == read
@@ -85,8 +96,14 @@ def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path):
     [
         ({"response": "x", "justification": "y"}, "set either scores (one per criterion) or score"),
         ({**GOOD, "scores": {"overall": 5}}, "set either scores (one per criterion) or score"),
-        ({**NAMED, "scores": {"tone": 5}}, "rubric.examples.0.scores: there is no criterion 'tone'"),
-        ({**NAMED, "scores": {"overall": 7}}, "rubric.examples.0.scores.overall: 7 is not on the scale 1-5"),
+        (
+            {**NAMED, "scores": {"tone": 5}},
+            "rubric.examples.0.scores: there is no criterion 'tone'",
+        ),
+        (
+            {**NAMED, "scores": {"overall": 7}},
+            "rubric.examples.0.scores.overall: 7 is not on the scale 1-5",
+        ),
     ],
 )
 def test_an_example_that_does_not_fit_the_config_is_refused(example, said):
@@ -101,35 +118,52 @@ def calibration_notes(*overrides: str) -> list[str]:
 
 
 def test_levels_without_an_example_are_noted():
-    assert calibration_notes()[0].startswith("rubric.examples is empty, so no level has a calibration example")
+    assert calibration_notes()[0].startswith(
+        "rubric.examples is empty, so no level has a calibration example"
+    )
     some = "rubric.examples=[{prompt: p, response: r, scores: {accuracy: 2, clarity: 5}, justification: j}]"
     assert calibration_notes(some) == [
         "rubric.examples: no example has levels 1, 3, 4",
         "rubric.examples: no example has a score for instruction following",
     ]
     assert "rubric.examples: no example has level 1" in calibration_notes(
-        "rubric=own", "rubric.min=1", "rubric.max=2", "rubric.examples=[{response: r, score: 2, justification: j}]"
+        "rubric=own",
+        "rubric.min=1",
+        "rubric.max=2",
+        "rubric.examples=[{response: r, score: 2, justification: j}]",
     )
     assert load_config(overrides=["mode=pairwise"]).notes() == []
 
 
 @pytest.mark.parametrize(
-    ("language", "rubric", "criteria"), [("en", "likert5", "general"), ("zh", "likert5_zh", "general_zh")]
+    ("language", "rubric", "criteria"),
+    [("en", "likert5", "general"), ("zh", "likert5_zh", "general_zh")],
 )
 def test_the_shipped_examples_cover_every_level_in_both_languages(language, rubric, criteria):
     shipped = rubric.replace("likert5", "likert5_examples")
     words = ["mode=pointwise", f"prompt={language}", f"criteria={criteria}", f"rubric={shipped}"]
     composed = load_config(overrides=words)
     assert calibration_notes(*words[1:]) == []
-    assert composed.rubric.levels == load_config(overrides=[*words[:-1], f"rubric={rubric}"]).rubric.levels
-    prompt = Pointwise(composed, Prompts(language)).plan(Case("c", "Q", (Response("R"),)))[0].messages[0]["content"]
+    assert (
+        composed.rubric.levels
+        == load_config(overrides=[*words[:-1], f"rubric={rubric}"]).rubric.levels
+    )
+    prompt = (
+        Pointwise(composed, Prompts(language))
+        .plan(Case("c", "Q", (Response("R"),)))[0]
+        .messages[0]["content"]
+    )
     assert prompt.count("<example_task>") == prompt.count("</example_response>") == 5
 
 
-@pytest.mark.parametrize("rubric", ["binary", "likert3", "likert5", "likert10", "decimal10", "percent100"])
+@pytest.mark.parametrize(
+    "rubric", ["binary", "likert3", "likert5", "likert10", "decimal10", "percent100"]
+)
 def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric):
     words = ["mode=pointwise", "prompt=zh", "criteria=general_zh"]
-    english, chinese = (load_config(overrides=[*words, f"rubric={name}"]) for name in (rubric, f"{rubric}_zh"))
+    english, chinese = (
+        load_config(overrides=[*words, f"rubric={name}"]) for name in (rubric, f"{rubric}_zh")
+    )
     assert english.rubric.scale.values() == chinese.rubric.scale.values()
     assert [*english.rubric.levels] == [*chinese.rubric.levels]
     assert not any(text.isascii() for text in chinese.rubric.levels.values())
@@ -145,23 +179,38 @@ def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric):
         ([1], "the row is a list"),
         (GOOD | {"score": 6}, "score 6 is not on the scale 1-5"),
         (GOOD | {"score": 4.5}, "score 4.5 is not on the scale 1-5"),
-        (GOOD | {"score": "high"}, "'score' is 'high' and not a number; write a number on the scale 1-5"),
+        (
+            GOOD | {"score": "high"},
+            "'score' is 'high' and not a number; write a number on the scale 1-5",
+        ),
         (GOOD | {"score": True}, "'score' is True and not a number"),
         (GOOD | {"score": None}, "'score' is missing"),
         ({"response": "x", "justification": "y"}, "'score' is missing"),
-        ({"score": 1, "justification": "y"}, "'response' is missing; give prompt, response, scores and justification"),
+        (
+            {"score": 1, "justification": "y"},
+            "'response' is missing; give prompt, response, scores and justification",
+        ),
         ({"score": 1, "response": "y"}, "'justification' is missing"),
         (GOOD | {"response": 7}, "'response' is 7 and not a text"),
         (NAMED | {"scores": {"overall": 6}}, "score of overall 6 is not on the scale 1-5"),
         (NAMED | {"scores": {"overall": "high"}}, "'score of overall' is 'high' and not a number"),
-        (NAMED | {"scores": {"overal": 5}}, "'scores' has 'overal', which is not one of the criteria; did you mean"),
-        (NAMED | {"scores": [5]}, "'scores' is [5] and not a mapping; write a score for each criterion"),
+        (
+            NAMED | {"scores": {"overal": 5}},
+            "'scores' has 'overal', which is not one of the criteria; did you mean",
+        ),
+        (
+            NAMED | {"scores": [5]},
+            "'scores' is [5] and not a mapping; write a score for each criterion",
+        ),
         (NAMED | {"scores": {}}, "'scores' is {} and not a mapping"),
         (NAMED | {"score": 5}, "it has both 'scores' and 'score'; remove 'score'"),
         (NAMED | {"prompt": 7}, "'prompt' is 7 and not a text"),
         (GOOD | {"reponse": "x"}, "an example has no 'reponse'; did you mean 'response'?"),
         ('{"response": "x", "score": NaN, "justification": "y"}', "'score' is missing"),
-        ('{"response": "x", "score": 1e999, "justification": "y"}', "'score' is inf and not a number"),
+        (
+            '{"response": "x", "score": 1e999, "justification": "y"}',
+            "'score' is inf and not a number",
+        ),
     ],
 )
 def test_a_row_that_is_no_example_is_named_with_its_line(tmp_path, row, said):
@@ -185,7 +234,9 @@ def test_a_composed_config_holds_the_examples_themselves(here):
     assert composed.rubric.examples_path is None
     assert composed.rubric.examples[0].justification == "It is the capital."
     with pytest.raises(EvalkitError, match=r"examples.jsonl:1: score 5 is not on the scale 1-3"):
-        load_config(overrides=["mode=pointwise", "rubric=likert3", "rubric.examples_path=examples.jsonl"])
+        load_config(
+            overrides=["mode=pointwise", "rubric=likert3", "rubric.examples_path=examples.jsonl"]
+        )
 
 
 def test_an_evaluator_made_of_an_unread_path_says_so():

@@ -19,12 +19,16 @@ deep: Any = "x"
 for _ in range(DEEPEST + 1):
     deep = [deep]
 texts = st.sampled_from(["", "x", "[1", "[]", '["a", "b"]', '{"text": "a"}'])
-parts = st.dictionaries(st.sampled_from(["text", "model", "label", "grade", "labels", "points"]), texts | st.integers())
+parts = st.dictionaries(
+    st.sampled_from(["text", "model", "label", "grade", "labels", "points"]), texts | st.integers()
+)
 scalars = texts | st.none() | st.integers() | st.booleans() | st.floats() | parts
 values = st.just(deep) | scalars | st.lists(scalars | st.lists(scalars, max_size=2), max_size=3)
 
 
-@pytest.mark.parametrize("classes", [None, Classes({"good": "", "bad": ""})], ids=["numbers", "classes"])
+@pytest.mark.parametrize(
+    "classes", [None, Classes({"good": "", "bad": ""})], ids=["numbers", "classes"]
+)
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise", "listwise", "checklist"])
 @given(fields=st.dictionaries(st.sampled_from(FIELDS), values))
 def test_what_is_wrong_is_said_in_the_words_of_a_call(mode, classes, fields):

@@ -29,7 +29,14 @@ from tests.support.servers import PATIENCE
 
 ROWS = [
     {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"},
-    {"id": "二", "prompt": "two\nlines, 中文\u2028", "response_a": "é", "response_b": "z", "label": "B", "topic": "u"},
+    {
+        "id": "二",
+        "prompt": "two\nlines, 中文\u2028",
+        "response_a": "é",
+        "response_b": "z",
+        "label": "B",
+        "topic": "u",
+    },
 ]
 JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 
@@ -67,7 +74,9 @@ def test_packed_files_are_told_by_suffix_or_by_their_first_bytes(tmp_path, suffi
     named.write_bytes(packed)
     unnamed.write_bytes(packed)
     assert load(named).fingerprint == load(unnamed).fingerprint == right.fingerprint
-    named.write_bytes(packed + packed)  # packed files put one after the other are one, as for gunzip
+    named.write_bytes(
+        packed + packed
+    )  # packed files put one after the other are one, as for gunzip
     assert "id 'one' is already used in line 1" in complaint(named)
 
 
@@ -93,14 +102,19 @@ def test_packed_csv_and_json(tmp_path, right):
     assert "a parquet file compressed with gzip; decompress it" in complaint(path)
     path = tmp_path / "d.csv.gz"
     path.write_bytes(gzip.compress(b"prompt,response\n" * 1000)[:60])
-    with pytest.raises(DatasetError, match="cannot be decompressed"), compression.open_lines(path) as lines:
+    with (
+        pytest.raises(DatasetError, match="cannot be decompressed"),
+        compression.open_lines(path) as lines,
+    ):
         list(lines)
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_a_csv_of_another_delimiter_is_told_by_its_header(tmp_path, delimiter):
     path = tmp_path / "d.csv"
-    path.write_text(delimiter.join(("prompt", "response")) + "\n" + delimiter.join(("a, b", '"c\nd"')) + "\n")
+    path.write_text(
+        delimiter.join(("prompt", "response")) + "\n" + delimiter.join(("a, b", '"c\nd"')) + "\n"
+    )
     [case] = load(path, "pointwise").cases
     assert (case.prompt, case.responses[0].text) == ("a, b", "c\nd")
     path.write_text(f'"prompt{delimiter}x",response\na,b\n')
@@ -120,9 +134,15 @@ def test_encodings_with_a_byte_order_mark(tmp_path, encoding, suffix, right):
 def test_an_array_is_read_alike_in_pieces_of_any_size(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(compression, "_PIECE", piece)
     path = tmp_path / "d.json"
-    rows = [{"a": 'caf\xe9 \u20ac \U0001f600 \\ " ]', "b": [1.25e-7, True, None, {}]}, {"c": -12345}, {}]
+    rows = [
+        {"a": 'caf\xe9 \u20ac \U0001f600 \\ " ]', "b": [1.25e-7, True, None, {}]},
+        {"c": -12345},
+        {},
+    ]
     for indent in (None, 0, 2):
-        path.write_text(" " + json.dumps(rows, indent=indent, ensure_ascii=indent == 2) + "\n", encoding="utf-8")
+        path.write_text(
+            " " + json.dumps(rows, indent=indent, ensure_ascii=indent == 2) + "\n", encoding="utf-8"
+        )
         assert [row for _, row in read(path)] == rows
     path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     lines = path.read_text(encoding="utf-8").split("\n")
@@ -160,7 +180,9 @@ def test_other_encodings_are_one_line(tmp_path):
     path.write_bytes(JSONL.encode("utf-16")[:-1])
     assert "is not UTF-16, despite its byte-order mark" in complaint(path)
     path.write_bytes('{"id": 1, "prompt": "caf\xe9"}\n'.encode("latin-1"))
-    assert complaint(path) == f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8"
+    assert (
+        complaint(path) == f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8"
+    )
 
 
 def test_arrow_files_streams_and_feather(tmp_path, right):
@@ -188,7 +210,15 @@ def workbook(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_a_workbook_has_the_rows_of_its_first_sheet(tmp_path, right):
     path = workbook(tmp_path / "d.xlsx", ROWS)
     assert load(path).fingerprint == right.fingerprint
-    row = {"prompt": "p", "response": "x", "n": 3, "half": 0.5, "yes": True, "day": datetime.date(2026, 1, 2), "no": ""}
+    row = {
+        "prompt": "p",
+        "response": "x",
+        "n": 3,
+        "half": 0.5,
+        "yes": True,
+        "day": datetime.date(2026, 1, 2),
+        "no": "",
+    }
     cells = load(workbook(path, [row]), "pointwise").cases[0].metadata
     assert cells == {"n": 3, "half": 0.5, "yes": True, "day": "2026-01-02", "no": ""}
 
@@ -213,7 +243,10 @@ def test_a_bad_workbook_is_one_line(tmp_path, monkeypatch):
 
 
 def test_parquet_of_several_row_groups_and_nested_columns(tmp_path):
-    rows = [{"prompt": f"p{i}", "responses": ["a", "b"], "n": i, "m": {"k": [i, None]}} for i in range(10)]
+    rows = [
+        {"prompt": f"p{i}", "responses": ["a", "b"], "n": i, "m": {"k": [i, None]}}
+        for i in range(10)
+    ]
     path = tmp_path / "d.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=3)
     cases = load(path).cases
@@ -227,8 +260,16 @@ def test_parquet_of_several_row_groups_and_nested_columns(tmp_path):
 def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     (folder / "deep").mkdir(parents=True)
-    for name, number in (("b.jsonl", 2), ("a.jsonl", 1), ("deep/c.jsonl", 3), (".hidden.jsonl", 4), ("README.md", 5)):
-        (folder / name).write_text(json.dumps({**ROWS[0], "id": str(number)}) + "\n", encoding="utf-8")
+    for name, number in (
+        ("b.jsonl", 2),
+        ("a.jsonl", 1),
+        ("deep/c.jsonl", 3),
+        (".hidden.jsonl", 4),
+        ("README.md", 5),
+    ):
+        (folder / name).write_text(
+            json.dumps({**ROWS[0], "id": str(number)}) + "\n", encoding="utf-8"
+        )
     monkeypatch.chdir(tmp_path)
 
     def ids(path: str) -> list[str]:
@@ -238,7 +279,10 @@ def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path, monkeypat
     assert ids("data/**/*.jsonl") == ["1", "2", "3"]
     assert complaint("data/*.csv") == "dataset.path=data/*.csv: no file matches; fix the glob"
     (folder / "b.jsonl").write_text(json.dumps({**ROWS[0], "id": "1"}) + "\n", encoding="utf-8")
-    assert complaint("data") == "data/b.jsonl:1: id '1' is already used in data/a.jsonl:1; make ids unique"
+    assert (
+        complaint("data")
+        == "data/b.jsonl:1: id '1' is already used in data/a.jsonl:1; make ids unique"
+    )
     (folder / "b[1].jsonl").write_text(json.dumps({**ROWS[0], "id": "9"}) + "\n", encoding="utf-8")
     assert ids("data/b[1].jsonl") == ["9"]
     elsewhere = tmp_path / "elsewhere"
@@ -294,8 +338,13 @@ def test_fast_and_slow_json_agree(tmp_path):
         "12345678901234567890",
     ]
     path = tmp_path / "d.jsonl"
-    odd = [f'{{"prompt": "p", "response": "r", "v": {value}}}' for value in (*floats, "NaN", "Infinity")]
-    path.write_text("\n".join([*odd, '{"prompt": "\\ud800", "response": "r", "v": [1, 1]}']), encoding="utf-8")
+    odd = [
+        f'{{"prompt": "p", "response": "r", "v": {value}}}'
+        for value in (*floats, "NaN", "Infinity")
+    ]
+    path.write_text(
+        "\n".join([*odd, '{"prompt": "\\ud800", "response": "r", "v": [1, 1]}']), encoding="utf-8"
+    )
     cases = load(path, "pointwise").cases
     found = [case.metadata["v"] for case in cases]
     assert found == [
@@ -317,7 +366,9 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path, monkeypatch):
     path = tmp_path / "d.jsonl"
 
     def write(*ids: int) -> None:
-        path.write_text("".join(json.dumps({**ROWS[0], "id": id_}) + "\n" for id_ in ids), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps({**ROWS[0], "id": id_}) + "\n" for id_ in ids), encoding="utf-8"
+        )
 
     write(*range(100))
     assert len(load(path).cases) == 100
@@ -353,10 +404,18 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         if suffix == "parquet":
             pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=500)
         else:
-            path.write_text(json.dumps(rows) if suffix == "json" else "".join(json.dumps(row) + "\n" for row in rows))
+            path.write_text(
+                json.dumps(rows)
+                if suffix == "json"
+                else "".join(json.dumps(row) + "\n" for row in rows)
+            )
         return path
 
-    paths = [written(count, suffix) for suffix in ("jsonl", "parquet", "json") for count in (1500, 1500, 6000)]
+    paths = [
+        written(count, suffix)
+        for suffix in ("jsonl", "parquet", "json")
+        for count in (1500, 1500, 6000)
+    ]
     command = [sys.executable, "-c", PEAKS, *paths]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
     found = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
@@ -408,9 +467,13 @@ def test_sample_is_balanced():
 
 
 def test_quick_is_a_balanced_part_of_the_sample():
-    cases, all_of_them = (shipped(name, "pairwise").cases for name in ("quick.jsonl", "sample.jsonl"))
+    cases, all_of_them = (
+        shipped(name, "pairwise").cases for name in ("quick.jsonl", "sample.jsonl")
+    )
     assert {c.id: c for c in cases}.items() <= {c.id: c for c in all_of_them}.items()
-    assert Counter((c.label, better_is_shorter(c)) for c in cases) == {(a, b): 2 for a in "AB" for b in (True, False)}
+    assert Counter((c.label, better_is_shorter(c)) for c in cases) == {
+        (a, b): 2 for a in "AB" for b in (True, False)
+    }
     assert {c.metadata["flaw"] for c in cases} == FLAWS
     assert sum(c.metadata["language"] == "zh" for c in cases) == 2
 
@@ -419,14 +482,20 @@ def test_sample_says_what_is_wrong_with_the_worse_answer():
     cases = shipped("sample.jsonl", "pairwise").cases
     assert {c.metadata["flaw"] for c in cases} == FLAWS
     assert all(set(c.metadata) == {"language", "flaw"} for c in cases)
-    assert sum(c.context is not None for c in cases) == sum(c.reference is not None for c in cases) == 4
+    assert (
+        sum(c.context is not None for c in cases)
+        == sum(c.reference is not None for c in cases)
+        == 4
+    )
     assert all(is_chinese(c.prompt) == (c.metadata["language"] == "zh") for c in cases)
 
 
 def test_sample_is_short_enough_for_a_small_judge():
     cases = shipped("sample.jsonl", "pairwise").cases
     assert max(len(c.prompt.split()) for c in cases) <= 40
-    words = [len(r.text.split()) for c in cases if c.metadata["language"] == "en" for r in c.responses]
+    words = [
+        len(r.text.split()) for c in cases if c.metadata["language"] == "en" for r in c.responses
+    ]
     assert min(words) >= 15
     assert max(words) <= 60
     assert mean(len(r.text) for c in cases for r in c.responses) < 150

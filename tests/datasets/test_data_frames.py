@@ -18,8 +18,24 @@ from evalkit.errors import ConfigError
 from tests.support import fake_provider
 
 ROWS: list[dict[str, Any]] = [
-    {"id": "1", "prompt": "P", "response_a": "x", "response_b": "y", "label": "A", "n": 1, "cost": 0.5},
-    {"id": "2", "prompt": "Q", "response_a": "x", "response_b": "z", "label": None, "n": None, "cost": None},
+    {
+        "id": "1",
+        "prompt": "P",
+        "response_a": "x",
+        "response_b": "y",
+        "label": "A",
+        "n": 1,
+        "cost": 0.5,
+    },
+    {
+        "id": "2",
+        "prompt": "Q",
+        "response_a": "x",
+        "response_b": "z",
+        "label": None,
+        "n": None,
+        "cost": None,
+    },
 ]
 
 
@@ -49,7 +65,9 @@ def test_each_kind_of_frame_gives_the_cases_of_the_file(frame, right):
     dataset = load(frame)
     assert dataset.fingerprint == right.fingerprint
     assert dataset.source == "frame"
-    assert [note.replace("frame:row ", "") for note in dataset.notes] == ["cases without a label: 1 of 2"]
+    assert [note.replace("frame:row ", "") for note in dataset.notes] == [
+        "cases without a label: 1 of 2"
+    ]
 
 
 def test_what_pandas_holds_becomes_plain(right):
@@ -66,7 +84,12 @@ def test_what_pandas_holds_becomes_plain(right):
     )
     dataset = load(frame)
     assert [response.text for response in dataset.cases[0].responses] == ["3", "true"]
-    assert dataset.cases[0].metadata == {"when": "2026-01-02T00:00:00", "gone": None, "vector": [1, 2], "7": 0.5}
+    assert dataset.cases[0].metadata == {
+        "when": "2026-01-02T00:00:00",
+        "gone": None,
+        "vector": [1, 2],
+        "7": 0.5,
+    }
     assert "numbers and booleans read as text: 2 (first: frame:row 1)" in dataset.notes
     many = pandas.DataFrame([{**ROWS[0], "id": str(i)} for i in range(5000)])
     assert [case.id for case in load(many, sample={"n": 3, "seed": 1}).cases] == [
@@ -105,9 +128,13 @@ def hub(tmp_path_factory):
         datasets.disable_progress_bars()
         plain = datasets.Dataset.from_list(ROWS)
         plain.save_to_disk(str(folder / "one"))
-        datasets.DatasetDict({"train": plain, "test": plain.select([1])}).save_to_disk(str(folder / "two"))
+        datasets.DatasetDict({"train": plain, "test": plain.select([1])}).save_to_disk(
+            str(folder / "two")
+        )
         (folder / "files").mkdir()
-        (folder / "files" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+        (folder / "files" / "test.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8"
+        )
         yield folder
 
 
@@ -133,7 +160,10 @@ def test_a_name_that_cannot_be_loaded_or_no_library(hub, monkeypatch):
     with pytest.raises(ConfigError, match=r"^nobody/nothing: cannot be loaded \("):
         load_cases(config, mode="pairwise")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ConfigError, match=r"needs the library datasets; install it: pip install 'evalkit-judge\[hf\]'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"needs the library datasets; install it: pip install 'evalkit-judge\[hf\]'",
+    ):
         load_cases(config, mode="pairwise")
 
 
@@ -144,7 +174,11 @@ def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(provider,
     from evalkit import load_config, run
 
     provider.rule = lambda _: fake_provider.said("[[A]]")
-    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
+    judge = [
+        "judge=openai_compatible",
+        "judge.model=openai/m",
+        f"judge.api_base={provider.api_base}",
+    ]
     judge.append("judge.transport=direct")
     config = load_config(overrides=[*judge, "output=bracket", "tracking=none", "swap=none"])
     result = run(config, tmp_path / "run", cases=polars.DataFrame(ROWS))
@@ -167,8 +201,13 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(tmp_path, monkeyp
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     words = ["dataset=file", f"dataset.path={path}", "swap=none,both", "-m"]
     held = planned(capsys, *words)
-    # A job's name may go on over several lines; its numbers, seven with the price, stand in one of them.
-    counts = [line.split()[-7:-4] for line in held if line.split()[-1:] and line.split()[-1].startswith("$")]
+    # A job's name may go on over several lines; its numbers, seven with the price, stand in one of
+    # them.
+    counts = [
+        line.split()[-7:-4]
+        for line in held
+        if line.split()[-1:] and line.split()[-1].startswith("$")
+    ]
     assert counts == [["40", "0", "20"], ["80", "0", "40"], ["120", "0", "40"]]
     monkeypatch.setattr(spool, "_HELD", 4)
     assert planned(capsys, *words) == held
@@ -177,7 +216,9 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(tmp_path, monkeyp
 def test_patterns_samples_and_joins_from_the_command_line(here, capsys):
     for name in "ab":
         rows = [{"q": i, "text": f"{name}{i}"} for i in range(6)]
-        Path(f"{name}.answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        Path(f"{name}.answers.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
     Path("q.jsonl").write_text(
         "".join(json.dumps({"q": i, "text": f"Q{i}"}) + "\n" for i in range(6)), encoding="utf-8"
     )
@@ -188,14 +229,31 @@ def test_patterns_samples_and_joins_from_the_command_line(here, capsys):
     ]
     fields = ["dataset.fields.id=q", 'dataset.fields.prompt="Say: {{ text }}"']
     lines = planned(
-        capsys, "dataset=file", "dataset.path=q.jsonl", *fields, *join, "dataset.sample={n: 4, seed: 2}", "swap=none"
+        capsys,
+        "dataset=file",
+        "dataset.path=q.jsonl",
+        *fields,
+        *join,
+        "dataset.sample={n: 4, seed: 2}",
+        "swap=none",
     )
     assert lines[0].split()[2:5] == ["4", "0", "4"]
     for wrong, said in (
         ("dataset.smaple={n: 4}", "dataset.smaple: no such key; did you mean 'sample'?"),
-        ("dataset.join.gold={path: a, by: q, txt: b}", "dataset.join.gold.txt: no such key; did you mean 'text'?"),
-        ("dataset.sample={n: 4, m: 1}", "dataset.sample.m: no such key; choose from fraction, n, seed, stratify"),
-        ("dataset.split=test", "dataset.split: applies only to Hugging Face datasets; set dataset=hf"),
+        (
+            "dataset.join.gold={path: a, by: q, txt: b}",
+            "dataset.join.gold.txt: no such key; did you mean 'text'?",
+        ),
+        (
+            "dataset.sample={n: 4, m: 1}",
+            "dataset.sample.m: no such key; choose from fraction, n, seed, stratify",
+        ),
+        (
+            "dataset.split=test",
+            "dataset.split: applies only to Hugging Face datasets; set dataset=hf",
+        ),
     ):
-        assert main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", wrong]) == 1
+        assert (
+            main(["plan", "judge=gpt-4o-mini", "dataset=file", "dataset.path=q.jsonl", wrong]) == 1
+        )
         assert said in capsys.readouterr().err

@@ -66,12 +66,27 @@ def test_templates_compose_texts_of_columns(data):
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{{ questoin }}", ":1: no column 'questoin' for dataset.fields.prompt; the columns are id, prompt,"),
-        ("{{ prompt.x.y }}", ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix the expression"),
+        (
+            "{{ questoin }}",
+            ":1: no column 'questoin' for dataset.fields.prompt; the columns are id, prompt,",
+        ),
+        (
+            "{{ prompt.x.y }}",
+            ":1: dataset.fields.prompt: 'str object' has no attribute 'x'; fix the expression",
+        ),
         ("{{ 1 / 0 }}", ":1: dataset.fields.prompt: ZeroDivisionError"),
-        ("{{ ''.__class__.__mro__ }}", ":1: dataset.fields.prompt: SecurityError: access to attribute '__class__'"),
-        ("{{ prompt", "dataset.fields.prompt: is not a Jinja expression (unexpected end of template"),
-        ("{{ prompt | nofilter }}", "dataset.fields.prompt: is not a Jinja expression (No filter named 'nofilter'"),
+        (
+            "{{ ''.__class__.__mro__ }}",
+            ":1: dataset.fields.prompt: SecurityError: access to attribute '__class__'",
+        ),
+        (
+            "{{ prompt",
+            "dataset.fields.prompt: is not a Jinja expression (unexpected end of template",
+        ),
+        (
+            "{{ prompt | nofilter }}",
+            "dataset.fields.prompt: is not a Jinja expression (No filter named 'nofilter'",
+        ),
     ],
 )
 def test_a_wrong_template_is_one_line(data, template, said):
@@ -115,12 +130,16 @@ def test_a_sample_is_seeded_in_the_order_of_the_file_and_of_the_size_asked_for(d
     assert drawn != ids(load(path, sample={"n": 12, "seed": 2}))
     everything = load(path, sample={"n": 99})
     assert len(everything.cases) == 60
-    assert everything.notes == ("dataset.sample requests 99 rows but there are only 60: all are used",)
+    assert everything.notes == (
+        "dataset.sample requests 99 rows but there are only 60: all are used",
+    )
     counts: Counter[int] = Counter()
     for seed in range(300):
         counts.update(ids(load(path, sample={"n": 6, "seed": seed})))
     assert len(counts) == 60  # each row can be drawn,
-    assert max(counts.values()) < 60 > 2 * min(counts.values()) > 0  # and about as often as 300 / 10
+    assert (
+        max(counts.values()) < 60 > 2 * min(counts.values()) > 0
+    )  # and about as often as 300 / 10
 
 
 def test_a_stratified_sample_takes_of_each_its_share(data):
@@ -129,7 +148,9 @@ def test_a_stratified_sample_takes_of_each_its_share(data):
     for seed in range(5):
         drawn = load(path, sample={"n": 10, "seed": seed, "stratify": "topic"}).cases
         assert Counter(case.metadata["topic"] for case in drawn) == {"rare": 1, "common": 9}
-    assert "no column 'topci' for dataset.sample.stratify" in complaint(path, sample={"n": 5, "stratify": "topci"})
+    assert "no column 'topci' for dataset.sample.stratify" in complaint(
+        path, sample={"n": 5, "stratify": "topci"}
+    )
     by_template = load(path, sample={"n": 10, "stratify": "{{ n < 25 }}"}).cases
     assert Counter(int(case.id) < 25 for case in by_template) == {True: 5, False: 5}
 
@@ -141,7 +162,9 @@ def test_shares_are_whole_in_proportion_and_sum_to_what_is_wanted(seed):
     wanted = draw.randint(1, sum(sizes))
     found = stratum_sizes(sizes, wanted)
     assert sum(found) == wanted
-    assert all(abs(got - size * wanted / sum(sizes)) < 1 for got, size in zip(found, sizes, strict=True))
+    assert all(
+        abs(got - size * wanted / sum(sizes)) < 1 for got, size in zip(found, sizes, strict=True)
+    )
     assert all(0 <= got <= size for got, size in zip(found, sizes, strict=True))
 
 
@@ -180,14 +203,29 @@ def test_settings_that_make_no_sense():
 
 CHAT = [
     {"role": "system", "content": "Be kind."},
-    {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "u"}}]},
-    {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "Hi"},
+            {"type": "image_url", "image_url": {"url": "u"}},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}],
+    },
     {"role": "tool", "name": "f", "content": "[user]\nignore this"},
 ]
 
 
 def test_conversations_are_rendered_readably(data):
-    row = {"prompt": CHAT, "response_a": [{"role": "assistant", "content": "Hello"}], "response_b": "y", "id": "1"}
+    row = {
+        "prompt": CHAT,
+        "response_a": [{"role": "assistant", "content": "Hello"}],
+        "response_b": "y",
+        "id": "1",
+    }
     dataset = load(data(row))
     assert dataset.cases[0].prompt == (
         "[system]\nBe kind.\n\n[user]\nHi\n(image_url that is not a text)\n\n[assistant]\n(calls f with {})\n\n"
@@ -197,7 +235,9 @@ def test_conversations_are_rendered_readably(data):
     assert f"conversations rendered as text: 2 (first: {dataset.source}:1)" in dataset.notes
     odd = {**row, "prompt": [CHAT[0], {"role": "assistant", "content": None, "tool_calls": "oops"}]}
     assert load(data(odd)).cases[0].prompt.endswith('[assistant]\n(calls "oops")')
-    part = load(data({**row, "prompt": {"messages": CHAT}}), fields={"prompt": "prompt.messages.0.content"})
+    part = load(
+        data({**row, "prompt": {"messages": CHAT}}), fields={"prompt": "prompt.messages.0.content"}
+    )
     assert part.cases[0].prompt == "Be kind."
 
 
@@ -215,25 +255,42 @@ def test_sharegpts_conversations_are_conversations_too(data):
     fields = {"prompt": "conversations", "response_a": "chosen", "response_b": "rejected"}
     dataset = load(path, fields=fields)
     (case,) = dataset.cases
-    assert case.prompt.startswith("[system]\nBe kind.\n\n[user]\nHi\n\n[assistant]\n [user]\nHello\n\n[user]\nAnd now?")
+    assert case.prompt.startswith(
+        "[system]\nBe kind.\n\n[user]\nHi\n\n[assistant]\n [user]\nHello\n\n[user]\nAnd now?"
+    )
     assert [response.text for response in case.responses] == ["[user]\nHello", "Goodbye"]
     assert f"conversations rendered as text: 3 (first: {path}:1)" in dataset.notes
-    turns = {"prompt": "{{ conversations[1:-1] | conversation }}", "response": "{{ conversations[-1] | conversation }}"}
+    turns = {
+        "prompt": "{{ conversations[1:-1] | conversation }}",
+        "response": "{{ conversations[-1] | conversation }}",
+    }
     (case,) = load_cases(DatasetConfig(path=str(path), fields=turns), mode="pointwise").cases
     assert case.prompt == "[user]\nHi\n\n[assistant]\n [user]\nHello\n\n[user]\nAnd now?"
     assert case.responses[0].text == "Goodbye"
-    with pytest.raises(DatasetError, match=r"fields.response='\{\{ conversations\[-1\] \| conversation \}\}'"):
+    with pytest.raises(
+        DatasetError, match=r"fields.response='\{\{ conversations\[-1\] \| conversation \}\}'"
+    ):
         load_cases(DatasetConfig(path=str(path)), mode="pointwise")
     wrong = {**turns, "prompt": "{{ id | conversation }}"}
-    with pytest.raises(DatasetError, match=r"dataset.fields.prompt: ValueError: not a list of messages"):
+    with pytest.raises(
+        DatasetError, match=r"dataset.fields.prompt: ValueError: not a list of messages"
+    ):
         load_cases(DatasetConfig(path=str(path), fields=wrong), mode="pointwise")
 
 
 def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data):
-    row = {**PAIR, "response_a": "a" * 50 + "z" * 51, "response_b": "b" * 100, "prompt": "p" * 100_000}
+    row = {
+        **PAIR,
+        "response_a": "a" * 50 + "z" * 51,
+        "response_b": "b" * 100,
+        "prompt": "p" * 100_000,
+    }
     path = data(row)
     dataset = load(path, max_chars=100)
-    assert dataset.cases[0].responses[0].text == "a" * 50 + "\n[... 1 characters omitted ...]\n" + "z" * 50
+    assert (
+        dataset.cases[0].responses[0].text
+        == "a" * 50 + "\n[... 1 characters omitted ...]\n" + "z" * 50
+    )
     assert dataset.cases[0].responses[1].text == "b" * 100
     assert "[... 99,900 characters omitted ...]" in dataset.cases[0].prompt
     assert set(dataset.notes) == {
@@ -250,7 +307,9 @@ def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data):
 
 
 def test_what_becomes_of_nulls_is_a_setting(data):
-    path = data(PAIR, {**PAIR, "id": "two", "response_b": None}, {**PAIR, "id": "three", "prompt": None})
+    path = data(
+        PAIR, {**PAIR, "id": "two", "response_b": None}, {**PAIR, "id": "three", "prompt": None}
+    )
     assert "response_b is null" in complaint(path)
     empty = load(path, nulls="empty")
     assert [case.responses[1].text for case in empty.cases] == ["y", "", "y"]
@@ -285,7 +344,10 @@ def tables(tmp_path, monkeypatch):
         tmp_path / "answers/alpha.jsonl",
         *({"question_id": str(i), "text": f"A{i}", "model_id": "α"} for i in (1, 2, 9)),
     )
-    written(tmp_path / "answers/beta.v2.jsonl", *({"question_id": i, "text": f"B{i}"} for i in (2, 1, 3)))
+    written(
+        tmp_path / "answers/beta.v2.jsonl",
+        *({"question_id": i, "text": f"B{i}"} for i in (2, 1, 3)),
+    )
     monkeypatch.chdir(tmp_path)
     return written(tmp_path / "q.jsonl", *QUESTIONS)
 
@@ -306,22 +368,32 @@ def test_answers_of_many_systems_are_joined_to_their_questions(tables):
         f"cases with answers from only some of the models in dataset.join.answers: 1 (first: {tables}:3)",
         "rows of dataset.join.answers without a matching case: 1 (first: answers/alpha.jsonl:3)",
     }
-    filtered = load(tables, fields=FIELDS, join={"answers": JOIN}, filter="answers | length == 2", limit=1)
+    filtered = load(
+        tables, fields=FIELDS, join={"answers": JOIN}, filter="answers | length == 2", limit=1
+    )
     assert [case.id for case in filtered.cases] == ["1"]
-    assert ":3: 1 response, and mode pairwise needs 2" in complaint(tables, fields=FIELDS, join={"answers": JOIN})
+    assert ":3: 1 response, and mode pairwise needs 2" in complaint(
+        tables, fields=FIELDS, join={"answers": JOIN}
+    )
 
 
 def test_a_row_of_another_file_becomes_an_object(tables, tmp_path):
-    written(tmp_path / "ref.jsonl", *({"qid": i, "choices": [{"turns": [f"R{i}", "more"]}]} for i in (1, 3)))
+    written(
+        tmp_path / "ref.jsonl",
+        *({"qid": i, "choices": [{"turns": [f"R{i}", "more"]}]} for i in (1, 3)),
+    )
     join = {"answers": JOIN, "gold": {"path": "ref.jsonl", "by": "qid"}}
-    dataset = load(tables, "pointwise", fields={**FIELDS, "reference": "gold.choices.0.turns.0"}, join=join)
+    dataset = load(
+        tables, "pointwise", fields={**FIELDS, "reference": "gold.choices.0.turns.0"}, join=join
+    )
     assert [case.reference for case in dataset.cases] == ["R1", None, "R3"]
     assert f"cases without a row in dataset.join.gold: 1 (first: {tables}:2)" in dataset.notes
 
 
 def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path):
     answers = written(
-        tmp_path / "a.jsonl", *({"q": q, "model": m, "turns": [f"{m}{q}"]} for q in (1, 2) for m in ("left", "right"))
+        tmp_path / "a.jsonl",
+        *({"q": q, "model": m, "turns": [f"{m}{q}"]} for q in (1, 2) for m in ("left", "right")),
     )
     votes = written(
         tmp_path / "votes.jsonl",
@@ -338,15 +410,32 @@ def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path):
             "label": "winner",
         },
         label_map={"model_a": "A", "model_b": "B"},
-        join={"first": {**part, "by": ["q", "model_a"]}, "second": {**part, "by": ["q", "model_b"]}},
+        join={
+            "first": {**part, "by": ["q", "model_a"]},
+            "second": {**part, "by": ["q", "model_b"]},
+        },
     )
-    assert [[r.text for r in case.responses] for case in dataset.cases] == [["left1", "right1"], ["right2", "left2"]]
+    assert [[r.text for r in case.responses] for case in dataset.cases] == [
+        ["left1", "right1"],
+        ["right2", "left2"],
+    ]
     assert [case.label for case in dataset.cases] == ["A", "TIE"]
     base = written(tmp_path / "base.jsonl", {"i": "p", "output": "base", "generator": "g"})
     other = written(tmp_path / "other.jsonl", {"i": "p", "output": "new", "generator": "h"})
-    join = {"theirs": {"path": str(other), "by": "i", "add": "responses", "text": "output", "model": "generator"}}
+    join = {
+        "theirs": {
+            "path": str(other),
+            "by": "i",
+            "add": "responses",
+            "text": "output",
+            "model": "generator",
+        }
+    }
     fields = {"prompt": "i", "response": "output", "model": "generator"}
-    assert load(base, fields=fields, join=join).cases[0].responses == (Response("base", "g"), Response("new", "h"))
+    assert load(base, fields=fields, join=join).cases[0].responses == (
+        Response("base", "g"),
+        Response("new", "h"),
+    )
 
 
 def test_labels_are_joined_by_person_and_by_model(tables, tmp_path):
@@ -363,7 +452,9 @@ def test_labels_are_joined_by_person_and_by_model(tables, tmp_path):
     assert [case.label for case in people] == ["A", "TIE"]
     written(tmp_path / "gold.jsonl", {"qid": 1, "label": "B"})
     gold = {"path": "gold.jsonl", "by": "qid", "add": "labels"}
-    assert [c.label for c in load(tables, join={"answers": JOIN, "gold": gold}, **settings).cases] == ["B", None]
+    assert [
+        c.label for c in load(tables, join={"answers": JOIN, "gold": gold}, **settings).cases
+    ] == ["B", None]
     written(
         tmp_path / "grades.jsonl",
         {"qid": 1, "model": "α", "label": 4},
@@ -373,7 +464,9 @@ def test_labels_are_joined_by_person_and_by_model(tables, tmp_path):
     grades = {"path": "grades.jsonl", "by": "qid", "add": "labels", "model": "model"}
     graded = load(tables, join={"answers": JOIN, "grades": grades}, **settings).cases
     assert [[r.grade for r in case.responses] for case in graded] == [[4.0, 2.0], [1.0, None]]
-    by_person = load(tables, join={"answers": JOIN, "grades": {**grades, "annotator": "qid"}}, **settings).cases
+    by_person = load(
+        tables, join={"answers": JOIN, "grades": {**grades, "annotator": "qid"}}, **settings
+    ).cases
     assert [dict(case.labels) for case in by_person] == [{"1": (4.0, 2.0)}, {"2": (1.0, None)}]
 
 
@@ -382,21 +475,31 @@ def test_labels_are_joined_by_person_and_by_model(tables, tmp_path):
     [
         ({"path": "zz.csv"}, "zz.csv: no such file; set dataset.join.answers.path to a data file"),
         ({"path": "none/*.jsonl"}, "dataset.join.answers.path=none/*.jsonl: no file matches"),
-        ({"by": "quid"}, ":1: no column 'quid' to join by; the columns are qid, text; did you mean 'qid'?"),
+        (
+            {"by": "quid"},
+            ":1: no column 'quid' to join by; the columns are qid, text; did you mean 'qid'?",
+        ),
         ({"key": "id"}, "answers/alpha.jsonl:1: no column 'id' to join by"),
         ({"text": "txt"}, "answers/alpha.jsonl:1: no column 'txt' for dataset.join.answers.text"),
-        ({"model": None, "path": "twice.jsonl"}, "twice.jsonl:2: a second row with key 1 and model 'twice'"),
+        (
+            {"model": None, "path": "twice.jsonl"},
+            "twice.jsonl:2: a second row with key 1 and model 'twice'",
+        ),
         ({"add": "columns", "path": "twice.jsonl"}, "twice.jsonl:2: a second row with key 1;"),
         ({"format": "nope"}, "dataset.format: no reader for format 'nope'"),
     ],
 )
 def test_a_wrong_join_is_one_line(tables, tmp_path, change, said):
     written(tmp_path / "twice.jsonl", *({"question_id": 1, "text": "t"} for _ in range(2)))
-    assert said in complaint(tables, "pointwise", fields=FIELDS, join={"answers": {**JOIN, **change}})
+    assert said in complaint(
+        tables, "pointwise", fields=FIELDS, join={"answers": {**JOIN, **change}}
+    )
 
 
 def test_a_join_may_not_hide_a_column(tables):
-    assert "the row already has a column 'text'" in complaint(tables, fields=FIELDS, join={"text": JOIN})
+    assert "the row already has a column 'text'" in complaint(
+        tables, fields=FIELDS, join={"text": JOIN}
+    )
 
 
 @pytest.mark.shared
@@ -410,7 +513,9 @@ def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shar
         "model": "model_id",
     }
     fields = {"id": "question_id", "prompt": "text"}
-    dataset = load(folder / "prompts" / "vicuna_questions.jsonl", fields=fields, join={"answers": join})
+    dataset = load(
+        folder / "prompts" / "vicuna_questions.jsonl", fields=fields, join={"answers": join}
+    )
     assert len(dataset.cases) == 80
     models = Counter(response.model for case in dataset.cases for response in case.responses)
     assert len(models) == 8
@@ -423,7 +528,12 @@ def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shar
 
 @pytest.mark.parametrize(
     ("sizes", "wanted", "expected"),
-    [([5, 3, 2], 4, [2, 1, 1]), ([1, 1, 8], 5, [1, 0, 4]), ([3, 3, 3], 4, [2, 1, 1]), ([2, 7], 9, [2, 7])],
+    [
+        ([5, 3, 2], 4, [2, 1, 1]),
+        ([1, 1, 8], 5, [1, 0, 4]),
+        ([3, 3, 3], 4, [2, 1, 1]),
+        ([2, 7], 9, [2, 7]),
+    ],
 )
 def test_shares_are_rounded_by_the_largest_remainders(sizes, wanted, expected):
     """Hamilton's method by hand: 2.0, 1.2 and 0.8 of 4 are 2, 1 and, by the largest remainder, 1."""

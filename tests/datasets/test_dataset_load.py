@@ -18,7 +18,14 @@ from evalkit.datasets.labels import Labels, normalize_label, read_choice
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Response
 
-PAIR = {"id": "one", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A", "topic": "t"}
+PAIR = {
+    "id": "one",
+    "prompt": "Q",
+    "response_a": "x",
+    "response_b": "y",
+    "label": "A",
+    "topic": "t",
+}
 
 
 def load(path: Path, mode: str = "pairwise", **settings: object) -> Dataset:
@@ -29,7 +36,10 @@ def load(path: Path, mode: str = "pairwise", **settings: object) -> Dataset:
 def write(tmp_path):
     def write(*rows: object, name: str = "data.jsonl") -> Path:
         path = tmp_path / name
-        path.write_text("".join(r if isinstance(r, str) else json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        path.write_text(
+            "".join(r if isinstance(r, str) else json.dumps(r) + "\n" for r in rows),
+            encoding="utf-8",
+        )
         return path
 
     return write
@@ -100,11 +110,25 @@ def test_shuffle_is_seeded_and_comes_before_the_limit(write):
 
 def test_parquet_values_become_json_values(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = [{**PAIR, "when": date(2024, 5, 1), "raw": b"ab\xff", "cost": float("nan"), "far": float("inf")}]
+    rows = [
+        {
+            **PAIR,
+            "when": date(2024, 5, 1),
+            "raw": b"ab\xff",
+            "cost": float("nan"),
+            "far": float("inf"),
+        }
+    ]
     path = tmp_path / "d.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     metadata = load(path).cases[0].metadata
-    assert metadata == {"topic": "t", "when": "2024-05-01", "raw": "ab\\xff", "cost": None, "far": "inf"}
+    assert metadata == {
+        "topic": "t",
+        "when": "2024-05-01",
+        "raw": "ab\\xff",
+        "cost": None,
+        "far": "inf",
+    }
     assert canonical_json(metadata)
     parquet.write_table(pyarrow.Table.from_pylist([PAIR, PAIR]), path)
     assert complaint(path) == ":row 2: id 'one' is already used in row 1; make ids unique"
@@ -124,14 +148,20 @@ def test_fields_map_columns_and_parts_of_them(write):
         "who": "m1",
         "prompt": "not this",
     }
-    fields = {"prompt": "conversation.0.content", "response_a": "out.left", "response_b": "out.right"}
+    fields = {
+        "prompt": "conversation.0.content",
+        "response_a": "out.left",
+        "response_b": "out.right",
+    }
     fields |= {"reference": "a.b", "label": "verdict", "model_a": "who"}
     dataset = load(write(row), fields=fields, label_map={"1": "A", "2": "B"})
     case = dataset.cases[0]
     assert (case.id, case.prompt, case.reference, case.label) == ("1", "hello", "dotted", "B")
     assert case.responses == (Response("x", "m1"), Response("y"))
     assert set(case.metadata) == {"conversation", "out", "prompt"}
-    assert dataset.notes == (f"cases without an id, identified by row number: 1 (first: {dataset.source}:1)",)
+    assert dataset.notes == (
+        f"cases without an id, identified by row number: 1 (first: {dataset.source}:1)",
+    )
 
 
 def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write):
@@ -150,10 +180,14 @@ def test_a_missing_column_names_the_columns_there_are(write):
         ":1: no column 'respones_b' for response_b; the columns are id, prompt, response_a, response_b, label, topic; "
         "did you mean 'response_b'?"
     )
-    assert "name one of them in dataset.fields.prompt" in complaint(write({"x": 1, "response": "r"}), mode="pointwise")
+    assert "name one of them in dataset.fields.prompt" in complaint(
+        write({"x": 1, "response": "r"}), mode="pointwise"
+    )
     assert "no column 'response_b'" in complaint(write({"prompt": "p", "response_a": "r"}))
     assert "no column 'response_a'" in complaint(write({"prompt": "p", "response_b": "r"}))
-    assert "no column 'key' for id" in complaint(write({**PAIR, "key": "k"}, {**PAIR}), fields={"id": "key"})
+    assert "no column 'key' for id" in complaint(
+        write({**PAIR, "key": "k"}, {**PAIR}), fields={"id": "key"}
+    )
 
 
 def test_unknown_canonical_field(write):
@@ -162,11 +196,17 @@ def test_unknown_canonical_field(write):
 
 
 def test_responses_as_texts_and_as_objects(write):
-    row = {"id": 3, "prompt": "p", "responses": ["a", {"model": "m", "text": "b", "label": 4, "tokens": 9}]}
+    row = {
+        "id": 3,
+        "prompt": "p",
+        "responses": ["a", {"model": "m", "text": "b", "label": 4, "tokens": 9}],
+    }
     dataset = load(write(row))
     assert dataset.cases[0].id == "3"
     assert dataset.cases[0].responses == (Response("a"), Response("b", "m", 4.0))
-    assert dataset.notes == (f"responses with a 'tokens', which is not used: 1 (first: {dataset.source}:1)",)
+    assert dataset.notes == (
+        f"responses with a 'tokens', which is not used: 1 (first: {dataset.source}:1)",
+    )
 
 
 def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write):
@@ -178,7 +218,15 @@ def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write):
 
 
 def test_csv_may_hold_lists_as_json(tmp_path):
-    rows = [{"id": "1", "prompt": "p", "context": "", "responses": '["a", "b", "c"]', "label": "[1, null, 2.5]"}]
+    rows = [
+        {
+            "id": "1",
+            "prompt": "p",
+            "context": "",
+            "responses": '["a", "b", "c"]',
+            "label": "[1, null, 2.5]",
+        }
+    ]
     case = load(written(tmp_path / "d.csv", rows)).cases[0]
     assert [r.grade for r in case.responses] == [1.0, None, 2.5]
     assert case.context is None
@@ -198,7 +246,10 @@ def test_csv_may_hold_lists_as_json(tmp_path):
         ({**PAIR, "id": "2", "response_b": None}, ":2: response_b is null; remove the row"),
         ({**PAIR, "id": "2", "prompt": None}, ":2: prompt is null"),
         ({**PAIR, "id": "2", "response_a": float("nan")}, ":2: response_a is null"),
-        ({**PAIR, "id": "2", "prompt": [{"content": "x"}]}, ":2: prompt is a list, not a text; select a part"),
+        (
+            {**PAIR, "id": "2", "prompt": [{"content": "x"}]},
+            ":2: prompt is a list, not a text; select a part",
+        ),
         ({**PAIR, "id": {"n": 1}}, ":2: id is an object, not a text"),
         (
             {**PAIR, "id": "2", "label": "better"},
@@ -214,8 +265,14 @@ def test_csv_may_hold_lists_as_json(tmp_path):
         ({"prompt": "p", "responses": "text"}, ":2: responses is not a list"),
         ({"prompt": "p", "responses": "[1, "}, ":2: responses is not a JSON list"),
         ({"prompt": "p", "responses": []}, ":2: no responses, and mode pairwise needs 2"),
-        ({"prompt": "p", "responses": ["a"]}, ":2: 1 response, and mode pairwise needs 2; set mode=pointwise"),
-        ({"prompt": "p", "responses": ["a", {"txt": "b"}]}, ":2: responses.1 has no 'text'; did you mean 'txt'?"),
+        (
+            {"prompt": "p", "responses": ["a"]},
+            ":2: 1 response, and mode pairwise needs 2; set mode=pointwise",
+        ),
+        (
+            {"prompt": "p", "responses": ["a", {"txt": "b"}]},
+            ":2: responses.1 has no 'text'; did you mean 'txt'?",
+        ),
         ({"prompt": "p", "responses": ["a", None]}, ":2: responses.1 is null"),
     ],
 )
@@ -226,7 +283,10 @@ def test_a_bad_row_is_named_by_file_and_line(write, row, said):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{}", ": the file is not one JSON array of rows; if each line is a row, set dataset.format=jsonl"),
+        (
+            "{}",
+            ": the file is not one JSON array of rows; if each line is a row, set dataset.format=jsonl",
+        ),
         ("[\n{},\n{]", ":3: not JSON (column 2"),
         ("[\n{}\n{}]", ":3: not JSON (expected ',' or ']' after a row)"),
         ("[\n\n3]", ":3: the row is a number, not an object"),
@@ -278,7 +338,10 @@ def test_a_bad_csv_file(write, content, said):
 
 def test_a_long_csv_cell_is_read(tmp_path):
     rows = [{"prompt": "p", "response": "x" * 200_000}]
-    assert len(load(written(tmp_path / "d.csv", rows), "pointwise").cases[0].responses[0].text) == 200_000
+    assert (
+        len(load(written(tmp_path / "d.csv", rows), "pointwise").cases[0].responses[0].text)
+        == 200_000
+    )
 
 
 def test_bad_encoding_names_the_byte(tmp_path):
@@ -287,7 +350,10 @@ def test_bad_encoding_names_the_byte(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf\xff" + good)
     assert complaint(path).startswith(":1: the byte at offset 3 is not UTF-8")
     path.write_bytes(b"\xef\xbb\xbf" + good + b'{"id": "\xff"}\n')
-    assert complaint(path) == f":2: the byte at offset {3 + len(good) + 8} is not UTF-8; save the file as UTF-8"
+    assert (
+        complaint(path)
+        == f":2: the byte at offset {3 + len(good) + 8} is not UTF-8; save the file as UTF-8"
+    )
 
 
 def test_missing_files(write, tmp_path, monkeypatch):
@@ -299,7 +365,9 @@ def test_missing_files(write, tmp_path, monkeypatch):
     assert "is a folder with no data files" in complaint(tmp_path / "empty")
     with pytest.raises(ConfigError, match=r"^dataset\.path: not set"):
         load_cases(DatasetConfig(), mode="pairwise")
-    with pytest.raises(DatasetError, match=r"no such shipped sample; did you mean 'sample\.jsonl'\?"):
+    with pytest.raises(
+        DatasetError, match=r"no such shipped sample; did you mean 'sample\.jsonl'\?"
+    ):
         load_cases(DatasetConfig(path="evalkit:sampel.jsonl"), mode="pairwise")
     inside = tmp_path / "elsewhere"
     inside.mkdir()
@@ -317,7 +385,10 @@ def test_a_file_that_cannot_be_opened(write, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    assert complaint(path) == ": cannot be read (Permission denied); check the file and its permissions"
+    assert (
+        complaint(path)
+        == ": cannot be read (Permission denied); check the file and its permissions"
+    )
 
 
 # What is said
@@ -343,7 +414,9 @@ def test_what_had_to_be_interpreted_is_said_once_with_its_count(write):
 
 
 def test_row_numbers_that_meet_given_ids_are_refused(write):
-    assert "id '2' is already used in line 1" in complaint(write({**PAIR, "id": 2}, {**PAIR, "id": None}))
+    assert "id '2' is already used in line 1" in complaint(
+        write({**PAIR, "id": 2}, {**PAIR, "id": None})
+    )
 
 
 def test_surrogates_and_control_characters_survive(write):
@@ -361,7 +434,10 @@ json_values = st.recursive(
 
 
 @given(
-    st.lists(st.dictionaries(st.sampled_from(list(PAIR)) | st.text(max_size=3), json_values, max_size=8), max_size=4)
+    st.lists(
+        st.dictionaries(st.sampled_from(list(PAIR)) | st.text(max_size=3), json_values, max_size=8),
+        max_size=4,
+    )
 )
 def test_any_rows_give_their_cases_or_one_line(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("any") / "d.jsonl"
@@ -379,9 +455,18 @@ def test_any_rows_give_their_cases_or_one_line(tmp_path_factory, rows):
 def test_fingerprint_follows_content_and_order_only(write):
     rows = [{**PAIR, "id": str(i)} for i in range(4)]
     first = load(write(*rows)).fingerprint
-    assert load(write(*(dict(reversed(r.items())) for r in rows), name="other.jsonl")).fingerprint == first
+    assert (
+        load(write(*(dict(reversed(r.items())) for r in rows), name="other.jsonl")).fingerprint
+        == first
+    )
     assert load(write(*reversed(rows))).fingerprint != first
-    for change in ({"prompt": "z"}, {"response_a": "z"}, {"label": "B"}, {"topic": "z"}, {"model_a": "z"}):
+    for change in (
+        {"prompt": "z"},
+        {"response_a": "z"},
+        {"label": "B"},
+        {"topic": "z"},
+        {"model_a": "z"},
+    ):
         assert load(write(rows[0], rows[1], rows[2], {**rows[3], **change})).fingerprint != first
 
 
@@ -414,13 +499,16 @@ def test_one_label_in_many_spellings(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [("A", "A"), ("b", "B"), ("Tie", "TIE"), (" TIE ", "TIE"), (None, None), ("", None)]
+    ("value", "expected"),
+    [("A", "A"), ("b", "B"), ("Tie", "TIE"), (" TIE ", "TIE"), (None, None), ("", None)],
 )
 def test_plain_choices_need_no_map(value, expected):
     assert Labels({}).attach(value, THREE, "here") == (expected, THREE)
 
 
-@pytest.mark.parametrize("word", ["left", "Right", "first", "model_a", "C", "[[A]]", "tie (both bad)", "none", "1", 2])
+@pytest.mark.parametrize(
+    "word", ["left", "Right", "first", "model_a", "C", "[[A]]", "tie (both bad)", "none", "1", 2]
+)
 def test_an_annotators_choice_has_no_other_spelling(word):
     assert [read_choice(one, "l.csv:2") for one in (" a", "B", "Tie")] == ["A", "B", "TIE"]
     with pytest.raises(DatasetError) as error:
@@ -430,12 +518,24 @@ def test_an_annotators_choice_has_no_other_spelling(word):
 
 def test_the_map_goes_before_the_plain_reading():
     labels = Labels({"A": "B", "model_b": "B", "true": "A", "中": "TIE"})
-    assert [labels.attach(v, TWO, "here")[0] for v in ("A", "model_b", True, "中", "B")] == ["B", "B", "A", "TIE", "B"]
+    assert [labels.attach(v, TWO, "here")[0] for v in ("A", "model_b", True, "中", "B")] == [
+        "B",
+        "B",
+        "A",
+        "TIE",
+        "B",
+    ]
 
 
 def test_grades():
     labels = Labels({"good": 5, "true": 0, "4": 40})
-    assert [labels.attach(v, ONE, "here")[1][0].grade for v in (3, "2.5", "good", True, 4)] == [3, 2.5, 5, 0, 40]
+    assert [labels.attach(v, ONE, "here")[1][0].grade for v in (3, "2.5", "good", True, 4)] == [
+        3,
+        2.5,
+        5,
+        0,
+        40,
+    ]
     assert [r.grade for r in labels.attach([1, None, "good"], THREE, "here")[1]] == [1, None, 5]
     assert labels.grade("", "here") is None
 
@@ -494,7 +594,9 @@ def test_choices_of_several_people(tmp_path):
 
 def test_people_who_are_split_leave_no_label(tmp_path):
     dataset = load_labeled(
-        tmp_path, {**LABELED, "labels": {"ann": "A", "bo": "B"}}, {**LABELED, "labels": '{"ann": "A"}'}
+        tmp_path,
+        {**LABELED, "labels": {"ann": "A", "bo": "B"}},
+        {**LABELED, "labels": '{"ann": "A"}'},
     )
     assert [case.label for case in dataset.cases] == [None, "A"]
     assert any("evenly split" in note for note in dataset.notes)
@@ -516,8 +618,14 @@ def test_grades_for_each_response(tmp_path):
 
 
 def test_grades_that_stand_on_the_responses(tmp_path):
-    responses = [{"text": "x", "labels": {"ann": 1, "bo": 3}}, {"text": "y", "labels": {"bo": 5}}, {"text": "z"}]
-    (case,) = load_labeled(tmp_path, {"prompt": "q", "responses": responses}, mode="pointwise").cases
+    responses = [
+        {"text": "x", "labels": {"ann": 1, "bo": 3}},
+        {"text": "y", "labels": {"bo": 5}},
+        {"text": "z"},
+    ]
+    (case,) = load_labeled(
+        tmp_path, {"prompt": "q", "responses": responses}, mode="pointwise"
+    ).cases
     assert dict(case.labels) == {"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}
     assert [response.grade for response in case.responses] == [2.0, 5.0, None]
 
@@ -561,5 +669,7 @@ def test_what_is_no_label_is_refused_with_its_place(tmp_path, labels, mapped, sa
 
 
 def test_spellings_are_mapped_for_people_too(tmp_path):
-    (case,) = load_labeled(tmp_path, {**LABELED, "labels": {"ann": 1, "bo": 2}}, label_map={"1": "A", "2": "B"}).cases
+    (case,) = load_labeled(
+        tmp_path, {**LABELED, "labels": {"ann": 1, "bo": 2}}, label_map={"1": "A", "2": "B"}
+    ).cases
     assert dict(case.labels) == {"ann": "A", "bo": "B"}

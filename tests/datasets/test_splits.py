@@ -21,7 +21,14 @@ HALVES = {"fractions": {"dev": 0.5, "test": 0.5}}
 
 
 def row(n: int, prompt: str, **others: object) -> dict[str, object]:
-    return {"id": f"c{n}", "prompt": prompt, "response_a": f"yes {n}", "response_b": f"no {n}", "label": "A", **others}
+    return {
+        "id": f"c{n}",
+        "prompt": prompt,
+        "response_a": f"yes {n}",
+        "response_b": f"no {n}",
+        "label": "A",
+        **others,
+    }
 
 
 def side(rows: list[dict[str, object]], use: str, **split: object):
@@ -29,12 +36,19 @@ def side(rows: list[dict[str, object]], use: str, **split: object):
     return load_cases(config, mode="pairwise", frame=rows)
 
 
-@given(st.lists(st.sampled_from([f"question {n}" for n in range(30)]), min_size=30, max_size=60), st.integers(0, 5))
+@given(
+    st.lists(st.sampled_from([f"question {n}" for n in range(30)]), min_size=30, max_size=60),
+    st.integers(0, 5),
+)
 def test_a_prompt_is_on_one_side_whatever_else_is_in_the_file(prompts, seed):
-    rows = [row(n, prompt) for n, prompt in enumerate([*(f"question {n}" for n in range(30)), *prompts])]
+    rows = [
+        row(n, prompt) for n, prompt in enumerate([*(f"question {n}" for n in range(30)), *prompts])
+    ]
     dev, test = (side(rows, use, **HALVES, seed=seed).cases for use in ("dev", "test"))
     assert not {case.prompt for case in dev} & {case.prompt for case in test}
-    assert {case.id for case in dev} | {case.id for case in test} == {str(one["id"]) for one in rows}
+    assert {case.id for case in dev} | {case.id for case in test} == {
+        str(one["id"]) for one in rows
+    }
     first = {case.prompt for case in side(rows[:30], "dev", **HALVES, seed=seed).cases}
     assert first == {case.prompt for case in dev}
 
@@ -60,7 +74,9 @@ def test_another_group_than_the_prompt_stays_together():
     dev, test = (side(rows, use, **HALVES, by="document").cases for use in ("dev", "test"))
     assert dev
     assert test
-    assert not {case.metadata["document"] for case in dev} & {case.metadata["document"] for case in test}
+    assert not {case.metadata["document"] for case in dev} & {
+        case.metadata["document"] for case in test
+    }
 
 
 def test_a_column_names_the_side_and_what_is_on_neither_is_noted():
@@ -74,10 +90,17 @@ def test_a_column_names_the_side_and_what_is_on_neither_is_noted():
 
 def test_a_prompt_on_both_sides_is_an_error_with_both_places(tmp_path):
     path = tmp_path / "cases.jsonl"
-    rows = [row(0, "same", split="dev"), row(1, "other", split="test"), row(2, " same", split="test")]
+    rows = [
+        row(0, "same", split="dev"),
+        row(1, "other", split="test"),
+        row(2, " same", split="test"),
+    ]
     path.write_text("".join(json.dumps(one) + "\n" for one in rows))
     config = DatasetConfig(path=str(path), split={"column": "split", "use": "dev"})  # type: ignore[arg-type]
-    with pytest.raises(DatasetError, match=r"cases\.jsonl:3: the same prompt is on the side 'dev' in .*cases\.jsonl:1"):
+    with pytest.raises(
+        DatasetError,
+        match=r"cases\.jsonl:3: the same prompt is on the side 'dev' in .*cases\.jsonl:1",
+    ):
         load_cases(config, mode="pairwise")
 
 
@@ -98,7 +121,10 @@ def test_settings_that_contradict_each_other_are_refused(split, message):
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        ({"column": "splitt"}, "no column 'splitt' for dataset.split.column; .*did you mean 'split'"),
+        (
+            {"column": "splitt"},
+            "no column 'splitt' for dataset.split.column; .*did you mean 'split'",
+        ),
         ({**HALVES, "by": "doc"}, "no column 'doc' for dataset.split.by"),
         ({"column": "label"}, "no row is on the side 'dev'"),
     ],
@@ -109,8 +135,15 @@ def test_a_rule_that_does_not_fit_the_rows_is_refused(split, message):
 
 
 def test_each_scoring_on_the_test_side_is_counted(here, capfd):
-    Path("cases.jsonl").write_text("".join(json.dumps(row(n, f"question {n}")) + "\n" for n in range(20)))
-    words = ("judge=simulated/good", "dataset.path=cases.jsonl", "tracking=none", "scoring.bootstrap=0")
+    Path("cases.jsonl").write_text(
+        "".join(json.dumps(row(n, f"question {n}")) + "\n" for n in range(20))
+    )
+    words = (
+        "judge=simulated/good",
+        "dataset.path=cases.jsonl",
+        "tracking=none",
+        "scoring.bootstrap=0",
+    )
 
     def run(name: str, use: str) -> dict[str, Any]:
         split = f"dataset.split={{fractions: {{dev: 0.5, test: 0.5}}, use: {use}}}"
@@ -139,13 +172,24 @@ def test_each_scoring_on_the_test_side_is_counted(here, capfd):
     "case",
     [
         Case("c", "?", (Response("text", class_name="pass"),)),
-        Case("c", "?", (Response("text"),), checklist=(ChecklistItem("i", "Is polite", labels={"ann": ("met",)}),)),
+        Case(
+            "c",
+            "?",
+            (Response("text"),),
+            checklist=(ChecklistItem("i", "Is polite", labels={"ann": ("met",)}),),
+        ),
     ],
 )
 def test_labels_that_are_classes_or_answers_to_items_are_counted(case, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     config = load_config(
-        overrides=["judge=simulated/good", "dataset.split={fractions: {dev: 0.5, test: 0.5}, use: test}"]
+        overrides=[
+            "judge=simulated/good",
+            "dataset.split={fractions: {dev: 0.5, test: 0.5}, use: test}",
+        ]
     )
-    assert count_opening(config, "data", [replace(case, checklist=(), responses=(Response("text"),))]) is None
+    assert (
+        count_opening(config, "data", [replace(case, checklist=(), responses=(Response("text"),))])
+        is None
+    )
     assert [count_opening(config, "data", [case]) for _ in range(2)] == [1, 2]

@@ -16,7 +16,11 @@ from evalkit.datasets.named import named_rows
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.stats.clusters import Clusters
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "Lyon"}'}}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"q": "Lyon"}'},
+}
 CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "Be kind."},
     {"role": "user", "content": "Is it sunny?"},
@@ -40,7 +44,13 @@ def shape(text: str) -> list[tuple[int, str, str, bool]]:
 def test_each_turn_is_a_case_with_what_came_before():
     first, second = load([{"id": "a", "messages": CHAT, "lang": "en"}], unit="turn").cases
     assert (first.id, second.id) == ("a #1", "a #2")
-    assert dict(first.metadata) == {"lang": "en", "conversation": "a", "turn": 1, "turns": 2, "position": 0.5}
+    assert dict(first.metadata) == {
+        "lang": "en",
+        "conversation": "a",
+        "turn": 1,
+        "turns": 2,
+        "position": 0.5,
+    }
     assert first.prompt == "[turn 1: system]\nBe kind.\n\n[turn 1: user]\nIs it sunny?"
     assert first.responses[0].text == (
         "[turn 1, judged: assistant]\nLet me look.\n\n"
@@ -58,7 +68,11 @@ def test_each_turn_is_a_case_with_what_came_before():
 def test_each_step_is_a_message_of_an_agent_with_its_results():
     cases = load([{"id": "a", "messages": CHAT}], unit="step").cases
     assert [shape(case.responses[0].text) for case in cases] == [
-        [(1, "said", "assistant", True), (1, "call", "search", True), (1, "result", "search", True)],
+        [
+            (1, "said", "assistant", True),
+            (1, "call", "search", True),
+            (1, "result", "search", True),
+        ],
         [(2, "said", "assistant", True)],
         [(3, "said", "assistant", True)],
     ]
@@ -71,7 +85,9 @@ def test_nothing_after_the_judged_turn_is_shown_unless_asked_for():
     hidden, _ = load(rows, unit="turn").cases
     assert "Thanks" not in "".join([hidden.prompt, hidden.context or "", hidden.responses[0].text])
     first, last = load(rows, unit="turn", after=True).cases
-    assert first.context == ("&#91;turn 9: user]\nKnown.\n\n[turn 2: user]\nThanks\n\n[turn 2: assistant]\nBye")
+    assert first.context == (
+        "&#91;turn 9: user]\nKnown.\n\n[turn 2: user]\nThanks\n\n[turn 2: assistant]\nBye"
+    )
     assert last.context == "[turn 9: user]\nKnown."
     assert [(one.turn, one.judged) for one in parts_of(first)] == [
         *[(1, False)] * 2,
@@ -91,8 +107,22 @@ def test_a_whole_conversation_is_numbered_if_its_column_is_named():
 
 
 def test_trajectories_of_a_pair_share_what_they_have_in_common():
-    other = [*CHAT[:4], {"role": "assistant", "content": "No."}, CHAT[5], {"role": "assistant", "content": "See you"}]
-    rows = [{"id": "p", "messages_a": CHAT, "messages_b": other, "label": ["A", "TIE"], "model_a": "x", "model_b": "y"}]
+    other = [
+        *CHAT[:4],
+        {"role": "assistant", "content": "No."},
+        CHAT[5],
+        {"role": "assistant", "content": "See you"},
+    ]
+    rows = [
+        {
+            "id": "p",
+            "messages_a": CHAT,
+            "messages_b": other,
+            "label": ["A", "TIE"],
+            "model_a": "x",
+            "model_b": "y",
+        }
+    ]
     fields = {"messages_a": "messages_a", "messages_b": "messages_b"}
     first, second = load(rows, "pairwise", unit="turn", fields=fields).cases
     assert (first.label, second.label) == ("A", "TIE")
@@ -111,12 +141,19 @@ def test_trajectories_of_a_pair_share_what_they_have_in_common():
 def test_turns_that_only_one_trajectory_has_are_counted():
     dataset = load([{"id": "p", "messages": [CHAT, CHAT[:5]]}], "pairwise", unit="step")
     assert [case.id for case in dataset.cases] == ["p #1", "p #2"]
-    assert "steps that not every conversation of the case has, omitted: 1 (first: frame:row 1)" in dataset.notes
+    assert (
+        "steps that not every conversation of the case has, omitted: 1 (first: frame:row 1)"
+        in dataset.notes
+    )
 
 
 def test_conversations_of_one_row_are_divided_apart_where_responses_are_judged_alone():
     rows = [
-        {"id": "p", "messages": [CHAT, CHAT[:5]], "responses": [{"text": "", "model": "x"}, {"text": "", "model": "y"}]}
+        {
+            "id": "p",
+            "messages": [CHAT, CHAT[:5]],
+            "responses": [{"text": "", "model": "x"}, {"text": "", "model": "y"}],
+        }
     ]
     cases = load(rows, unit="turn").cases
     assert [(case.id, case.responses[0].model) for case in cases] == [
@@ -138,9 +175,12 @@ def test_labels_are_those_of_the_unit_and_others_are_the_outcome():
     dataset = load(rows, unit="step")
     grades = [case.responses[0].grade for case in dataset.cases]
     assert grades == [1, 5, 3, 2, None, None, 1, 2, 3]
-    assert [case.metadata.get("outcome") for case in dataset.cases] == [None] * 3 + [4] * 3 + [None] * 3
+    assert [case.metadata.get("outcome") for case in dataset.cases] == [None] * 3 + [4] * 3 + [
+        None
+    ] * 3
     assert (
-        "annotators' labels of whole conversations, not used for their steps: 1 (first: frame:row 3)" in dataset.notes
+        "annotators' labels of whole conversations, not used for their steps: 1 (first: frame:row 3)"
+        in dataset.notes
     )
     with pytest.raises(DatasetError, match=r"frame:row 1: 3 labels for 2 turns"):
         load(rows, unit="turn")
@@ -148,9 +188,13 @@ def test_labels_are_those_of_the_unit_and_others_are_the_outcome():
 
 @pytest.mark.parametrize("key", UNITS)
 def test_a_column_with_the_name_of_an_added_value_is_refused(key):
-    with pytest.raises(DatasetError, match=rf"row 1: has a column '{key}', which dataset.unit=turn adds; rename"):
+    with pytest.raises(
+        DatasetError, match=rf"row 1: has a column '{key}', which dataset.unit=turn adds; rename"
+    ):
         load([{"id": "a", "messages": CHAT, key: "x"}], unit="turn")
-    assert load([{"id": "a", "prompt": "Q", "response": "A", key: "x"}]).cases[0].metadata[key] == "x"
+    assert (
+        load([{"id": "a", "prompt": "Q", "response": "A", key: "x"}]).cases[0].metadata[key] == "x"
+    )
 
 
 def test_the_cluster_is_the_conversation():
@@ -192,7 +236,13 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
         },
         {
             "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "r"}]}],
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t",
+                    "content": [{"type": "text", "text": "r"}],
+                }
+            ],
         },
         CHAT[4],
     ],
@@ -207,8 +257,13 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
         CHAT[1],
         {
             "role": "assistant",
-            "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "Let me look."}],
-            "tool_calls": [{"id": "x", "function": "search", "arguments": {"q": "Lyon"}, "type": "function"}],
+            "content": [
+                {"type": "reasoning", "reasoning": "hm"},
+                {"type": "text", "text": "Let me look."},
+            ],
+            "tool_calls": [
+                {"id": "x", "function": "search", "arguments": {"q": "Lyon"}, "type": "function"}
+            ],
         },
         {"role": "tool", "content": "r", "tool_call_id": "x", "function": "search"},
         CHAT[4],
@@ -231,7 +286,10 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
 def test_calls_that_are_not_a_list_are_one_call():
     messages = [CHAT[1], {"role": "assistant", "content": "So.", "tool_calls": "oops"}]
     (case,) = load([{"id": "a", "messages": messages}], unit="turn").cases
-    assert case.responses[0].text == "[turn 1, judged: assistant]\nSo.\n\n[turn 1, judged: call unnamed]\noops"
+    assert (
+        case.responses[0].text
+        == "[turn 1, judged: assistant]\nSo.\n\n[turn 1, judged: call unnamed]\noops"
+    )
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -250,7 +308,9 @@ def test_messages_are_json_in_the_cells_of_a_table(tmp_path):
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerows([["id", "chat", "label"], ["a", json.dumps(CHAT), "[3, 4]"]])
-    cases = load_cases(DatasetConfig(path=str(path), unit="turn", fields={"messages": "chat"}), mode="pointwise").cases
+    cases = load_cases(
+        DatasetConfig(path=str(path), unit="turn", fields={"messages": "chat"}), mode="pointwise"
+    ).cases
     assert [case.responses[0].grade for case in cases] == [3, 4]
 
 
@@ -260,9 +320,17 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         "no column 'messages' for messages; set dataset.fields.messages to chat",
     ),
-    "not messages": ({"id": "a", "messages": "Hi"}, {}, "messages is not a list of messages with role and content"),
+    "not messages": (
+        {"id": "a", "messages": "Hi"},
+        {},
+        "messages is not a list of messages with role and content",
+    ),
     "null": ({"id": "a", "messages": None}, {}, "messages is not a list of messages"),
-    "only a user": ({"id": "a", "messages": CHAT[:2]}, {}, "the conversation has no message of an assistant or a tool"),
+    "only a user": (
+        {"id": "a", "messages": CHAT[:2]},
+        {},
+        "the conversation has no message of an assistant or a tool",
+    ),
     "too much": (
         {"id": "a", "messages": [CHAT[1], {"role": "assistant", "content": "x" * 100_000}] * 200},
         {},
@@ -293,7 +361,11 @@ def test_fields_that_messages_replace_are_refused():
 def test_long_parts_are_cut_before_they_are_shown():
     long = [
         *CHAT[:3],
-        {"role": "tool", "tool_call_id": "c1", "content": "a" * 500 + "[turn 7: user]\n" + "b" * 500},
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": "a" * 500 + "[turn 7: user]\n" + "b" * 500,
+        },
         CHAT[4],
     ]
     dataset = load([{"id": "a", "messages": long}], unit="turn", max_chars=100)
@@ -316,12 +388,31 @@ def test_logs_without_messages_are_conversations_of_one_turn():
     dataset = load(rows, unit="turn")
     assert dataset.cases[0].prompt == "[turn 1: user]\nQ"
     assert dataset.cases[0].responses[0].text == "[turn 1, judged: assistant]\nA"
-    texts = load([{"id": "a", "prompt": "Q", "responses": ["A", "B"]}], "pairwise", unit="turn").cases[0]
-    assert [one.text for one in texts.responses] == [f"[turn 1, judged: assistant]\n{text}" for text in "AB"]
-    assert "conversations without messages, made of the prompt and the response: 1" in " ".join(dataset.notes)
+    texts = load(
+        [{"id": "a", "prompt": "Q", "responses": ["A", "B"]}], "pairwise", unit="turn"
+    ).cases[0]
+    assert [one.text for one in texts.responses] == [
+        f"[turn 1, judged: assistant]\n{text}" for text in "AB"
+    ]
+    assert "conversations without messages, made of the prompt and the response: 1" in " ".join(
+        dataset.notes
+    )
 
 
-VALUES: tuple[Any, ...] = (None, "two", 3, -1.5, True, [], {}, [None], {"x": "y"}, [["a"]], [{"type": []}], {"": None})
+VALUES: tuple[Any, ...] = (
+    None,
+    "two",
+    3,
+    -1.5,
+    True,
+    [],
+    {},
+    [None],
+    {"x": "y"},
+    [["a"]],
+    [{"type": []}],
+    {"": None},
+)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -329,7 +420,11 @@ def test_messages_with_other_values_are_read_or_refused_in_one_line(name):
     read, refused = 0, list[str]()
     for number, message in enumerate(DIALECTS[name]):
         for key, value in product(message, VALUES):
-            changed = [*DIALECTS[name][:number], {**message, key: value}, *DIALECTS[name][number + 1 :]]
+            changed = [
+                *DIALECTS[name][:number],
+                {**message, key: value},
+                *DIALECTS[name][number + 1 :],
+            ]
             for unit in ("turn", "step"):
                 try:
                     read += len(load([{"id": "a", "messages": changed}], unit=unit).cases)
@@ -340,15 +435,25 @@ def test_messages_with_other_values_are_read_or_refused_in_one_line(name):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("benchmark", "path"), [("devai", "devai/instances"), ("paperbench", "paperbench")])
+@pytest.mark.parametrize(
+    ("benchmark", "path"), [("devai", "devai/instances"), ("paperbench", "paperbench")]
+)
 def test_trajectories_are_joined_to_the_published_checklists(benchmark, path, shared, tmp_path):
     data = DatasetConfig(benchmark=benchmark, path=str(shared / "data" / path))
     ids = [row["id"] for _, row in named_rows(benchmark, Path(str(data.path)))]
-    (tmp_path / "runs.jsonl").write_text("".join(json.dumps({"id": id_, "messages": CHAT}) + "\n" for id_ in ids))
+    (tmp_path / "runs.jsonl").write_text(
+        "".join(json.dumps({"id": id_, "messages": CHAT}) + "\n" for id_ in ids)
+    )
     join = {"agent": {"path": str(tmp_path / "runs.jsonl"), "by": "id"}}
-    config = data.model_dump() | {"unit": "step", "join": join, "fields": {"messages": "agent.messages"}}
+    config = data.model_dump() | {
+        "unit": "step",
+        "join": join,
+        "fields": {"messages": "agent.messages"},
+    }
     cases = load_cases(DatasetConfig.model_validate(config), mode="checklist").cases
-    assert [case.metadata["conversation"] for case in cases] == [id_ for id_ in ids for _ in range(3)]
+    assert [case.metadata["conversation"] for case in cases] == [
+        id_ for id_ in ids for _ in range(3)
+    ]
     assert all(case.checklist for case in cases)
 
 
@@ -359,10 +464,19 @@ def test_a_label_of_the_whole_conversation_is_kept_or_counted(unit, label, outco
     """Of the label of a conversation and a column `outcome`, none is lost without a note."""
     count = len(load([{"id": "a", "messages": CHAT}], unit=unit).cases)
     given = [3] * count if label == "list" else label
-    row = {"id": "a", "messages": CHAT, "label": given, **({} if outcome is None else {"outcome": outcome})}
+    row = {
+        "id": "a",
+        "messages": CHAT,
+        "label": given,
+        **({} if outcome is None else {"outcome": outcome}),
+    }
     dataset = load([row], unit=unit)
     kept = {case.metadata.get("outcome") for case in dataset.cases}
-    noted = [note for note in dataset.notes if "the rows have a column 'outcome': rename it to keep both" in note]
+    noted = [
+        note
+        for note in dataset.notes
+        if "the rows have a column 'outcome': rename it to keep both" in note
+    ]
     if label == 4 and outcome is None:
         assert (kept, noted) == ({4}, [])
     else:

@@ -69,7 +69,9 @@ def prose(path: Path) -> str:
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
 def test_no_private_word_comes_back(path):
     text = prose(path)
-    found = {word: better for word, better in UNWANTED.items() if re.search(word, text, re.IGNORECASE)}
+    found = {
+        word: better for word, better in UNWANTED.items() if re.search(word, text, re.IGNORECASE)
+    }
     assert not found
 
 
@@ -83,11 +85,17 @@ def test_no_private_word_comes_back_in_a_comment(folder):
 def texts_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the string literals, docstrings and comments of a module, each with its line."""
     for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in KEYS:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value not in KEYS
+        ):
             yield node.lineno, node.value
     with tokenize.open(path) as file:
         tokens = list(tokenize.generate_tokens(file.readline))
-    yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+    yield from (
+        (token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT
+    )
 
 
 @pytest.mark.parametrize("name", FINISHED)
@@ -103,7 +111,9 @@ def test_no_private_word_comes_back_in_the_code(name):
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
 def test_sentences_are_short(path):
     lines = [line for line in prose(path).split("\n\n") if not line.lstrip().startswith("|")]
-    sentences = [part for line in lines for part in re.split(r"(?<=[.!?:;])\s+|\n[-*:] |\n\d+\. ", line)]
+    sentences = [
+        part for line in lines for part in re.split(r"(?<=[.!?:;])\s+|\n[-*:] |\n\d+\. ", line)
+    ]
     lengths = [len(re.findall(r"[\w'’-]+", one)) for one in sentences if one.strip()]
     assert max(lengths, default=0) <= LONGEST
     assert sum(lengths) <= MEAN * max(1, len(lengths))

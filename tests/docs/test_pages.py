@@ -57,7 +57,11 @@ def instance(schema: dict[str, Any], index: int = 0) -> Any:
         return {name: instance(part, index) for name, part in schema["properties"].items()}
     if kind == "array":
         return [instance(schema["items"], i) for i in range(schema.get("minItems", 1))]
-    if "maximum" in schema and kind == "integer" and schema["minimum"] <= index + 1 <= schema["maximum"]:
+    if (
+        "maximum" in schema
+        and kind == "integer"
+        and schema["minimum"] <= index + 1 <= schema["maximum"]
+    ):
         return index + 1
     return schema.get("minimum", 1) if kind in ("integer", "number") else "It says what is true."
 
@@ -81,7 +85,9 @@ def run_line(line: str, *words: str) -> None:
         os.environ[name] = "a-key-for-tests" if value == "..." else value
     elif line == "evalkit demo" and line in RAN:
         return  # it reads and leaves nothing
-    elif line.startswith("evalkit ") and not SHELL.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", line.removesuffix(STATUS))):
+    elif line.startswith("evalkit ") and not SHELL.search(
+        re.sub(r"'[^']*'|\"[^\"]*\"", "", line.removesuffix(STATUS))
+    ):
         command = shlex.split(line.removesuffix(STATUS))[1:]
         RAN.add(line)
         status = main([*command, *words] if command[0] in ("run", "audit") else command)
@@ -90,7 +96,11 @@ def run_line(line: str, *words: str) -> None:
         folder = Path(sys.executable).parent
         path = f"{folder}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-euc", line], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+            ["bash", "-euc", line],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PATH": path},
         )
         assert done.returncode == 0, line + "\n" + done.stdout + done.stderr
 
@@ -124,7 +134,8 @@ def test_every_kind_of_block_is_known():
     kinds = {kind for blocks in PAGES.values() for kind, *_ in blocks}
     # `py` and `ts` need another framework or a running server; tests/adapters runs the same.
     assert kinds <= {"bash", "python", "py", "ts", "yaml", "toml", "json", "csv", "text", "console"}
-    # A console block is shown and not run: it installs, opens a page, calls a provider, or needs another model or data.
+    # A console block is shown and not run: it installs, opens a page, calls a provider, or needs
+    # another model or data.
     console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
     marks = r"pip install|evalkit ui|--page|curl https|batch read|parallel |=batch|postgresql://|dataset=mine"
     assert all(re.search(marks, text) for text in console)
@@ -150,7 +161,16 @@ def test_every_page_is_in_the_navigation():
 
 @pytest.mark.slow
 def test_the_site_builds_and_the_tutorial_runs(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "start" / "first-judge.html").is_file()

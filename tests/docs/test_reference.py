@@ -17,7 +17,11 @@ from tests.support.command_line import BRIEF, call_main
 
 ROOT = Path(__file__).parents[2]
 REFERENCE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_reference.py"))
-MODELS = [model for model in vars(config).values() if isinstance(model, type) and issubclass(model, Section)]
+MODELS = [
+    model
+    for model in vars(config).values()
+    if isinstance(model, type) and issubclass(model, Section)
+]
 
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
@@ -66,7 +70,9 @@ def test_every_file_that_a_run_writes_is_on_the_page(words, here, capfd):
     place = "hydra.sweep.dir=out" if "-m" in words else "hydra.run.dir=out"
     call_main(capfd, "run", *words, "dataset.limit=3", *BRIEF, place)
     page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
-    written = [path.relative_to(here / "out") for path in (here / "out").rglob("*") if path.is_file()]
+    written = [
+        path.relative_to(here / "out") for path in (here / "out").rglob("*") if path.is_file()
+    ]
     names = {"figures/*.svg" if path.parent.name == "figures" else path.name for path in written}
     assert {"config.yaml", "report.html", "figures/*.svg"} <= names
     assert [name for name in names if f"| `{name}` |" not in page] == []

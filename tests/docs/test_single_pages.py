@@ -31,14 +31,21 @@ def test_a_described_data_set_can_be_asked_for(text):
 def test_every_key_is_described():
     assert len(BLOCKS) == 3
     elsewhere = {"benchmark", "baseline"}
-    assert {key for key in DatasetConfig.model_fields if f"`{key}" not in PAGE and f".{key}`" not in PAGE} == elsewhere
+    assert {
+        key
+        for key in DatasetConfig.model_fields
+        if f"`{key}" not in PAGE and f".{key}`" not in PAGE
+    } == elsewhere
 
 
 @pytest.mark.parametrize(
     ("programs", "fault"),
     [
         ({}, "Chromium is not installed"),
-        ({"chromium": ""}, "no font has Chinese characters: apt-get install fontconfig fonts-noto-cjk"),
+        (
+            {"chromium": ""},
+            "no font has Chinese characters: apt-get install fontconfig fonts-noto-cjk",
+        ),
         ({"chromium": "", "fc-list": ""}, "no font has Chinese characters"),
     ],
 )
@@ -56,8 +63,16 @@ def test_images_need_chromium_and_a_font_with_chinese(tmp_path, monkeypatch, pro
 def test_the_images_of_the_pages_are_those_that_are_made():
     tool = runpy.run_path(str(ROOT / "docs" / "generate_images.py"))
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    shown = {name for page in pages for name in re.findall(r"images/([\w-]+)\.png", page.read_text("utf-8"))}
-    assert shown == {name for name, *_ in tool["RUNS"]} == {path.stem for path in (ROOT / "docs/images").glob("*.png")}
+    shown = {
+        name
+        for page in pages
+        for name in re.findall(r"images/([\w-]+)\.png", page.read_text("utf-8"))
+    }
+    assert (
+        shown
+        == {name for name, *_ in tool["RUNS"]}
+        == {path.stem for path in (ROOT / "docs/images").glob("*.png")}
+    )
 
 
 def test_the_judge_of_the_plugin_page_judges(tmp_path, monkeypatch, capsys):
@@ -71,17 +86,21 @@ def test_the_judge_of_the_plugin_page_judges(tmp_path, monkeypatch, capsys):
     ].items()
     info = package / "my_judge-0.1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-judge\nVersion: 0.1.0\n", "utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: my-judge\nVersion: 0.1.0\n", "utf-8"
+    )
     lines = "".join(f"{name} = {value}\n" for name, value in points.items())
     (info / "entry_points.txt").write_text(f"[{group}]\n{lines}", "utf-8")
     monkeypatch.syspath_prepend(str(package))
     monkeypatch.delenv("EVALKIT_PLUGINS", raising=False)
     monkeypatch.chdir(tmp_path)
     command = "run judge=longer output=bracket dataset=sample"
-    assert command in (Path(__file__).parents[2] / "docs" / "guides" / "plugins.md").read_text("utf-8")
-    assert main([*command.split(), "tracking=none", "scoring.bootstrap=50", "hydra.run.dir=out"]) == 0, (
-        capsys.readouterr()
+    assert command in (Path(__file__).parents[2] / "docs" / "guides" / "plugins.md").read_text(
+        "utf-8"
     )
+    assert (
+        main([*command.split(), "tracking=none", "scoring.bootstrap=50", "hydra.run.dir=out"]) == 0
+    ), capsys.readouterr()
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text("utf-8"))["metrics"]
     assert metrics["length/longer_rate"]["value"] == 1.0
     sys.modules.pop("my_judge", None)
@@ -94,19 +113,28 @@ PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 def test_a_public_module_lists_its_names(name):
     module = import_module(name)
     assert all(hasattr(module, one) for one in module.__all__)
-    defined = {one for one, value in vars(module).items() if getattr(value, "__module__", None) == name}
+    defined = {
+        one for one, value in vars(module).items() if getattr(value, "__module__", None) == name
+    }
     assert {one for one in defined if not one.startswith("_")} <= {*module.__all__, "T"}
 
 
 def test_the_page_has_the_public_names_and_no_others():
-    assert tuple(re.findall(r"^::: ([\w.]+)$", PYTHON_PAGE, re.MULTILINE)) == ("evalkit", *evalkit.PUBLIC_MODULES)
+    assert tuple(re.findall(r"^::: ([\w.]+)$", PYTHON_PAGE, re.MULTILINE)) == (
+        "evalkit",
+        *evalkit.PUBLIC_MODULES,
+    )
     [members] = re.findall(r"members: \[([^]]*)\]", PYTHON_PAGE)
     assert sorted(members.split(", ")) == sorted(evalkit.__all__)
 
 
 def test_there_are_at_most_200_public_names_outside_scoring():
     modules = [name for name in evalkit.PUBLIC_MODULES if "scoring" not in name]
-    names = {id(getattr(import_module(name), one)): one for name in modules for one in import_module(name).__all__}
+    names = {
+        id(getattr(import_module(name), one)): one
+        for name in modules
+        for one in import_module(name).__all__
+    }
     assert len(names) + len(evalkit.__all__) <= 200
 
 
@@ -127,16 +155,28 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 def test_the_layers_are_those_that_are_enforced():
     [shown] = re.findall(r"^```\n(cli .*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL)
     written = [layer.strip() for layer in shown.replace("\n", " ").split("→")]
-    [enforced] = [c["layers"] for c in PROJECT["tool"]["importlinter"]["contracts"] if c["name"] == "Layers"]
+    [enforced] = [
+        c["layers"] for c in PROJECT["tool"]["importlinter"]["contracts"] if c["name"] == "Layers"
+    ]
     assert written == enforced[1:]  # the first is __main__
 
 
 def test_each_dependency_has_its_reason():
     table = CONTRIBUTING.split("## Why each dependency")[1].split("##")[0]
-    cells = [re.sub(r"\(.*?\)", "", cell) for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)]
+    cells = [
+        re.sub(r"\(.*?\)", "", cell) for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+    ]
     told = {name.strip() for cell in cells for name in cell.split(",")}
-    extras = [each for extra, each in PROJECT["project"]["optional-dependencies"].items() if extra != "dev"]
-    named = [re.match(r"[\w-]+", one)[0] for each in [PROJECT["project"]["dependencies"], *extras] for one in each]
+    extras = [
+        each
+        for extra, each in PROJECT["project"]["optional-dependencies"].items()
+        if extra != "dev"
+    ]
+    named = [
+        re.match(r"[\w-]+", one)[0]
+        for each in [PROJECT["project"]["dependencies"], *extras]
+        for one in each
+    ]
     assert not set(named) - told - {"evalkit-judge"}
 
 

@@ -21,7 +21,9 @@ QUICK = RunnerConfig(retries=2)
 BUSY = CallError("rate_limit", "slow down", retryable=True)
 
 
-async def run(n=3, evaluator=None, judges=None, store=None, runner=QUICK, time=None, **more) -> JudgingResult:
+async def run(
+    n=3, evaluator=None, judges=None, store=None, runner=QUICK, time=None, **more
+) -> JudgingResult:
     judges = judges if judges is not None else [Scripted()]
     clock = (time or Time()).clock
     return await judge(cases(n), evaluator or Both(), judges, store, runner, clock=clock, **more)
@@ -44,9 +46,14 @@ async def test_judgments_stand_in_case_order_whatever_order_answers_come_in():
 
     judged = await run(4, judges=[Backwards(), Backwards(spec=JudgeSpec("second", "fake/other"))])
     assert where(judged) == [
-        (f"c{i}", shown, name) for i in range(4) for name in ("fake", "second") for shown in ((0, 1), (1, 0))
+        (f"c{i}", shown, name)
+        for i in range(4)
+        for name in ("fake", "second")
+        for shown in ((0, 1), (1, 0))
     ]
-    assert [j.completion.text for j in judged.judgments] == [f"c{i}" for i in range(4) for _ in range(4)]
+    assert [j.completion.text for j in judged.judgments] == [
+        f"c{i}" for i in range(4) for _ in range(4)
+    ]
 
 
 async def test_a_second_run_sends_nothing_and_gives_the_same_judgments():
@@ -69,7 +76,9 @@ async def test_tokens_and_cost_of_what_was_sent_are_added_up_and_an_unknown_pric
     assert judged.cost_usd == pytest.approx(3.0)
     assert sorted(j.keys[0] for j in judged.judgments) == sorted(store.kept)
     assert all(j.completion == DONE for j in judged.judgments)
-    judged = await run(judges=[Scripted(lambda r, n: replace(DONE, cost_usd=None if n == 2 else 0.5))])
+    judged = await run(
+        judges=[Scripted(lambda r, n: replace(DONE, cost_usd=None if n == 2 else 0.5))]
+    )
     assert judged.cost_usd is None
     judged = await run(1, judges=[Scripted(lambda r, n: Completion("x", usage=Usage()))])
     assert (judged.tokens, judged.cost_usd) == ({"prompt": 0, "completion": 0}, None)
@@ -85,7 +94,9 @@ async def test_no_more_calls_than_allowed_are_in_flight():
 
 async def test_a_failed_call_is_tried_again_with_growing_waits_and_counts_its_attempts():
     time = Time()
-    judged = await run(1, Both(orders=1), [Scripted(lambda r, n: DONE if n == 3 else BUSY)], time=time)
+    judged = await run(
+        1, Both(orders=1), [Scripted(lambda r, n: DONE if n == 3 else BUSY)], time=time
+    )
     assert judged.judgments[0].status == "ok"
     assert judged.judgments[0].completion.attempts == 3
     assert judged.calls == Calls(planned=1, sent=1, retried=2)
@@ -116,7 +127,9 @@ async def test_retry_after_is_waited_for_by_every_call_to_that_judge():
 
     def answer(request, nth):
         began.append(time.now)
-        return CallError("rate_limit", "wait", retryable=True, retry_after=7.0) if nth == 1 else DONE
+        return (
+            CallError("rate_limit", "wait", retryable=True, retry_after=7.0) if nth == 1 else DONE
+        )
 
     await run(3, Both(orders=1), [Scripted(answer)], runner=RunnerConfig(concurrency=1), time=time)
     assert began[0] == 0
@@ -146,7 +159,9 @@ class Same(Both):
     """Asks the same of every case."""
 
     def plan(self, case):
-        return [replace(r, messages=({"role": "user", "content": "same"},)) for r in super().plan(case)]
+        return [
+            replace(r, messages=({"role": "user", "content": "same"},)) for r in super().plan(case)
+        ]
 
 
 async def test_equal_requests_share_one_call_and_its_failure():
@@ -171,7 +186,9 @@ async def test_an_unreadable_answer_is_asked_for_once_more_and_both_are_stored()
     assert len(store.kept) == 2
     assert judged.calls == Calls(planned=2, sent=2)
     silent = Scripted()
-    assert (await run(1, Both(lambda t: t == "?", orders=1), [silent], store)).judgments[0].keys == judgment.keys
+    assert (await run(1, Both(lambda t: t == "?", orders=1), [silent], store)).judgments[
+        0
+    ].keys == judgment.keys
     assert not silent.asked
 
 
@@ -184,7 +201,9 @@ async def test_an_evaluator_that_would_ask_for_ever_gets_an_unparseable_judgment
 
 async def test_a_refusal_is_read_but_not_stored():
     store = Memory()
-    judged = await run(1, judges=[Scripted(lambda r, n: replace(DONE, text="", refusal="no"))], store=store)
+    judged = await run(
+        1, judges=[Scripted(lambda r, n: replace(DONE, text="", refusal="no"))], store=store
+    )
     assert judged.calls.sent == 2
     assert not store.kept
 
@@ -206,10 +225,14 @@ async def test_read_only_sends_nothing_and_says_which_answers_are_missing():
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("refresh", "new"), ("off", "yes")])
-async def test_refresh_asks_anew_and_keeps_the_new_answers_and_off_neither_reads_nor_writes(mode, kept):
+async def test_refresh_asks_anew_and_keeps_the_new_answers_and_off_neither_reads_nor_writes(
+    mode, kept
+):
     store = Memory()
     await run(1, store=store)
-    judged = await run(1, judges=[Scripted(lambda r, n: replace(DONE, text="new"))], store=store, store_mode=mode)
+    judged = await run(
+        1, judges=[Scripted(lambda r, n: replace(DONE, text="new"))], store=store, store_mode=mode
+    )
     assert judged.calls.sent == 2
     assert {c.text for c in store.kept.values()} == {kept}
 
@@ -336,7 +359,9 @@ async def test_a_budget_in_dollars_is_not_exceeded_however_many_are_in_flight(at
             return 1.0
 
     judge_ = Priced(lambda r, n: replace(DONE, cost_usd=1.0 if n % 2 else 0.25))
-    judged = await run(50, judges=[judge_], runner=RunnerConfig(budget_usd=10.0, concurrency=at_once))
+    judged = await run(
+        50, judges=[judge_], runner=RunnerConfig(budget_usd=10.0, concurrency=at_once)
+    )
     assert judged.cost_usd <= 10.0
     assert judged.cost_usd > 9.0
     assert {j.error_kind for j in judged.judgments} == {None, "budget"}
@@ -387,21 +412,29 @@ async def test_a_judgment_is_stored_only_if_every_answer_behind_it_was():
 
 async def test_an_equal_request_later_takes_a_failure_over_also_where_answers_are_claimed():
     failing = Scripted(lambda r, n: BUSY)
-    judged = await run(3, Same(), [failing], Memory(), runner=RunnerConfig(concurrency=1, retries=0))
+    judged = await run(
+        3, Same(), [failing], Memory(), runner=RunnerConfig(concurrency=1, retries=0)
+    )
     assert {j.status for j in judged.judgments} == {"failed"}
     assert len(failing.asked) == 1
 
 
 @pytest.mark.parametrize(
-    ("planned", "failing", "ends_early"), [(400, 20, False), (400, 21, True), (300, 19, False), (300, 20, True)]
+    ("planned", "failing", "ends_early"),
+    [(400, 20, False), (400, 21, True), (300, 19, False), (300, 20, True)],
 )
-async def test_a_run_ends_early_once_its_failures_are_too_many_whatever_else_is_answered(planned, failing, ends_early):
+async def test_a_run_ends_early_once_its_failures_are_too_many_whatever_else_is_answered(
+    planned, failing, ends_early
+):
     """0.05 of 400 requests are 20; fewer than 20 failures never end a run."""
     judge_ = Scripted(lambda r, n: BUSY if n <= failing else DONE)
     runner = RunnerConfig(concurrency=1, retries=0, max_failure_rate=0.05)
     judged = await run(planned, Both(orders=1), [judge_], runner=runner)
     assert len(judged.judgments) == planned
-    assert (bool(judged.stopped), len(judge_.asked)) == (ends_early, failing if ends_early else planned)
+    assert (bool(judged.stopped), len(judge_.asked)) == (
+        ends_early,
+        failing if ends_early else planned,
+    )
 
 
 OVERLOADED = CallError("rate_limit", "slow down", retryable=False)
@@ -409,7 +442,9 @@ ARBITER = JudgeSpec("arbiter", "fake/arbiter")
 
 
 async def run_steps(n, evaluator, judges, store=None, **more) -> JudgingResult:
-    return await judge(cases(n), evaluator, judges, store, RunnerConfig(retries=0), clock=Time().clock, **more)
+    return await judge(
+        cases(n), evaluator, judges, store, RunnerConfig(retries=0), clock=Time().clock, **more
+    )
 
 
 def words(request: JudgeRequest) -> list[str]:
@@ -435,7 +470,9 @@ async def test_an_ask_that_others_share_is_sent_once_and_its_answer_stands_in_ea
 
 
 async def test_a_judgment_asked_for_in_two_steps_may_still_be_asked_for_once_more_and_no_more():
-    odd = Scripted(lambda r, n: replace(DONE, text="mine" if r.then else "?" if r.turn == 0 else "yes"))
+    odd = Scripted(
+        lambda r, n: replace(DONE, text="mine" if r.then else "?" if r.turn == 0 else "yes")
+    )
     [judgment] = (await run_steps(1, Prepared(Both(lambda t: t == "?", orders=1)), [odd])).judgments
     assert (judgment.status, len(judgment.keys)) == ("ok", 3)
     endless = Scripted(lambda r, n: replace(DONE, text="?"))
@@ -450,13 +487,20 @@ async def test_an_evaluator_that_prepares_for_ever_gets_an_unparseable_judgment(
 
 
 async def test_a_failed_preparation_is_a_failed_judgment_of_each_order():
-    judged = await run_steps(1, Prepared(Both()), [Scripted(lambda r, n: OVERLOADED if r.then else DONE)])
-    assert [(j.status, j.shown, j.keys) for j in judged.judgments] == [("failed", (0, 1), ()), ("failed", (1, 0), ())]
+    judged = await run_steps(
+        1, Prepared(Both()), [Scripted(lambda r, n: OVERLOADED if r.then else DONE)]
+    )
+    assert [(j.status, j.shown, j.keys) for j in judged.judgments] == [
+        ("failed", (0, 1), ()),
+        ("failed", (1, 0), ()),
+    ]
 
 
 def at_odds(name: str = "c1"):
     """A judge that answers a case's two orders differently."""
-    return lambda r, n: replace(DONE, text=str(r.shown) if r.case_id == name and not r.third else "same")
+    return lambda r, n: replace(
+        DONE, text=str(r.shown) if r.case_id == name and not r.third else "same"
+    )
 
 
 async def test_what_follows_stands_behind_its_unit_and_is_the_judges_own():
@@ -488,7 +532,9 @@ async def test_an_arbiter_is_asked_for_each_judge_and_closed():
 
 
 async def test_an_arbiter_that_fails_is_a_failed_judgment_of_the_judge_it_was_asked_for():
-    judged = await run_steps(2, Third(), [Scripted(at_odds())], arbiter=Scripted(lambda r, n: OVERLOADED, spec=ARBITER))
+    judged = await run_steps(
+        2, Third(), [Scripted(at_odds())], arbiter=Scripted(lambda r, n: OVERLOADED, spec=ARBITER)
+    )
     last = judged.judgments[-1]
     assert (last.status, last.judge, last.arbiter) == ("failed", "fake", "arbiter")
     assert judged.calls.failed == 1
@@ -530,7 +576,9 @@ class Wordy(Scripted):
 
 async def judged(n, evaluator=None, **more):
     runner = RunnerConfig(concurrency=8)
-    return await judge(cases(n), evaluator or Both(), [Wordy()], None, runner, clock=Time().clock, **more)
+    return await judge(
+        cases(n), evaluator or Both(), [Wordy()], None, runner, clock=Time().clock, **more
+    )
 
 
 @pytest.fixture

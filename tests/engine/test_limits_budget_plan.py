@@ -20,14 +20,26 @@ from evalkit.core.scale import Scale
 from evalkit.engine import judge, plan
 from evalkit.engine.budget import Budget, BudgetReached
 from evalkit.engine.dispatch import LONGEST_WAIT, backoff
-from evalkit.engine.requests import FREE_TEXT, Kind, PlannedCalls, call_key, expected_tokens, prompt_tokens, sample_fits
+from evalkit.engine.requests import (
+    FREE_TEXT,
+    Kind,
+    PlannedCalls,
+    call_key,
+    expected_tokens,
+    prompt_tokens,
+    sample_fits,
+)
 from evalkit.evaluators import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Response, Usage
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, cases
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 1)), max_size=40), st.floats(0.1, 20), st.integers(1, 8))
+@given(
+    st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 1)), max_size=40),
+    st.floats(0.1, 20),
+    st.integers(1, 8),
+)
 def test_a_budget_is_never_exceeded_under_any_interleaving(calls, cap, at_once):
     budget = Budget(RunnerConfig(budget_usd=cap))
     spent = 0.0
@@ -77,7 +89,11 @@ def test_a_plan_counts_what_is_stored_and_each_equal_request_once():
     assert (one.requests, one.stored, one.unique) == (6, 1, 5)
     assert (twice.requests, twice.stored, twice.unique) == (12, 2, 5)
     assert one.prompt_tokens == sum(-(-len(f"question {i} (0, 1)") // 4) for i in (0, 1, 1, 2, 2))
-    assert (one.after([]).unique, twice.after([one]).unique, twice.after([one]).prompt_tokens) == (5, 0, 0)
+    assert (one.after([]).unique, twice.after([one]).unique, twice.after([one]).prompt_tokens) == (
+        5,
+        0,
+        0,
+    )
 
 
 @given(
@@ -85,10 +101,13 @@ def test_a_plan_counts_what_is_stored_and_each_equal_request_once():
     st.none() | st.text(max_size=9),
     st.lists(st.text(max_size=9), min_size=1, max_size=3),
     st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
-    st.none() | st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
+    st.none()
+    | st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
     st.integers(0, 5),
 )
-def test_the_content_key_is_the_hash_that_the_contract_says(model, api_base, texts, params, schema, sample):
+def test_the_content_key_is_the_hash_that_the_contract_says(
+    model, api_base, texts, params, schema, sample
+):
     messages = tuple({"role": "user", "content": text} for text in texts)
     answer = None if schema is None else AnswerFormat("a", schema)
     request = JudgeRequest("c", (0,), (0,), messages, answer, sample=sample)
@@ -101,19 +120,27 @@ def test_the_content_key_is_the_hash_that_the_contract_says(model, api_base, tex
         "answer": None if schema is None else {"name": "a", "schema": schema},
         "sample": sample,
     }
-    encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
+        "utf-8"
+    )
     expected = hashlib.sha256(encoded).hexdigest()
     spec = JudgeSpec("name", model, api_base, params)
     assert call_key(spec, request) == call_key(spec, request) == expected
     content["look"] = look = '2026-11-25 "é"'
-    encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
+        "utf-8"
+    )
     assert call_key(replace(spec, look=look), request) == hashlib.sha256(encoded).hexdigest()
 
 
 def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
     spec = JudgeSpec("name", "p/m", None, {"temperature": 0})
     request = JudgeRequest(
-        "c", (0, 1), (0, 1), ({"role": "user", "content": "x"},), AnswerFormat("a", {"type": "object"})
+        "c",
+        (0, 1),
+        (0, 1),
+        ({"role": "user", "content": "x"},),
+        AnswerFormat("a", {"type": "object"}),
     )
     key = call_key(spec, request)
     same = [
@@ -144,7 +171,10 @@ def test_the_engine_and_the_judges_import_nothing_heavy():
         "heavy |= {'mlflow', 'hydra', 'xllamacpp', 'numpy', 'scipy'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
 
 
 def test_a_plan_counts_what_is_prepared_for_and_asks_shared_preparations_once():
@@ -175,7 +205,12 @@ def cl100k():
 
     spec = find_spec("litellm")
     [folder] = spec.submodule_search_locations
-    file = Path(folder) / "litellm_core_utils" / "tokenizers" / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+    file = (
+        Path(folder)
+        / "litellm_core_utils"
+        / "tokenizers"
+        / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+    )
     pattern = (
         r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|"""
         r"""\s*[\r\n]|\s+(?!\S)|\s"""
@@ -191,7 +226,9 @@ def request(text: str, answer: AnswerFormat | None = None) -> JudgeRequest:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_prompts_have_about_as_many_tokens_as_a_tokeniser_finds(language, cl100k):
-    text = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "prompts" / language).glob("*.j2")))
+    text = "\n".join(
+        path.read_text("utf-8") for path in sorted((ROOT / "prompts" / language).glob("*.j2"))
+    )
     assert prompt_tokens(request(text)) == pytest.approx(len(cl100k.encode(text)), rel=0.15)
 
 
@@ -214,7 +251,12 @@ def test_a_stored_answer_is_known_for_one_of_a_format():
     held = {"analysis": {}, "comparison": [{}], "result": {}}
     answer = Completion(json.dumps(held))
     scored = pointwise_format("a", Scale(1, 5, 1))
-    assert [sample_fits(kind, answer) for kind in (one, two, scored, None)] == [True, False, False, False]
+    assert [sample_fits(kind, answer) for kind in (one, two, scored, None)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
     assert [sample_fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
     assert not sample_fits(one, Completion("[1]"))
 
@@ -243,7 +285,9 @@ def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():
     store, spec = Memory(), JudgeSpec("fake", "fake/model")
     first = Both().plan(cases(1)[0])[0]
     before = plan(cases(3), Both(), [spec], store)
-    store.kept[call_key(spec, first)] = Completion("x", usage=Usage(2 * prompt_tokens(first), 40), latency=0.5)
+    store.kept[call_key(spec, first)] = Completion(
+        "x", usage=Usage(2 * prompt_tokens(first), 40), latency=0.5
+    )
     after = plan(cases(3), Both(), [spec], store)
     assert after.token_ratio == 2
     assert after.prompt_tokens == 2 * (before.prompt_tokens - prompt_tokens(first))
@@ -293,10 +337,14 @@ WAYS: dict[str, dict[str, Any]] = {
     "Chinese": {"prompt": {"language": "zh"}},
     "scores": {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
     "scores, samples": {"mode": {"name": "pointwise", "samples": 2}, "swap": {"policy": "none"}},
-    "a panel of equals": {"judge": {"name": "p", "judges": [{"name": "x", **TWICE}, {"name": "y", **TWICE}]}},
+    "a panel of equals": {
+        "judge": {"name": "p", "judges": [{"name": "x", **TWICE}, {"name": "y", **TWICE}]}
+    },
 }
 CONFIGS = {
-    name: RunConfig.model_validate({"judge": {"model": "fake/model"}, "criteria": [{"name": "overall"}], **way})
+    name: RunConfig.model_validate(
+        {"judge": {"model": "fake/model"}, "criteria": [{"name": "overall"}], **way}
+    )
     for name, way in WAYS.items()
 }
 EVALUATORS = {name: make_evaluator(config) for name, config in CONFIGS.items()}

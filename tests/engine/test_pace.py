@@ -35,7 +35,10 @@ from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 from tests.support.virtual_time import run_virtually, virtual_clock
 
 
-@given(st.lists(st.tuples(st.integers(1, 12), st.floats(0, 30)), min_size=1, max_size=40), st.integers(5, 20))
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.floats(0, 30)), min_size=1, max_size=40),
+    st.integers(5, 20),
+)
 def test_a_window_never_gives_more_than_its_limit_in_a_minute_and_wastes_nothing(asked, limit):
     window, now, taken = Window(tpm=limit), 0.0, []
     for amount, pause in asked:
@@ -44,9 +47,14 @@ def test_a_window_never_gives_more_than_its_limit_in_a_minute_and_wastes_nothing
             now += wait
         taken.append(window.take(min(amount, limit), now))
     for first in taken:
-        assert sum(t.tokens for t in taken if first.began <= t.began < first.began + 60 - 1e-6) <= limit + 1e-6
+        assert (
+            sum(t.tokens for t in taken if first.began <= t.began < first.began + 60 - 1e-6)
+            <= limit + 1e-6
+        )
     for (_, pause), (before, after) in zip(asked[1:], pairwise(taken), strict=True):
-        if after.began > before.began + pause + 1e-6:  # it waited: a moment earlier there was no room
+        if (
+            after.began > before.began + pause + 1e-6
+        ):  # it waited: a moment earlier there was no room
             earlier = [t.tokens for t in taken if after.began - 60 - 1e-6 < t.began < after.began]
             assert sum(earlier) + after.tokens > limit
 
@@ -78,7 +86,9 @@ async def send_all(judge_, n, *, at_once, latency, tokens):
 
 
 def most_in_a_minute(sent, amount):
-    return max(sum(amount(s) for s in sent if first.at <= s.at < first.at + 60 - 1e-6) for first in sent)
+    return max(
+        sum(amount(s) for s in sent if first.at <= s.at < first.at + 60 - 1e-6) for first in sent
+    )
 
 
 def busy_minutes(sent, amount):
@@ -89,10 +99,16 @@ def busy_minutes(sent, amount):
 
 @settings(max_examples=30)
 @given(st.integers(3, 120), st.integers(1, 64), st.floats(0, 1.5), st.integers(0, 2**31))
-def test_never_more_requests_than_rpm_in_any_minute_and_at_least_95_percent_of_them(rpm, at_once, slowest, seed):
+def test_never_more_requests_than_rpm_in_any_minute_and_at_least_95_percent_of_them(
+    rpm, at_once, slowest, seed
+):
     draw = random.Random(seed)
     work = send_all(
-        Scripted(rpm=rpm), 4 * rpm, at_once=at_once, latency=lambda n: draw.random() * slowest / 4, tokens=lambda n: 1
+        Scripted(rpm=rpm),
+        4 * rpm,
+        at_once=at_once,
+        latency=lambda n: draw.random() * slowest / 4,
+        tokens=lambda n: 1,
     )
     sent = run_virtually(work)
     assert most_in_a_minute(sent, lambda s: 1) <= rpm
@@ -102,11 +118,17 @@ def test_never_more_requests_than_rpm_in_any_minute_and_at_least_95_percent_of_t
 
 @settings(max_examples=30)
 @given(st.integers(2000, 20000), st.integers(16, 64), st.integers(0, 2**31))
-def test_never_more_tokens_than_tpm_in_any_minute_and_at_least_95_percent_of_them(tpm, at_once, seed):
+def test_never_more_tokens_than_tpm_in_any_minute_and_at_least_95_percent_of_them(
+    tpm, at_once, seed
+):
     draw, most = random.Random(seed), tpm // 50
     judge_ = Scripted(spec=JudgeSpec("j", "a/b", None, {"max_tokens": most}), tpm=tpm)
     work = send_all(
-        judge_, 300, at_once=at_once, latency=lambda n: draw.random() * 0.2, tokens=lambda n: draw.randint(1, most)
+        judge_,
+        300,
+        at_once=at_once,
+        latency=lambda n: draw.random() * 0.2,
+        tokens=lambda n: draw.randint(1, most),
     )
     sent = run_virtually(work)
     assert most_in_a_minute(sent, lambda s: s.tokens) <= tpm
@@ -115,7 +137,9 @@ def test_never_more_tokens_than_tpm_in_any_minute_and_at_least_95_percent_of_the
 
 def test_answers_shorter_than_expected_make_room_at_once():
     judge_ = Scripted(spec=JudgeSpec("j", "a/b", None, {"max_tokens": 900}), tpm=1000)
-    sent = run_virtually(send_all(judge_, 9, at_once=9, latency=lambda n: 1.0, tokens=lambda n: 100))
+    sent = run_virtually(
+        send_all(judge_, 9, at_once=9, latency=lambda n: 1.0, tokens=lambda n: 100)
+    )
     assert [s.at for s in sent] == [0, 1, 60, 61, 120, 121, 180, 181, 240]
 
 
@@ -218,7 +242,14 @@ def test_requests_of_one_run_count_in_the_next():
             return DONE
 
         for _ in range(2):
-            await judge(cases(3), Both(orders=1), [Scripted(answer, rpm=4)], None, RunnerConfig(), clock=clock)
+            await judge(
+                cases(3),
+                Both(orders=1),
+                [Scripted(answer, rpm=4)],
+                None,
+                RunnerConfig(),
+                clock=clock,
+            )
         return began
 
     assert run_virtually(runs()) == [0, 0, 0, 0, 60, 60]
@@ -265,10 +296,19 @@ def test_a_panels_judges_go_forward_together(slow):
 
     async def work():
         judges = [Slow(spec=JudgeSpec(f"j{i}", f"m/{i}")) for i in range(2)]
-        return await judge(cases(100), Both(orders=1), judges, None, RunnerConfig(concurrency=8), clock=virtual_clock())
+        return await judge(
+            cases(100),
+            Both(orders=1),
+            judges,
+            None,
+            RunnerConfig(concurrency=8),
+            clock=virtual_clock(),
+        )
 
     assert len(run_virtually(work()).judgments) == 200
-    ahead = [order[:n].count(f"j{1 - slow}") - order[:n].count(f"j{slow}") for n in range(len(order))]
+    ahead = [
+        order[:n].count(f"j{1 - slow}") - order[:n].count(f"j{slow}") for n in range(len(order))
+    ]
     assert max(ahead) <= 16
 
 
@@ -283,7 +323,16 @@ def test_a_hold_asked_for_by_an_answer_is_kept():
             began.append(time.now)
             return DONE
 
-    asyncio.run(judge(cases(2), Both(orders=1), [Resting()], None, RunnerConfig(concurrency=1), clock=time.clock))
+    asyncio.run(
+        judge(
+            cases(2),
+            Both(orders=1),
+            [Resting()],
+            None,
+            RunnerConfig(concurrency=1),
+            clock=time.clock,
+        )
+    )
     assert began == [0, 9.0]
 
 
@@ -320,7 +369,9 @@ def work(url, run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "url", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.thorough])], indirect=True
+    "url",
+    ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.thorough])],
+    indirect=True,
 )
 def test_no_window_has_more_requests_than_the_limit_and_little_is_left_unused(url):
     window, limit, windows = 2.0, 200, 2
@@ -378,20 +429,29 @@ class Paid(Scripted):
 
 def test_workers_never_spend_more_than_their_budget_and_give_back_what_they_do_not_spend(url):
     results = []
-    settings = RunnerConfig(concurrency=2, budget_usd=1.0, budget_scope="store", max_failure_rate=1.0)
+    settings = RunnerConfig(
+        concurrency=2, budget_usd=1.0, budget_scope="store", max_failure_rate=1.0
+    )
 
     async def run(store):
         limits = SharedLimits(store, "study")
-        results.append(await judge(cases(30), Both(orders=1), [Paid()], None, settings, shared=limits))
+        results.append(
+            await judge(cases(30), Both(orders=1), [Paid()], None, settings, shared=limits)
+        )
 
     work(url, run)
     sent = sum(result.calls.sent for result in results)
     store = open_url(url)
     assert float(store.states("budget/")["budget/study"]) == pytest.approx(0.02 * sent)
     assert 0.02 * sent <= 1.0
-    assert sent >= 30  # with 16 calls in flight at $0.05 each, at least (1 - 0.8) / 0.02 and what they gave back
+    assert (
+        sent >= 30
+    )  # with 16 calls in flight at $0.05 each, at least (1 - 0.8) / 0.02 and what they gave back
     store.close()
-    assert any("runner.budget_usd=1 is reached by all workers" in (result.stopped or "") for result in results)
+    assert any(
+        "runner.budget_usd=1 is reached by all workers" in (result.stopped or "")
+        for result in results
+    )
 
 
 async def test_what_a_killed_worker_had_taken_counts_as_spent(tmp_path):
@@ -410,14 +470,19 @@ async def test_a_run_asks_its_store_for_permits(tmp_path):
     store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
     one = Scripted()
     one.rpm = 1000
-    await judge(cases(5), Both(orders=1), [one], None, RunnerConfig(), shared=SharedLimits(store, "s"))
+    await judge(
+        cases(5), Both(orders=1), [one], None, RunnerConfig(), shared=SharedLimits(store, "s")
+    )
     [(name, text)] = store.states("limit/").items()
     assert one.spec.model in name
     assert sum(entry[2] for entry in json.loads(text)["taken"]) == 5
     store.close()
 
 
-SPEC, OTHER = JudgeSpec("one", "fake/one"), JudgeSpec("two", "fake/two", "http://127.0.0.1:1", {"seed": 1})
+SPEC, OTHER = (
+    JudgeSpec("one", "fake/one"),
+    JudgeSpec("two", "fake/two", "http://127.0.0.1:1", {"seed": 1}),
+)
 
 
 def drawn(draw: PilotSample) -> set[str]:
@@ -428,10 +493,18 @@ def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come():
     draws = [PilotSample(5) for _ in range(3)]
     plan(cases(30), Both(), [SPEC], None, draws[0])
     plan(cases(30)[::-1], Both(), [OTHER], Memory(), draws[1])
-    plan([*cases(30), *(replace(case, id=f"again {case.id}") for case in cases(30))], Both(), [SPEC], None, draws[2])
+    plan(
+        [*cases(30), *(replace(case, id=f"again {case.id}") for case in cases(30))],
+        Both(),
+        [SPEC],
+        None,
+        draws[2],
+    )
     assert drawn(draws[0]) == drawn(draws[1]) == drawn(draws[2])
     assert len(drawn(draws[0])) == len(draws[2].calls) == 5
-    assert [call.position for call in draws[0].calls] == sorted(call.position for call in draws[0].calls)
+    assert [call.position for call in draws[0].calls] == sorted(
+        call.position for call in draws[0].calls
+    )
 
 
 def test_all_are_drawn_where_there_are_fewer():

@@ -17,17 +17,24 @@ from tests.support.engine_fakes import DONE, Both, Memory, Scripted, cases
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_two_runs_on_one_store_share_calls_and_what_fails_for_one_is_asked_by_the_other(tmp_path, failing):
+def test_two_runs_on_one_store_share_calls_and_what_fails_for_one_is_asked_by_the_other(
+    tmp_path, failing
+):
     """Two runs with a connection each, as two processes have."""
     judges = [
-        Scripted(lambda r, n: CallError("bad_request", "no", retryable=False)) if failing else Scripted(),
+        Scripted(lambda r, n: CallError("bad_request", "no", retryable=False))
+        if failing
+        else Scripted(),
         Scripted(),
     ]
 
     async def runs():
         stores = [SqliteStore(tmp_path / "s.sqlite") for _ in judges]
         settings = RunnerConfig(concurrency=4, max_failure_rate=1.0)
-        work = [judge(cases(20), Both(orders=1), [j], s, settings) for j, s in zip(judges, stores, strict=True)]
+        work = [
+            judge(cases(20), Both(orders=1), [j], s, settings)
+            for j, s in zip(judges, stores, strict=True)
+        ]
         try:
             return await asyncio.gather(*work)
         finally:
@@ -129,7 +136,10 @@ async def test_claims_share_a_round_trip_and_what_is_stored_comes_with_them():
     for key in keys[:3]:
         queue.release(key)
     await queue.settle()
-    assert [(what, sorted(some)) for what, some in server.trips] == [("claim", keys), ("release", ["a", "b", "stored"])]
+    assert [(what, sorted(some)) for what, some in server.trips] == [
+        ("claim", keys),
+        ("release", ["a", "b", "stored"]),
+    ]
     assert server.held == {"taken"}
 
 
@@ -196,7 +206,9 @@ async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tri
                 self.put(key, model, completion)
 
     keeper = StoreWriter(store := Full())
-    ends = await asyncio.gather(*(keeper.keep(key, "m", DONE) for key in ("a", "large")), return_exceptions=True)
+    ends = await asyncio.gather(
+        *(keeper.keep(key, "m", DONE) for key in ("a", "large")), return_exceptions=True
+    )
     assert [type(end) for end in ends] == [StoreError, StoreError]
     with pytest.raises(StoreError):
         await keeper.keep("large", "m", DONE)

@@ -38,12 +38,24 @@ class Until:
 
 
 def run(
-    until: object, count: int = 200, evaluator: object = None, answer: object = None, **runner: object
+    until: object,
+    count: int = 200,
+    evaluator: object = None,
+    answer: object = None,
+    **runner: object,
 ) -> tuple[JudgingResult, Scripted]:
     made = Scripted(answer or (lambda request, nth: DONE))  # type: ignore[arg-type]
     settings = RunnerConfig(**{"concurrency": 4, "retries": 0, **runner})
     judged = asyncio.run(
-        judge(cases(count), evaluator or Both(), [made], Memory(), settings, clock=Time().clock, until=until)  # type: ignore[arg-type]
+        judge(
+            cases(count),
+            evaluator or Both(),
+            [made],
+            Memory(),
+            settings,
+            clock=Time().clock,
+            until=until,
+        )  # type: ignore[arg-type]
     )
     return judged, made
 
@@ -51,7 +63,9 @@ def run(
 def test_nothing_more_is_sent_once_enough_cases_are_complete():
     until = Until(10)
     judged, made = run(until)
-    assert len(made.asked) < 20 + 2 * 4 + 4  # those in flight are finished, and nothing else is sent
+    assert (
+        len(made.asked) < 20 + 2 * 4 + 4
+    )  # those in flight are finished, and nothing else is sent
     assert judged.stopped is None
     assert judged.calls.sent == len(made.asked) == len(judged.judgments) == judged.calls.planned
     assert judged.calls.failed == 0
@@ -68,7 +82,9 @@ def test_all_follow_up_requests_of_a_case_come_before_it_counts():
 
 
 def test_a_failed_request_counts_as_asked_and_a_budget_says_so():
-    fails = lambda request, nth: ValueError("no") if "question 3 " in str(request.messages) else DONE  # noqa: E731
+    fails = lambda request, nth: (  # noqa: E731
+        ValueError("no") if "question 3 " in str(request.messages) else DONE
+    )
     until = Until(10)
     judged, _ = run(until, answer=fails)
     assert judged.calls.failed == 2
@@ -80,7 +96,9 @@ def test_a_failed_request_counts_as_asked_and_a_budget_says_so():
 
 
 def config(*words: str, **stop: object) -> RunConfig:
-    rule = ",".join(f"{key}:{value}" for key, value in {"metric": "win_rate/a", "width": 0.3, **stop}.items())
+    rule = ",".join(
+        f"{key}:{value}" for key, value in {"metric": "win_rate/a", "width": 0.3, **stop}.items()
+    )
     usual = ["judge=simulated/good", "swap=both", "scoring.bootstrap=20", "tracking=none"]
     return load_config(overrides=[*usual, f"runner.stop={{{rule}}}", *words])
 
@@ -91,7 +109,9 @@ def prepared(count: int, **stop: object) -> tuple[RunConfig, list[Case]]:
     return with_stop(made, ordered), [*ordered]
 
 
-def judged_cases(some: list[Case], rate: float = 0.5, failing: float = 0.0) -> dict[str, list[Judgment]]:
+def judged_cases(
+    some: list[Case], rate: float = 0.5, failing: float = 0.0
+) -> dict[str, list[Judgment]]:
     """Judge each case in both orders; who wins, and what fails, depends on the case only."""
     found = {}
     for case in some:
@@ -106,7 +126,9 @@ def judged_cases(some: list[Case], rate: float = 0.5, failing: float = 0.0) -> d
     return found
 
 
-def outcome(made: RunConfig, ordered: list[Case], arrival: list[int], judgments: dict[str, list[Judgment]]) -> StopRule:
+def outcome(
+    made: RunConfig, ordered: list[Case], arrival: list[int], judgments: dict[str, list[Judgment]]
+) -> StopRule:
     rule = StopRule(made, ordered, Both())
     for place in arrival:
         if rule(ordered[place], judgments[ordered[place].id]):
@@ -120,7 +142,9 @@ def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle, rate):
     made, ordered = prepared(260, width=0.45)
     judgments = judged_cases(ordered, rate, 0.02)
     first = outcome(made, ordered, [*range(260)], judgments)
-    arrival = sorted(range(260), key=lambda place: place + shuffle.random() * shuffle.choice([2, 40, 400]))
+    arrival = sorted(
+        range(260), key=lambda place: place + shuffle.random() * shuffle.choice([2, 40, 400])
+    )
     other = outcome(made, ordered, arrival, judgments)
     assert first.settled
     assert [*other.cases] == [*first.cases]
@@ -153,7 +177,9 @@ def test_what_a_budget_cut_off_ends_the_run_at_the_last_cluster_before_it():
     made, ordered = prepared(260)
     judgments = judged_cases(ordered)
     for case in ordered[30:]:
-        judgments[case.id][1] = Judgment(case.id, (0, 1), (1, 0), 0, "good", "failed", error_kind="budget")
+        judgments[case.id][1] = Judgment(
+            case.id, (0, 1), (1, 0), 0, "good", "failed", error_kind="budget"
+        )
     rule = outcome(made, ordered, [*range(260)], judgments)
     assert not rule.settled
     assert [*rule.cases] == ordered[:30]
@@ -184,11 +210,16 @@ def test_clusters_stay_together_in_an_order_that_the_seed_decides():
     assert orders[0] == orders[1] != orders[2]
     for order in orders:
         prompts = [case.prompt for case in order]
-        assert len({prompt for k, prompt in enumerate(prompts) if k and prompts[k - 1] == prompt}) == 40
+        assert (
+            len({prompt for k, prompt in enumerate(prompts) if k and prompts[k - 1] == prompt})
+            == 40
+        )
         assert sum(one != other for one, other in pairwise(prompts)) == 39
         assert sorted(case.id for case in order) == sorted(case.id for case in grouped)
     assert with_stop(config(), orders[0]).runner.stop.largest == 3  # type: ignore[union-attr]
-    assert in_random_order(load_config(overrides=["judge=simulated/good"]), grouped, list) is grouped
+    assert (
+        in_random_order(load_config(overrides=["judge=simulated/good"]), grouped, list) is grouped
+    )
     made = config()
     seeded = [made.with_({"runner.stop.seed": seed}) for seed in range(400)]
     first = [in_random_order(one, cases(20), list)[0].id for one in seeded]
@@ -197,16 +228,21 @@ def test_clusters_stay_together_in_an_order_that_the_seed_decides():
     assert ((counts - 20) ** 2 / 20).sum() < 45  # chi-square with 19 degrees of freedom, p = 0.0007
 
 
-@pytest.mark.parametrize("name", ["agreement/kappa", "cost/per_case", "missing/failed", "nonsense", "score/mean"])
+@pytest.mark.parametrize(
+    "name", ["agreement/kappa", "cost/per_case", "missing/failed", "nonsense", "score/mean"]
+)
 def test_a_metric_that_cannot_stop_a_run_is_refused(name):
     with pytest.raises(
-        ConfigError, match=f"{name}: it cannot stop a run; these can: tie_rate, .*win_rate/a, win_rate/b"
+        ConfigError,
+        match=f"{name}: it cannot stop a run; these can: tie_rate, .*win_rate/a, win_rate/b",
     ):
         with_stop(config(metric=name), cases(3))
 
 
 def test_a_metric_with_nothing_to_count_is_refused():
-    with pytest.raises(ConfigError, match="agreement/accuracy: nothing to count in these cases; these can: "):
+    with pytest.raises(
+        ConfigError, match="agreement/accuracy: nothing to count in these cases; these can: "
+    ):
         with_stop(config(metric="agreement/accuracy"), cases(3))
 
 
@@ -220,7 +256,10 @@ REFUSED = {
         "judge.judges=[simulated/good,simulated/noisy,simulated/position_biased]",
         "judge.vote=dawid_skene",
     ],
-    "a cascade asks one judge about all cases": ["judge=cascade", "judge.judges=[simulated/good,simulated/noisy]"],
+    "a cascade asks one judge about all cases": [
+        "judge=cascade",
+        "judge.judges=[simulated/good,simulated/noisy]",
+    ],
     "rubric=real has no ends": ["mode=pointwise", "swap=none", "rubric=real"],
     "dataset.holdout holds out labels": ["dataset.holdout=0.3"],
     "an audit compares all its cases": ["probe=standard"],

@@ -13,7 +13,9 @@ from evalkit.evaluators import make_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 
-CASE = Case("c", "What is 2 + 2?", tuple(Response(text) for text in ("4", "5", "four")), context="Integers.")
+CASE = Case(
+    "c", "What is 2 + 2?", tuple(Response(text) for text in ("4", "5", "four")), context="Integers."
+)
 SPEC = JudgeSpec("m", "a/m", params={"seed": 1})
 MODES: list[dict[str, Any]] = [
     {},
@@ -25,7 +27,9 @@ MODES: list[dict[str, Any]] = [
 ]
 
 
-def config(*, commit_first: bool = True, mode: str = "pairwise", samples: int = 2, **sections: Any) -> RunConfig:
+def config(
+    *, commit_first: bool = True, mode: str = "pairwise", samples: int = 2, **sections: Any
+) -> RunConfig:
     return RunConfig(
         judge={"model": "a/m"},
         criteria=[{"name": "truth"}],
@@ -46,11 +50,15 @@ def test_each_ask_is_prepared_for_by_one_that_all_share(settings):
     without = make_evaluator(config(commit_first=False, **settings)).plan(CASE)
     assert [request.then for request in plan] == list(without)
     assert len({call_key(SPEC, request) for request in plan}) == 1
-    assert [(r.unit, r.shown, r.sample, r.answer) for r in plan] == [(r.unit, r.shown, r.sample, None) for r in without]
+    assert [(r.unit, r.shown, r.sample, r.answer) for r in plan] == [
+        (r.unit, r.shown, r.sample, None) for r in without
+    ]
     system, user = plan[0].messages
     assert "What is 2 + 2?" in user["content"]
     assert "Integers." in user["content"]
-    assert not any(text in user["content"] + system["content"] for text in ("four", "truth", "JSON"))
+    assert not any(
+        text in user["content"] + system["content"] for text in ("four", "truth", "JSON")
+    )
 
 
 @pytest.mark.parametrize("settings", MODES)
@@ -88,16 +96,30 @@ def test_an_own_answer_cannot_close_its_marker_and_thinking_is_left_out():
 
 def test_a_refusal_in_words_is_an_answer_too():
     evaluator = make_evaluator(config())
-    assert "I cannot help" in str(further(evaluator, evaluator.plan(CASE)[0], "I cannot help with that.").messages)
+    assert "I cannot help" in str(
+        further(evaluator, evaluator.plan(CASE)[0], "I cannot help with that.").messages
+    )
 
 
 @pytest.mark.parametrize(
     ("completion", "status", "said"),
     [
         (Completion(""), "unparseable", "the judge's own answer to the task is empty"),
-        (Completion("<think>so</think> "), "unparseable", "the judge's own answer to the task is empty"),
-        (Completion("", refusal="No."), "refused", "the judge refused to answer the task itself: No."),
-        (Completion("4", finish_reason="content_filter"), "refused", "refused to answer.*content filter"),
+        (
+            Completion("<think>so</think> "),
+            "unparseable",
+            "the judge's own answer to the task is empty",
+        ),
+        (
+            Completion("", refusal="No."),
+            "refused",
+            "the judge refused to answer the task itself: No.",
+        ),
+        (
+            Completion("4", finish_reason="content_filter"),
+            "refused",
+            "refused to answer.*content filter",
+        ),
     ],
 )
 def test_without_an_answer_there_is_no_judgment(completion, status, said):
@@ -122,7 +144,9 @@ def test_what_follows_is_prepared_for_too():
     settings = config(swap={"resolve": "third_pass"}, samples=1)
     evaluator: Any = make_evaluator(settings)
     plan = evaluator.plan(CASE)[:2]
-    judgments = [Judgment("c", r.unit, r.shown, 0, "m", "ok", value=1.0 - 2 * k) for k, r in enumerate(plan)]
+    judgments = [
+        Judgment("c", r.unit, r.shown, 0, "m", "ok", value=1.0 - 2 * k) for k, r in enumerate(plan)
+    ]
     [third] = evaluator.follow(CASE, judgments)
     assert third.then.third
     assert third.sample == 1

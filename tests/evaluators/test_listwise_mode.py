@@ -26,7 +26,9 @@ from evalkit.parsing import UnreadableError
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
 
-CASE = Case("c1", "Say hello.", tuple(Response(text) for text in ("Hello.", "Go away.", "Hi!", "What?")))
+CASE = Case(
+    "c1", "Say hello.", tuple(Response(text) for text in ("Hello.", "Go away.", "Hi!", "What?"))
+)
 NAMES = ("accuracy", "tone")
 ABCD = "ABCD"
 
@@ -41,10 +43,15 @@ def entries(ranks: dict[str, int]) -> list[dict[str, Any]]:
     return [{"response": label, "rank": rank} for label, rank in ranks.items()]
 
 
-def answer(ranking: Any, by: tuple[Any, Any] | None = None, confidence: Any = 0.8) -> dict[str, Any]:
+def answer(
+    ranking: Any, by: tuple[Any, Any] | None = None, confidence: Any = 0.8
+) -> dict[str, Any]:
     one, two = by or (ranking, ranking)
     return {
-        "analysis": [{"response": label, "strengths": [f"good of {label}"], "weaknesses": []} for label in ABCD],
+        "analysis": [
+            {"response": label, "strengths": [f"good of {label}"], "weaknesses": []}
+            for label in ABCD
+        ],
         "comparison": [
             {"criterion": name, "reasoning": f"why {name}", "ranking": each}
             for name, each in zip(NAMES, (one, two), strict=True)
@@ -65,7 +72,9 @@ def judged(evaluator: Listwise, request: JudgeRequest, value: Any) -> Judgment:
 
 def test_both_shows_a_shuffled_order_and_its_reverse_for_each_sample():
     plan = listwise(mode=ModeConfig(name="listwise", samples=3)).plan(CASE)
-    assert [(one.unit, one.sample) for one in plan] == [((0, 1, 2, 3), sample) for sample in (0, 0, 1, 1, 2, 2)]
+    assert [(one.unit, one.sample) for one in plan] == [
+        ((0, 1, 2, 3), sample) for sample in (0, 0, 1, 1, 2, 2)
+    ]
     assert all(plan[k].shown == plan[k + 1].shown[::-1] for k in (0, 2, 4))
     assert len({one.shown for one in plan}) > 2
     assert plan == listwise(mode=ModeConfig(name="listwise", samples=3)).plan(CASE)
@@ -104,7 +113,9 @@ def test_a_list_has_two_responses_and_a_letter_for_each(responses, said):
 
 
 def test_responses_go_by_letters_in_the_order_shown_and_markers_in_them_are_none():
-    case = Case("c", "</task>", (Response("one"), Response("</response> two")), context="cc", reference="rr")
+    case = Case(
+        "c", "</task>", (Response("one"), Response("</response> two")), context="cc", reference="rr"
+    )
     request = listwise().plan(case)[0]
     text = request.messages[-1]["content"]
     for place, label in enumerate("AB"):
@@ -151,13 +162,18 @@ def test_the_ranking_is_of_the_cases_own_responses_whatever_order_was_shown():
 
 def test_criteria_in_another_order_keep_their_reasons():
     evaluator = listwise()
-    value = answer(entries({"A": 1, "B": 2}), (entries({"A": 1, "B": 2}), entries({"B": 1, "A": 2})))
+    value = answer(
+        entries({"A": 1, "B": 2}), (entries({"A": 1, "B": 2}), entries({"B": 1, "A": 2}))
+    )
     value["comparison"].reverse()
     request = evaluator.plan(CASE)[0]
     judgment = judged(evaluator, request, value)
     assert judgment.rankings["tone"] == ((request.shown[1],), (request.shown[0],))
     assert judgment.answer is not None
-    assert [one["reasoning"] for one in judgment.answer["comparison"]] == ["why accuracy", "why tone"]
+    assert [one["reasoning"] for one in judgment.answer["comparison"]] == [
+        "why accuracy",
+        "why tone",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +235,10 @@ def test_ties_are_refused_where_none_are_allowed():
     assert "ties are not allowed" in again.messages[-1]["content"]
     insisting = evaluator.read(again, said(answer([["A", "B"], ["C"], ["D"]])))
     assert isinstance(insisting, Judgment)
-    assert (insisting.status, insisting.ranking is not None) == ("repaired", True)  # `tie.allow` decides it
+    assert (insisting.status, insisting.ranking is not None) == (
+        "repaired",
+        True,
+    )  # `tie.allow` decides it
     assert judged(evaluator, request, answer(["A", "B"])).status == "ok"
 
 
@@ -272,7 +291,8 @@ def test_templates_are_filled_in_both_languages(language):
 
 def test_faults_show_before_any_call():
     with pytest.raises(
-        ConfigError, match=r"output\.format: mode listwise cannot read 'bracket'; rankings are read only"
+        ConfigError,
+        match=r"output\.format: mode listwise cannot read 'bracket'; rankings are read only",
     ):
         listwise(mode=ModeConfig(name="listwise"), output=OutputConfig(format="bracket"))
     with pytest.raises(PromptError, match="no template 'absent'"):
@@ -282,4 +302,6 @@ def test_faults_show_before_any_call():
 def test_each_pair_of_a_list_is_seen_in_both_orders():
     one, two = listwise().plan(CASE)
     for i, j in combinations(range(4), 2):
-        assert (one.shown.index(i) < one.shown.index(j)) != (two.shown.index(i) < two.shown.index(j))
+        assert (one.shown.index(i) < one.shown.index(j)) != (
+            two.shown.index(i) < two.shown.index(j)
+        )

@@ -69,11 +69,17 @@ def test_ours_are_found():
 def test_a_prompt_folder_is_passed_on(tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "pointwise.md.j2").write_text(
-        "{{ original_prompt }} {{ response }}{% for c in criteria %}{{ c.name }}{% endfor %}", "utf-8"
+        "{{ original_prompt }} {{ response }}{% for c in criteria %}{{ c.name }}{% endfor %}",
+        "utf-8",
     )
     evaluator = make_evaluator(config("pointwise"), prompt_folders=[tmp_path])
     assert isinstance(evaluator, Pointwise)
-    assert evaluator._prompts.render("pointwise", original_prompt="q", response="r", criteria=[])[0]["content"] == "q r"
+    assert (
+        evaluator._prompts.render("pointwise", original_prompt="q", response="r", criteria=[])[0][
+            "content"
+        ]
+        == "q r"
+    )
 
 
 def test_a_class_by_its_path_gets_its_own_settings(code):
@@ -87,7 +93,9 @@ def test_a_class_by_its_path_gets_its_own_settings(code):
 
 def test_a_class_by_entry_point(code, monkeypatch):
     point = EntryPoint("mine", f"{code}:Mine", "evalkit.evaluators")
-    monkeypatch.setattr(plugins, "_installed", lambda group, _: [point] if group == point.group else [])
+    monkeypatch.setattr(
+        plugins, "_installed", lambda group, _: [point] if group == point.group else []
+    )
     mine: Any = make_evaluator(config("mine"))
     assert type(mine.inner).__name__ == "Mine"
     with pytest.raises(PluginError, match="'mien'; did you mean 'mine'"):
@@ -96,7 +104,9 @@ def test_a_class_by_entry_point(code, monkeypatch):
 
 def test_two_packages_that_offer_one_name_are_refused(monkeypatch):
     points = [EntryPoint("mine", f"p{i}:Mine", "evalkit.evaluators") for i in range(2)]
-    monkeypatch.setattr(plugins, "_installed", lambda group, _: points if group == "evalkit.evaluators" else ())
+    monkeypatch.setattr(
+        plugins, "_installed", lambda group, _: points if group == "evalkit.evaluators" else ()
+    )
     with pytest.raises(PluginError, match="register 'mine'"):
         make_evaluator(config("mine"))
 
@@ -108,7 +118,11 @@ def test_two_packages_that_offer_one_name_are_refused(monkeypatch):
         ("no.such.Thing", {}, "'no.such:Thing' cannot be imported: ModuleNotFoundError"),
         ("CODE.Absent", {}, "cannot be imported: AttributeError"),
         ("CODE_broken.Mine", {}, "cannot be imported: ZeroDivisionError"),
-        ("CODE.NotOne", {}, "does not implement the protocol of 'mode.name'; choose a class with the method plan"),
+        (
+            "CODE.NotOne",
+            {},
+            "does not implement the protocol of 'mode.name'; choose a class with the method plan",
+        ),
         ("CODE.CODE", {}, "cannot be imported"),
         ("json.dumps", {}, "does not implement"),
         ("CODE.Mine", {"strenth": 2}, "mode.params.strenth: "),

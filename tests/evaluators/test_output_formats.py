@@ -24,7 +24,11 @@ PLAIN_SCORE = "in this format: Score: number"
 
 def asked(*words: str, folders: tuple[Path, ...] = ()) -> str:
     """The user message of the first request."""
-    return make_evaluator(load_config(overrides=words), prompt_folders=folders).plan(CASE)[0].messages[-1]["content"]
+    return (
+        make_evaluator(load_config(overrides=words), prompt_folders=folders)
+        .plan(CASE)[0]
+        .messages[-1]["content"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,18 +36,43 @@ def asked(*words: str, folders: tuple[Path, ...] = ()) -> str:
     [
         (PAIR, PLAIN, True),
         ((*PAIR, "output.pattern='(?P<winner>Tie|[AB])'", "output.map={}"), PLAIN, True),
-        ((*PAIR, "tie=forbid", "output.pattern='Response (?P<winner>[AB])'", "output.map={}"), PLAIN, True),
-        ((*PAIR, "output.pattern='Response (?P<winner>[AB])'", "output.map={}"), "Response (?P<winner>[AB])", False),
         (
-            (*PAIR, r"output.pattern='Output \((?P<winner>[xy])\)'", "output.map={x: A, y: B}", "tie=forbid"),
+            (*PAIR, "tie=forbid", "output.pattern='Response (?P<winner>[AB])'", "output.map={}"),
+            PLAIN,
+            True,
+        ),
+        (
+            (*PAIR, "output.pattern='Response (?P<winner>[AB])'", "output.map={}"),
+            "Response (?P<winner>[AB])",
+            False,
+        ),
+        (
+            (
+                *PAIR,
+                r"output.pattern='Output \((?P<winner>[xy])\)'",
+                "output.map={x: A, y: B}",
+                "tie=forbid",
+            ),
             "[xy])\\)\n\nIts group `winner` must capture, in any letter case, `a` or `x` if Response A is better or",
             False,
         ),
-        ((*PAIR, "output.instruction='End with the better one in curly braces.'"), "in curly braces.", False),
+        (
+            (*PAIR, "output.instruction='End with the better one in curly braces.'"),
+            "in curly braces.",
+            False,
+        ),
         ((*SCORE, "output.pattern='Score: (?P<score>[0-9]+)'"), PLAIN_SCORE, True),
-        ((*SCORE, "output.pattern='Grade (?P<score>[0-9]+)'"), "\n\nGrade (?P<score>[0-9]+)\n\n", False),
+        (
+            (*SCORE, "output.pattern='Grade (?P<score>[0-9]+)'"),
+            "\n\nGrade (?P<score>[0-9]+)\n\n",
+            False,
+        ),
         ((*SCORE, "output.pattern='(?P<score>[1-3])'"), "(?P<score>[1-3])", False),
-        (("output=bracket", "criteria=overall", "output.instruction='Write [[A]] or [[B]].'"), "Write [[A]]", False),
+        (
+            ("output=bracket", "criteria=overall", "output.instruction='Write [[A]] or [[B]].'"),
+            "Write [[A]]",
+            False,
+        ),
     ],
 )
 def test_the_judge_is_told_the_form_that_is_read(words, said, plain):
@@ -54,8 +83,17 @@ def test_the_judge_is_told_the_form_that_is_read(words, said, plain):
 
 
 def test_in_chinese_too():
-    output = {"format": "regex", "pattern": "胜者：(?P<winner>[甲乙平])", "map": {"甲": "A", "乙": "B", "平": "TIE"}}
-    given = {"judge": {"model": "m"}, "criteria": {"overall": ""}, "prompt": {"language": "zh"}, "output": output}
+    output = {
+        "format": "regex",
+        "pattern": "胜者：(?P<winner>[甲乙平])",
+        "map": {"甲": "A", "乙": "B", "平": "TIE"},
+    }
+    given = {
+        "judge": {"model": "m"},
+        "criteria": {"overall": ""},
+        "prompt": {"language": "zh"},
+        "output": output,
+    }
     content = make_evaluator(RunConfig.model_validate(given)).plan(CASE)[0].messages[-1]["content"]
     assert output["pattern"] in content
     assert "回答 A 更好写 `甲`，回答 B 更好写 `乙`，平局写 `平`" in content
@@ -64,13 +102,21 @@ def test_in_chinese_too():
 def test_a_template_that_does_not_show_the_instruction(tmp_path):
     (tmp_path / "en").mkdir()
     mine = tmp_path / "en" / "mine.md.j2"
-    mine.write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} Answer in {{ output }}.")
+    mine.write_text(
+        "{{ original_prompt }} {{ response_a }} {{ response_b }} Answer in {{ output }}."
+    )
     words = (*PAIR, "prompt.template=mine", "output.pattern='Output (?P<winner>[AB])'")
     assert asked(*words, folders=(tmp_path,)).endswith("Answer in regex.")
-    with pytest.raises(PromptError, match=r"mine\.md\.j2: has no placeholder 'output_instruction'; add \{\{"):
+    with pytest.raises(
+        PromptError, match=r"mine\.md\.j2: has no placeholder 'output_instruction'; add \{\{"
+    ):
         asked(*words, "output.instruction='Write Output A.'", folders=(tmp_path,))
-    mine.write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}")
-    assert asked(*words, "output.instruction='Write Output A.'", folders=(tmp_path,)).endswith("Write Output A.")
+    mine.write_text(
+        "{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}"
+    )
+    assert asked(*words, "output.instruction='Write Output A.'", folders=(tmp_path,)).endswith(
+        "Write Output A."
+    )
 
 
 class Silent:
@@ -94,7 +140,11 @@ class Spoken(Silent):
     }
 
     def instruction(self, decision: str, language: str, tie_allowed: bool) -> Any:
-        return f"Say {decision} {language} {tie_allowed} </task> after {self.word}." if self.word != "mute" else 3
+        return (
+            f"Say {decision} {language} {tie_allowed} </task> after {self.word}."
+            if self.word != "mute"
+            else 3
+        )
 
 
 class Broken(Silent):
@@ -110,7 +160,9 @@ def test_a_plug_ins_format_owns_its_instruction_and_its_schema():
     with allowing_code():
         evaluator = make_evaluator(load_config(overrides=named(Spoken, "output.pattern=Winner:")))
         request = evaluator.plan(CASE)[0]
-        assert request.messages[-1]["content"].endswith("Say winner en True &lt;/task> after Winner:.")
+        assert request.messages[-1]["content"].endswith(
+            "Say winner en True &lt;/task> after Winner:."
+        )
         assert request.answer is not None
         assert request.answer.schema == Spoken.schema
         judged = evaluator.read(request, Completion("Winner: A"))
@@ -131,7 +183,9 @@ def test_a_plug_ins_format_without_a_usable_instruction_is_refused(kind, pattern
     with allowing_code(), pytest.raises(PluginError, match=f"^output.format: .*{said}"):
         asked(*named(kind, f"output.pattern={pattern}"))
     with allowing_code():
-        assert asked(*named(Silent, "output.pattern=Winner:", "output.instruction=Plainly.")).endswith("Plainly.")
+        assert asked(
+            *named(Silent, "output.pattern=Winner:", "output.instruction=Plainly.")
+        ).endswith("Plainly.")
 
 
 FORMATS = [
@@ -144,13 +198,23 @@ ACCEPTED = {
     *("type", "properties", "required", "additionalProperties", "items", "enum"),
     *("minimum", "maximum", "multipleOf", "minItems", "maxItems"),
 }
-REASONS = {"reasoning", "justification", "aAssessment", "bAssessment", "differentiators", "examples"}
+REASONS = {
+    "reasoning",
+    "justification",
+    "aAssessment",
+    "bAssessment",
+    "differentiators",
+    "examples",
+}
 DECISIONS = {"winner", "score", "confidence"}
 
 
 def parts(schema: Any) -> Iterator[dict[str, Any]]:
     yield schema
-    for inner in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
+    for inner in [
+        *schema.get("properties", {}).values(),
+        *([schema["items"]] if "items" in schema else []),
+    ]:
         yield from parts(inner)
 
 

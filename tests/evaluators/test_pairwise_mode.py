@@ -40,22 +40,37 @@ def pairwise(**settings: Any) -> Pairwise:
     return Pairwise(config(**settings), Prompts(settings.get("prompt", PromptConfig()).language))
 
 
-def answer(winner: str = "A", confidence: Any = 0.8, by_criterion: tuple[str, str] = ("A", "B")) -> dict[str, Any]:
+def answer(
+    winner: str = "A", confidence: Any = 0.8, by_criterion: tuple[str, str] = ("A", "B")
+) -> dict[str, Any]:
     return {
         "analysis": {
             "responseA": {"strengths": ["polite"], "weaknesses": []},
             "responseB": {"strengths": [], "weaknesses": ["rude"]},
         },
         "comparison": [
-            {"criterion": name, "aAssessment": "one", "bAssessment": "two", "reasoning": "since", "winner": each}
+            {
+                "criterion": name,
+                "aAssessment": "one",
+                "bAssessment": "two",
+                "reasoning": "since",
+                "winner": each,
+            }
             for name, each in zip(NAMES, by_criterion, strict=True)
         ],
-        "result": {"reasoning": "so", "differentiators": ["tone"], "winner": winner, "confidence": confidence},
+        "result": {
+            "reasoning": "so",
+            "differentiators": ["tone"],
+            "winner": winner,
+            "confidence": confidence,
+        },
     }
 
 
 def said(value: Any, **more: Any) -> Completion:
-    return Completion(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), **more)
+    return Completion(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), **more
+    )
 
 
 def judged(evaluator: Pairwise, request: JudgeRequest, completion: Completion) -> Judgment:
@@ -73,7 +88,10 @@ def asked_again(evaluator: Pairwise, request: JudgeRequest, completion: Completi
 def test_all_pairs_are_asked_in_both_orders_and_every_sample():
     plan = pairwise(mode=ModeConfig(samples=2)).plan(CASE)
     assert [(one.unit, one.shown, one.sample) for one in plan] == [
-        (unit, shown, sample) for unit in ((0, 1), (0, 2), (1, 2)) for sample in (0, 1) for shown in (unit, unit[::-1])
+        (unit, shown, sample)
+        for unit in ((0, 1), (0, 2), (1, 2))
+        for sample in (0, 1)
+        for shown in (unit, unit[::-1])
     ]
     assert {one.case_id for one in plan} == {"c1"}
     assert {one.turn for one in plan} == {0}
@@ -129,14 +147,24 @@ def test_an_answer_is_read_unswapped(shown, value):
     evaluator = pairwise()
     request = next(one for one in evaluator.plan(PAIR) if one.shown == shown)
     judgment = judged(evaluator, request, said(answer("A")))
-    assert (judgment.status, judgment.read_by, judgment.value, judgment.confidence) == ("ok", "json", value, 0.8)
+    assert (judgment.status, judgment.read_by, judgment.value, judgment.confidence) == (
+        "ok",
+        "json",
+        value,
+        0.8,
+    )
     assert judgment.criteria == {"accuracy": value, "tone": -value}
     assert judgment.answer is not None
     first = judgment.answer["analysis"]["responseA" if value > 0 else "responseB"]
     assert first == {"strengths": ["polite"], "weaknesses": []}
     assert judgment.answer["comparison"][0]["aAssessment"] == ("one" if value > 0 else "two")
     assert judgment.answer["result"]["winner"] == ("A" if value > 0 else "B")
-    assert (judgment.case_id, judgment.unit, judgment.shown, judgment.sample) == ("c2", (0, 1), shown, 0)
+    assert (judgment.case_id, judgment.unit, judgment.shown, judgment.sample) == (
+        "c2",
+        (0, 1),
+        shown,
+        0,
+    )
     assert judgment.completion is not None
     assert judgment.keys == ()
 
@@ -158,7 +186,9 @@ def test_showing_it_swapped_and_answering_swapped_is_the_same_judgment(winner, e
     analysis["responseA"], analysis["responseB"] = analysis["responseB"], analysis["responseA"]
     for one in swapped["comparison"]:
         one["aAssessment"], one["bAssessment"] = one["bAssessment"], one["aAssessment"]
-    one, other = (judged(EVALUATOR, r, said(a)) for r, a in ((STRAIGHT, straight), (SWAPPED, swapped)))
+    one, other = (
+        judged(EVALUATOR, r, said(a)) for r, a in ((STRAIGHT, straight), (SWAPPED, swapped))
+    )
     assert replace(one, shown=(), completion=None) == replace(other, shown=(), completion=None)
     assert one.value == {"A": 1, "TIE": 0, "B": -1}[winner]
 
@@ -218,23 +248,41 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     (broken("comparison"), "comparison"),
     (broken("comparison", value=[]), "comparison: criterion 'accuracy' is missing"),
     (broken("comparison", 1), "comparison: criterion 'tone' is missing"),
-    (broken("comparison", 1, "criterion", value="accuracy"), "comparison: criterion 'accuracy' is duplicated"),
-    (broken("comparison", 1, "criterion", value="colour"), "comparison: 'colour' is not among the criteria"),
+    (
+        broken("comparison", 1, "criterion", value="accuracy"),
+        "comparison: criterion 'accuracy' is duplicated",
+    ),
+    (
+        broken("comparison", 1, "criterion", value="colour"),
+        "comparison: 'colour' is not among the criteria",
+    ),
     (broken("comparison", 1, "winner", value="?"), "comparison.1.winner"),
     (broken("comparison", 1, "reasoning"), "comparison.1.reasoning"),
 ]
 
 
-@pytest.mark.parametrize(("bad", "reason"), INVALID, ids=[f"{i} {reason}" for i, (_, reason) in enumerate(INVALID)])
+@pytest.mark.parametrize(
+    ("bad", "reason"), INVALID, ids=[f"{i} {reason}" for i, (_, reason) in enumerate(INVALID)]
+)
 def test_an_invalid_answer_is_asked_for_once_more_and_then_unparseable(bad, reason):
     further = asked_again(EVALUATOR, SWAPPED, said(bad))
     assert further.turn == 1
-    assert (further.case_id, further.unit, further.shown, further.sample) == ("c2", (0, 1), (1, 0), 0)
+    assert (further.case_id, further.unit, further.shown, further.sample) == (
+        "c2",
+        (0, 1),
+        (1, 0),
+        0,
+    )
     assert further.messages[:-2] == SWAPPED.messages
     assert further.messages[-2] == {"role": "assistant", "content": json.dumps(bad)}
     assert reason in further.messages[-1]["content"]
     judgment = judged(EVALUATOR, further, said(bad))
-    assert (judgment.status, judgment.value, judgment.confidence, judgment.criteria) == ("unparseable", None, None, {})
+    assert (judgment.status, judgment.value, judgment.confidence, judgment.criteria) == (
+        "unparseable",
+        None,
+        None,
+        {},
+    )
     assert judgment.error is not None
     assert reason in judgment.error
     assert judgment.error_kind == "invalid"
@@ -282,7 +330,12 @@ def test_refusals_are_their_own_status(completion, kind):
 
 
 def test_an_answer_that_can_be_read_is_no_refusal():
-    assert judged(EVALUATOR, STRAIGHT, said(f"I can't judge tone well, but: {json.dumps(answer())}")).status == "ok"
+    assert (
+        judged(
+            EVALUATOR, STRAIGHT, said(f"I can't judge tone well, but: {json.dumps(answer())}")
+        ).status
+        == "ok"
+    )
 
 
 def test_without_ties_a_tie_is_invalid_wherever_it_stands():
@@ -290,7 +343,10 @@ def test_without_ties_a_tie_is_invalid_wherever_it_stands():
     request = evaluator.plan(PAIR)[0]
     assert judged(evaluator, request, said(answer("A"))).value == 1.0
     for tie in (answer("TIE"), answer("A", by_criterion=("A", "TIE"))):
-        assert "TIE is not allowed" in asked_again(evaluator, request, said(tie)).messages[-1]["content"]
+        assert (
+            "TIE is not allowed"
+            in asked_again(evaluator, request, said(tie)).messages[-1]["content"]
+        )
 
 
 @pytest.mark.parametrize(
@@ -314,7 +370,14 @@ def test_marked_verdicts_are_read_unswapped_and_never_asked_for_again(text, show
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("[[A>>B]]", -1.0), ("[[A>B]]", -1 / 3), ("[[B>A]]", 1 / 3), ("[[B<<A]]", -1.0), ("[[A=B]]", 0.0), ("[[B]]", 1.0)],
+    [
+        ("[[A>>B]]", -1.0),
+        ("[[A>B]]", -1 / 3),
+        ("[[B>A]]", 1 / 3),
+        ("[[B<<A]]", -1.0),
+        ("[[A=B]]", 0.0),
+        ("[[B]]", 1.0),
+    ],
 )
 def test_graded_marks_give_a_third_of_the_margin_for_better_than_for_much_better(text, value):
     evaluator = pairwise(output=OutputConfig(format="bracket", graded=True))
@@ -326,16 +389,24 @@ def test_graded_marks_give_a_third_of_the_margin_for_better_than_for_much_better
 
 def test_a_tie_that_the_judge_insists_on_is_read_and_left_to_the_rule_for_ties():
     evaluator = pairwise(output=OutputConfig(format="bracket"), tie=TieConfig(allow=False))
-    judgment = judged(evaluator, evaluator.plan(PAIR)[0], said("[[C]]"))  # texts are never asked for again
+    judgment = judged(
+        evaluator, evaluator.plan(PAIR)[0], said("[[C]]")
+    )  # texts are never asked for again
     assert (judgment.status, judgment.value) == ("ok", 0.0)
     evaluator = pairwise(tie=TieConfig(allow=False))
     again = asked_again(evaluator, evaluator.plan(PAIR)[0], said(answer("TIE")))
     judgment = judged(evaluator, again, said(answer("TIE", by_criterion=("A", "TIE"))))
-    assert (judgment.status, judgment.value, list(judgment.criteria.values())) == ("repaired", 0.0, [1.0, 0.0])
+    assert (judgment.status, judgment.value, list(judgment.criteria.values())) == (
+        "repaired",
+        0.0,
+        [1.0, 0.0],
+    )
 
 
 def test_a_regex_is_read_as_the_sides_were_shown():
-    output = OutputConfig(format="regex", pattern=r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"})
+    output = OutputConfig(
+        format="regex", pattern=r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"}
+    )
     evaluator = pairwise(output=output)
     straight, swapped = evaluator.plan(PAIR)
     assert judged(evaluator, straight, said("Output (a)")).value == 1.0
@@ -350,7 +421,12 @@ def test_the_schema_puts_every_reason_before_its_winner():
     assert list(properties) == ["analysis", "comparison", "result"]
     compared = properties["comparison"]["items"]["properties"]
     assert list(compared) == ["criterion", "aAssessment", "bAssessment", "reasoning", "winner"]
-    assert list(properties["result"]["properties"]) == ["reasoning", "differentiators", "winner", "confidence"]
+    assert list(properties["result"]["properties"]) == [
+        "reasoning",
+        "differentiators",
+        "winner",
+        "confidence",
+    ]
     assert compared["criterion"]["enum"] == ["accuracy", "tone"]
     assert compared["winner"]["enum"] == ["A", "B", "TIE"]
     assert (properties["comparison"]["minItems"], properties["comparison"]["maxItems"]) == (2, 2)
@@ -367,11 +443,27 @@ def test_a_case_with_one_response_is_refused():
 @pytest.mark.parametrize(
     ("settings", "kind", "said"),
     [
-        ({"output": OutputConfig(format="rating")}, ConfigError, "output.format: mode pairwise cannot read 'rating'"),
-        ({"output": OutputConfig(format="jason")}, PluginError, "output.format: .*'jason'; did you mean 'json'"),
-        ({"output": OutputConfig(format="regex", pattern="(?P<score>.)")}, ConfigError, "no group named 'winner'"),
+        (
+            {"output": OutputConfig(format="rating")},
+            ConfigError,
+            "output.format: mode pairwise cannot read 'rating'",
+        ),
+        (
+            {"output": OutputConfig(format="jason")},
+            PluginError,
+            "output.format: .*'jason'; did you mean 'json'",
+        ),
+        (
+            {"output": OutputConfig(format="regex", pattern="(?P<score>.)")},
+            ConfigError,
+            "no group named 'winner'",
+        ),
         ({"prompt": PromptConfig(template="none")}, PromptError, "no template 'none'"),
-        ({"prompt": PromptConfig(template="pointwise")}, PromptError, "unknown placeholder 'scale'"),
+        (
+            {"prompt": PromptConfig(template="pointwise")},
+            PromptError,
+            "unknown placeholder 'scale'",
+        ),
     ],
 )
 def test_what_does_not_suit_is_refused_before_any_call(settings, kind, said):
@@ -381,13 +473,24 @@ def test_what_does_not_suit_is_refused_before_any_call(settings, kind, said):
 
 def test_scoring_weights_do_not_change_what_is_asked():
     weighted = pairwise(scoring=ScoringConfig(weights={"tone": 5}))
-    assert [one.messages for one in weighted.plan(PAIR)] == [one.messages for one in EVALUATOR.plan(PAIR)]
+    assert [one.messages for one in weighted.plan(PAIR)] == [
+        one.messages for one in EVALUATOR.plan(PAIR)
+    ]
 
 
 def test_the_hashes_name_every_template_in_use():
-    assert list(EVALUATOR.prompt_hashes) == ["en/pairwise.md.j2", "en/pairwise_json.md.j2", "en/retry.md.j2"]
+    assert list(EVALUATOR.prompt_hashes) == [
+        "en/pairwise.md.j2",
+        "en/pairwise_json.md.j2",
+        "en/retry.md.j2",
+    ]
     chinese = pairwise(prompt=PromptConfig(language="zh")).prompt_hashes
-    assert list(chinese) == ["zh/pairwise.md.j2", "zh/pairwise_json.md.j2", "zh/reasons.yaml", "zh/retry.md.j2"]
+    assert list(chinese) == [
+        "zh/pairwise.md.j2",
+        "zh/pairwise_json.md.j2",
+        "zh/reasons.yaml",
+        "zh/retry.md.j2",
+    ]
 
 
 def passes(
@@ -395,7 +498,9 @@ def passes(
 ) -> list[Judgment]:
     """Both orders of a pair, judged; none is one that could not be read."""
     return [
-        Judgment("c2", unit, shown, sample, "m", "unparseable" if value is None else "ok", value=value)
+        Judgment(
+            "c2", unit, shown, sample, "m", "unparseable" if value is None else "ok", value=value
+        )
         for shown, value in ((unit, first), (unit[::-1], second))
     ]
 
@@ -406,7 +511,16 @@ def third_pass(**settings: Any) -> Pairwise:
 
 @pytest.mark.parametrize(
     ("first", "second", "asked"),
-    [(1, -1, 1), (1, 0, 1), (0, -1, 1), (1, 1, 0), (0, 0, 0), (0.2, 0.9, 0), (1, None, 0), (None, None, 0)],
+    [
+        (1, -1, 1),
+        (1, 0, 1),
+        (0, -1, 1),
+        (1, 1, 0),
+        (0, 0, 0),
+        (0.2, 0.9, 0),
+        (1, None, 0),
+        (None, None, 0),
+    ],
 )
 def test_a_third_judgment_is_asked_for_where_the_orders_disagree(first, second, asked):
     further = third_pass().follow(PAIR, passes(first, second))
@@ -431,7 +545,10 @@ def test_a_third_judgment_has_samples_of_its_own_and_an_arbiters_are_numbered_fr
 
 def test_the_order_of_a_third_judgment_is_drawn_for_each_case():
     evaluator = third_pass()
-    shown = Counter(evaluator.follow(replace(PAIR, id=str(number)), passes(1, -1))[0].shown for number in range(400))
+    shown = Counter(
+        evaluator.follow(replace(PAIR, id=str(number)), passes(1, -1))[0].shown
+        for number in range(400)
+    )
     assert 160 < shown[0, 1] < 240
 
 
@@ -440,7 +557,8 @@ def test_samples_disagree_by_their_mean_and_expectations_count_only_where_all_ha
     assert evaluator.follow(PAIR, [*passes(1, 1), *passes(1, -1, sample=1)])
     assert not evaluator.follow(PAIR, [*passes(1, 1), *passes(0, None, sample=1)])
     weighed = [
-        replace(one, weighted=WeightedJudgment(value)) for one, value in zip(passes(1, 1), (0.5, -0.1), strict=True)
+        replace(one, weighted=WeightedJudgment(value))
+        for one, value in zip(passes(1, 1), (0.5, -0.1), strict=True)
     ]
     assert evaluator.follow(PAIR, weighed)
     assert not evaluator.follow(PAIR, [passes(1, 1)[0], weighed[1]])

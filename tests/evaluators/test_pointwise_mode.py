@@ -25,8 +25,17 @@ from evalkit.evaluators.pointwise import Pointwise
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
 
-CASE = Case("c1", "Say hello.", (Response("Hello."), Response("Go away.")), context="A greeting.", reference="Hello!")
-CRITERIA = {"accuracy": Criterion(description="It is right.", weight=3), "tone": Criterion(weight=1)}
+CASE = Case(
+    "c1",
+    "Say hello.",
+    (Response("Hello."), Response("Go away.")),
+    context="A greeting.",
+    reference="Hello!",
+)
+CRITERIA = {
+    "accuracy": Criterion(description="It is right.", weight=3),
+    "tone": Criterion(weight=1),
+}
 ONE = {"overall": Criterion()}
 
 
@@ -49,7 +58,10 @@ def answer(accuracy: Any = 4, tone: Any = 2) -> dict[str, Any]:
         {"criterion": name, "justification": "since", "examples": ["Hello."], "score": score}
         for name, score in (("accuracy", accuracy), ("tone", tone))
     ]
-    return {"scores": scores, "summary": {"strengths": ["s"], "weaknesses": ["w"], "suggestions": ["do"]}}
+    return {
+        "scores": scores,
+        "summary": {"strengths": ["s"], "weaknesses": ["w"], "suggestions": ["do"]},
+    }
 
 
 def read(evaluator: Pointwise, value: Any, **more: Any) -> Judgment | JudgeRequest:
@@ -82,7 +94,14 @@ def test_the_prompt_holds_what_a_score_rests_on():
         examples=(Example(response="Hey</response>", score=4, justification="Warm."),),
     )
     system, user = (one["content"] for one in pointwise(rubric=rubric).plan(CASE)[1].messages)
-    for part in ("integer from 1 to 5", "- 1: useless", "- 5: perfect", "Hey&lt;/response>", "Warm.", "Score: 4"):
+    for part in (
+        "integer from 1 to 5",
+        "- 1: useless",
+        "- 5: perfect",
+        "Hey&lt;/response>",
+        "Warm.",
+        "Score: 4",
+    ):
         assert part in system
     for part in (
         "<response>\nGo away.\n</response>",
@@ -99,7 +118,10 @@ def test_weights_are_told_only_where_asked_for_and_only_if_they_differ():
     assert "weight" not in EVALUATOR.plan(CASE)[0].messages[-1]["content"]
     telling = {"prompt": PromptConfig(show_weights=True)}
     told = pointwise(**telling).plan(CASE)
-    assert "- **accuracy** (weight 75%): It is right.\n- **tone** (weight 25%)\n" in told[0].messages[-1]["content"]
+    assert (
+        "- **accuracy** (weight 75%): It is right.\n- **tone** (weight 25%)\n"
+        in told[0].messages[-1]["content"]
+    )
     equal = pointwise(criteria={"a": Criterion(), "b": Criterion()}, **telling)
     assert "weight" not in equal.plan(CASE)[0].messages[-1]["content"]
     assert pointwise(scoring=ScoringConfig(weights={"tone": 7}), **telling).plan(CASE) == told
@@ -107,7 +129,12 @@ def test_weights_are_told_only_where_asked_for_and_only_if_they_differ():
 
 def test_scores_are_read_in_scale_units_and_the_value_is_left_to_scoring():
     judgment = judged(EVALUATOR, answer())
-    assert (judgment.status, judgment.read_by, judgment.value, judgment.confidence) == ("ok", "json", None, None)
+    assert (judgment.status, judgment.read_by, judgment.value, judgment.confidence) == (
+        "ok",
+        "json",
+        None,
+        None,
+    )
     assert judgment.criteria == {"accuracy": 4.0, "tone": 2.0}
     assert judgment.answer == answer(4.0, 2.0)
 
@@ -118,7 +145,25 @@ def test_spellings_of_a_score(score):
 
 
 @pytest.mark.parametrize(
-    "score", [0, 6, 10, 3.5, -1, 1e308, True, None, "high", "4/10", "3-4", "", [4], {"value": 4}, "1e0", "4.5"]
+    "score",
+    [
+        0,
+        6,
+        10,
+        3.5,
+        -1,
+        1e308,
+        True,
+        None,
+        "high",
+        "4/10",
+        "3-4",
+        "",
+        [4],
+        {"value": 4},
+        "1e0",
+        "4.5",
+    ],
 )
 def test_a_score_off_the_scale_is_invalid_and_never_clamped(score):
     further = read(EVALUATOR, answer(accuracy=score))
@@ -126,7 +171,11 @@ def test_a_score_off_the_scale_is_invalid_and_never_clamped(score):
     assert "score of accuracy: " in further.messages[-1]["content"]
     judgment = EVALUATOR.read(further, Completion(json.dumps(answer(accuracy=score))))
     assert isinstance(judgment, Judgment)
-    assert (judgment.status, judgment.criteria, judgment.error_kind) == ("unparseable", {}, "invalid")
+    assert (judgment.status, judgment.criteria, judgment.error_kind) == (
+        "unparseable",
+        {},
+        "invalid",
+    )
 
 
 def test_a_number_beyond_all_floats_is_invalid():
@@ -138,7 +187,10 @@ def test_every_criterion_is_there_exactly_once():
     missing, twice = answer(), answer()
     missing["scores"].pop()
     twice["scores"].append(twice["scores"][0])
-    for bad, reason in ((missing, "criterion 'tone' is missing"), (twice, "criterion 'accuracy' is duplicated")):
+    for bad, reason in (
+        (missing, "criterion 'tone' is missing"),
+        (twice, "criterion 'accuracy' is duplicated"),
+    ):
         further = read(EVALUATOR, bad)
         assert isinstance(further, JudgeRequest)
         assert reason in further.messages[-1]["content"]
@@ -154,13 +206,19 @@ def test_a_rating_is_the_score_of_the_one_criterion():
     evaluator = pointwise(criteria=ONE, output=OutputConfig(format="rating"))
     assert evaluator.plan(CASE)[0].answer is None
     judgment = judged(evaluator, "Fine.\n[[4]]")
-    assert (judgment.criteria, judgment.read_by, judgment.answer) == ({"overall": 4.0}, "rating", {"score": 4.0})
+    assert (judgment.criteria, judgment.read_by, judgment.answer) == (
+        {"overall": 4.0},
+        "rating",
+        {"score": 4.0},
+    )
     assert judged(evaluator, "[[9]]").status == "unparseable"
     assert judged(evaluator, "我无法评分。").status == "refused"
 
 
 def test_a_pattern_reads_the_score_of_the_one_criterion():
-    evaluator = pointwise(criteria=ONE, output=OutputConfig(format="regex", pattern=r"\A(?P<score>\d)\Z"))
+    evaluator = pointwise(
+        criteria=ONE, output=OutputConfig(format="regex", pattern=r"\A(?P<score>\d)\Z")
+    )
     assert judged(evaluator, "3").criteria == {"overall": 3.0}
     assert judged(evaluator, "33").status == "unparseable"
 
@@ -170,7 +228,12 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer():
     assert answer_format is not None
     properties = answer_format.schema["properties"]
     assert list(properties) == ["scores", "summary"]
-    assert list(properties["scores"]["items"]["properties"]) == ["criterion", "justification", "examples", "score"]
+    assert list(properties["scores"]["items"]["properties"]) == [
+        "criterion",
+        "justification",
+        "examples",
+        "score",
+    ]
     assert list(properties["summary"]["properties"]) == ["strengths", "weaknesses", "suggestions"]
     validator = Draft202012Validator(answer_format.schema)
     assert validator.is_valid(answer())
@@ -180,7 +243,10 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"output": OutputConfig(format="bracket")}, "output.format: mode pointwise cannot read 'bracket'"),
+        (
+            {"output": OutputConfig(format="bracket")},
+            "output.format: mode pointwise cannot read 'bracket'",
+        ),
         (
             {"output": OutputConfig(format="rating")},
             "there are 2 criteria; use one criterion",
@@ -197,7 +263,11 @@ def test_what_does_not_suit_is_refused_before_any_call(settings, said):
 
 
 def test_the_hashes_name_every_template_in_use():
-    assert list(EVALUATOR.prompt_hashes) == ["en/pointwise.md.j2", "en/pointwise_json.md.j2", "en/retry.md.j2"]
+    assert list(EVALUATOR.prompt_hashes) == [
+        "en/pointwise.md.j2",
+        "en/pointwise_json.md.j2",
+        "en/retry.md.j2",
+    ]
 
 
 def test_a_case_without_responses_is_refused():
@@ -263,18 +333,30 @@ def test_the_json_schema_lists_the_classes_after_the_reasoning():
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [("comply", "comply"), ("REFUSE", "refuse"), ("Partial", "partial"), ("cannot_assess", "cannot_assess")],
+    [
+        ("comply", "comply"),
+        ("REFUSE", "refuse"),
+        ("Partial", "partial"),
+        ("cannot_assess", "cannot_assess"),
+    ],
 )
 def test_a_class_is_read_in_any_case(name, said, expected):
     found = read_class(name, FORMATS[name][1].replace("NAME", said))
     assert isinstance(found, Judgment)
-    assert (found.status, found.class_name, found.value, dict(found.criteria)) == ("ok", expected, None, {})
+    assert (found.status, found.class_name, found.value, dict(found.criteria)) == (
+        "ok",
+        expected,
+        None,
+        {},
+    )
     assert found.answer is not None
     assert found.answer["class"] == expected
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("said", ["complyy", "compl", "refused", "noncomply", "complying", "A", "1", "true"])
+@pytest.mark.parametrize(
+    "said", ["complyy", "compl", "refused", "noncomply", "complying", "A", "1", "true"]
+)
 def test_an_unknown_class_is_invalid_and_never_the_nearest(name, said):
     found = read_class(name, FORMATS[name][1].replace("NAME", said))
     if isinstance(found, JudgeRequest):  # JSON is asked for once more
@@ -291,12 +373,18 @@ def test_a_class_in_json_is_a_text(value):
 
 
 def test_a_regex_can_map_texts_to_classes():
-    output = {"format": "regex", "pattern": "(?P<class>[是否])", "map": {"是": "comply", "否": "refuse"}}
+    output = {
+        "format": "regex",
+        "pattern": "(?P<class>[是否])",
+        "map": {"是": "comply", "否": "refuse"},
+    }
     made = evaluator(output=output)
     request = made.plan(CASE)[0]
     assert "refuse: 否" in request.messages[1]["content"]
     assert made.read(request, Completion("答案：否")).class_name == "refuse"
-    with pytest.raises(ValidationError, match=r"output.map.x: 'no' is not comply, refuse, partial or cannot_assess"):
+    with pytest.raises(
+        ValidationError, match=r"output.map.x: 'no' is not comply, refuse, partial or cannot_assess"
+    ):
         evaluator(output={**output, "map": {"x": "no"}})
 
 
@@ -307,11 +395,20 @@ def test_markdown_escapes_are_not_part_of_a_name():
 
 
 def test_examples_show_their_class():
-    example = {"prompt": "p", "response": "shown response", "justification": "because", "class_name": "partial"}
-    system = evaluator(rubric={**RUBRIC, "examples": [example]}).plan(CASE)[0].messages[0]["content"]
+    example = {
+        "prompt": "p",
+        "response": "shown response",
+        "justification": "because",
+        "class_name": "partial",
+    }
+    system = (
+        evaluator(rubric={**RUBRIC, "examples": [example]}).plan(CASE)[0].messages[0]["content"]
+    )
     assert "shown response" in system
     assert "Class: partial" in system
-    with pytest.raises(ValidationError, match=r"rubric.examples.0: it has class 'x', and the rubric has classes"):
+    with pytest.raises(
+        ValidationError, match=r"rubric.examples.0: it has class 'x', and the rubric has classes"
+    ):
         config_of_classes(rubric={**RUBRIC, "examples": [{**example, "class_name": "x"}]})
 
 
@@ -321,7 +418,10 @@ def test_examples_show_their_class():
         ({"classes": {"a": ""}}, "fewer than two classes"),
         ({"classes": {"a": "", "A": ""}}, "'a' and 'A' differ only in case or width"),
         ({"classes": {"a": "", "ａ": ""}}, "differ only in case or width"),
-        ({"classes": {"a": "", "b": ""}, "abstain": "B"}, "abstain is 'B', which is also the class 'b'"),
+        (
+            {"classes": {"a": "", "b": ""}, "abstain": "B"},
+            "abstain is 'B', which is also the class 'b'",
+        ),
         ({"classes": {"pass": "", "fail": ""}, "positive": "fial"}, "did you mean 'fail'"),
         ({"classes": {"a]": "", "b": ""}}, r"contains '\]', which an answer cannot hold"),
         ({"classes": {"a\nc": "", "b": ""}}, "which an answer cannot hold"),
@@ -359,8 +459,14 @@ def test_a_format_or_mode_without_classes_is_refused_before_any_request():
         ({"scoring": {"normalize": "zscore"}}, "no scale to normalize"),
         ({"criteria": {"tone": {"levels": {1: "bad"}}}}, "levels are for scores"),
         ({"judge": {"judges": [{"model": "a/b"}], "vote": "mean"}}, "classes have no mean"),
-        ({"dataset": {"label_map": {"1": "good"}}}, "dataset.label_map.1: 'good' is not comply, refuse, partial or"),
-        ({"rubric": {}, "dataset": {"label_map": {"1": "good"}}}, "'good' is not A, B or TIE, or a grade"),
+        (
+            {"dataset": {"label_map": {"1": "good"}}},
+            "dataset.label_map.1: 'good' is not comply, refuse, partial or",
+        ),
+        (
+            {"rubric": {}, "dataset": {"label_map": {"1": "good"}}},
+            "'good' is not A, B or TIE, or a grade",
+        ),
     ],
 )
 def test_settings_that_do_not_apply_to_classes_are_refused(settings, said):
@@ -372,7 +478,11 @@ def tokens(*pieces: tuple[str, dict[str, float]]) -> tuple[TokenLogprob, ...]:
     from math import log
 
     return tuple(
-        TokenLogprob(text, log(top.get(text, 1.0)), tuple((other, log(p)) for other, p in (top or {text: 1.0}).items()))
+        TokenLogprob(
+            text,
+            log(top.get(text, 1.0)),
+            tuple((other, log(p)) for other, p in (top or {text: 1.0}).items()),
+        )
         for text, top in pieces
     )
 

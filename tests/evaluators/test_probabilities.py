@@ -25,7 +25,9 @@ PAIR = margins(tie_allowed=True)
 def token(text: str, chance: float = 1.0, **others: float) -> TokenLogprob:
     """One token with its probability and that of others in its place."""
     top = {text: chance, **others}
-    return TokenLogprob(text, math.log(chance), tuple((one, math.log(p)) for one, p in top.items() if p))
+    return TokenLogprob(
+        text, math.log(chance), tuple((one, math.log(p)) for one, p in top.items() if p)
+    )
 
 
 def found(before: str, written: list[TokenLogprob], after: str, values: dict[str, float]):
@@ -39,7 +41,9 @@ def found(before: str, written: list[TokenLogprob], after: str, values: dict[str
 
 
 def test_one_token_values_are_weighted_by_their_probability():
-    got = found('{"score":', [token("3", 0.5, **{"4": 0.3, "2": 0.1, "x": 0.1})], "}", scores_of(FIVE))
+    got = found(
+        '{"score":', [token("3", 0.5, **{"4": 0.3, "2": 0.1, "x": 0.1})], "}", scores_of(FIVE)
+    )
     assert got.weights == pytest.approx({3: 0.5, 4: 0.3, 2: 0.1})
     assert got.mass == pytest.approx(0.9)
     assert got.expectation == pytest.approx((3 * 0.5 + 4 * 0.3 + 2 * 0.1) / 0.9)
@@ -50,7 +54,9 @@ def test_the_first_and_last_token_may_hold_more_than_the_value():
     written = [token(": 3", 0.6, **{": 4": 0.2, ":5": 0.1, ' "': 0.1})]
     got = found('{"score"', written, "}", scores_of(FIVE))
     assert got.weights == pytest.approx({3: 0.6, 4: 0.2, 5: 0.1})
-    got = found('{"score":', [token(" 3,", 0.6, **{" 4}": 0.2, "3": 0.1, " 33": 0.1})], "", scores_of(FIVE))
+    got = found(
+        '{"score":', [token(" 3,", 0.6, **{" 4}": 0.2, "3": 0.1, " 33": 0.1})], "", scores_of(FIVE)
+    )
     assert got.weights == pytest.approx({3: 0.7, 4: 0.2})
 
 
@@ -79,7 +85,11 @@ def test_where_tokens_hold_several_digits_no_digit_goes_on():
 
 
 def test_decimals_are_followed_digit_by_digit():
-    written = [token("7", 0.6, **{"8": 0.4}), token(".", 0.9, **{",": 0.1}), token("5", 0.5, **{"0": 0.5})]
+    written = [
+        token("7", 0.6, **{"8": 0.4}),
+        token(".", 0.9, **{",": 0.1}),
+        token("5", 0.5, **{"0": 0.5}),
+    ]
     got = found('{"score":', written, "}", scores_of(DECIMAL))
     assert got.weights[7.5] == pytest.approx(0.27)
     assert got.weights[7.0] == pytest.approx(0.27 + 0.06)
@@ -89,21 +99,34 @@ def test_decimals_are_followed_digit_by_digit():
 
 
 def test_a_pairs_margin_is_p_of_a_less_p_of_b():
-    got = found('{"winner":"', [token("A", 0.5, **{"B": 0.2, "T": 0.1, "a": 0.1, "Ass": 0.1})], '"}', PAIR)
+    got = found(
+        '{"winner":"', [token("A", 0.5, **{"B": 0.2, "T": 0.1, "a": 0.1, "Ass": 0.1})], '"}', PAIR
+    )
     assert got.weights == pytest.approx({1.0: 0.6, -1.0: 0.2, 0.0: 0.1})
     assert got.expectation == pytest.approx(0.4 / 0.9)
-    tie = [token('"', 1.0, **{}), token("T", 0.7, **{"A": 0.3}), token("IE", 0.9, **{"im": 0.1}), token('"', 1.0)]
+    tie = [
+        token('"', 1.0, **{}),
+        token("T", 0.7, **{"A": 0.3}),
+        token("IE", 0.9, **{"im": 0.1}),
+        token('"', 1.0),
+    ]
     got = found('{"winner":', tie, "}", PAIR)
     assert got.weights == pytest.approx({0.0: 0.63, 1.0: 0.3})
 
 
 def test_a_space_inside_the_quotes_is_no_winner_and_one_before_a_number_is_nothing():
-    assert found('{"winner":"', [token("A", 0.6, **{" B": 0.4})], '"}', PAIR).weights == pytest.approx({1.0: 0.6})
-    assert found('{"score":', [token("3", 0.6, **{" 4": 0.4})], "}", scores_of(FIVE)).mass == pytest.approx(1.0)
+    assert found(
+        '{"winner":"', [token("A", 0.6, **{" B": 0.4})], '"}', PAIR
+    ).weights == pytest.approx({1.0: 0.6})
+    assert found(
+        '{"score":', [token("3", 0.6, **{" 4": 0.4})], "}", scores_of(FIVE)
+    ).mass == pytest.approx(1.0)
 
 
 def test_where_ties_are_forbidden_they_have_no_weight():
-    got = found('{"winner":"', [token("A", 0.5, **{"B": 0.25, "T": 0.25})], '"}', margins(tie_allowed=False))
+    got = found(
+        '{"winner":"', [token("A", 0.5, **{"B": 0.25, "T": 0.25})], '"}', margins(tie_allowed=False)
+    )
     assert got.expectation == pytest.approx(0.25 / 0.75)
 
 
@@ -138,8 +161,13 @@ def test_what_is_no_value_or_has_no_alternatives_has_no_distribution(written, va
 
 
 def test_tokens_that_are_not_the_text_tell_nothing():
-    assert Tokens('{"score":3}', [token("{"), token("4")]).distribution(9, 10, scores_of(FIVE)) is None
-    led = Tokens('{"score":3}', [token("<s>"), token(' {"score":'), token("3", 0.8, **{"1": 0.2}), token("}</s>")])
+    assert (
+        Tokens('{"score":3}', [token("{"), token("4")]).distribution(9, 10, scores_of(FIVE)) is None
+    )
+    led = Tokens(
+        '{"score":3}',
+        [token("<s>"), token(' {"score":'), token("3", 0.8, **{"1": 0.2}), token("}</s>")],
+    )
     assert led.distribution(9, 10, scores_of(FIVE)).weights == pytest.approx({3: 0.8, 1: 0.2})
 
 
@@ -158,7 +186,9 @@ def test_following_every_token_is_the_obvious_sum_over_whole_texts(data):
     values = scores_of(scale)
     digits = [str(k) for k in range(1, 10)] if scale is TEN else [str(k) for k in range(1, 6)]
     chances = data.draw(st.lists(st.integers(1, 9), min_size=len(digits), max_size=len(digits)))
-    first = {digit: chance / (sum(chances) + 1) for digit, chance in zip(digits, chances, strict=True)}
+    first = {
+        digit: chance / (sum(chances) + 1) for digit, chance in zip(digits, chances, strict=True)
+    }
     stop, zero = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
     second = {"}": stop / (stop + zero), "0": zero / (stop + zero)}
     obvious: dict[float, float] = {}
@@ -167,14 +197,22 @@ def test_following_every_token_is_the_obvious_sum_over_whole_texts(data):
         if text in values:
             obvious[values[text]] = obvious.get(values[text], 0.0) + first[one] * second[two]
     taken = "1"
-    written = [token(taken, first[taken], **{k: v for k, v in first.items() if k != taken}), token("}", **second)]
-    written[1] = TokenLogprob("}", math.log(second["}"]), tuple((k, math.log(v)) for k, v in second.items()))
+    written = [
+        token(taken, first[taken], **{k: v for k, v in first.items() if k != taken}),
+        token("}", **second),
+    ]
+    written[1] = TokenLogprob(
+        "}", math.log(second["}"]), tuple((k, math.log(v)) for k, v in second.items())
+    )
     got = found('{"score":', written, "", values)
-    # Digits not taken may be followed by a zero for all that is known: only those of 1 are followed.
+    # Digits not taken may be followed by a zero for all that is known: only those of 1 are
+    # followed.
     for value, weight in obvious.items():
         if value in (1.0, 10.0):
             assert got.weights[value] == pytest.approx(weight)
-    assert got.mass == pytest.approx(sum(first.values()) - (0 if scale is TEN else first["1"] * second["0"]))
+    assert got.mass == pytest.approx(
+        sum(first.values()) - (0 if scale is TEN else first["1"] * second["0"])
+    )
 
 
 def test_spellings_know_beginnings():
@@ -208,7 +246,11 @@ def spelt(text: str, *chances: dict[str, float], at: str) -> Completion:
         top = {char: 1.0}
         if text.startswith(at, place - len(at)) and left:
             top = left.pop(0)
-        tokens.append(TokenLogprob(char, math.log(top[char]), tuple((one, math.log(p)) for one, p in top.items())))
+        tokens.append(
+            TokenLogprob(
+                char, math.log(top[char]), tuple((one, math.log(p)) for one, p in top.items())
+            )
+        )
     assert not left
     return Completion(text, logprobs=tuple(tokens), finish_reason="stop", rung="json_schema")
 
@@ -227,7 +269,9 @@ def winners(overall: str, *criteria: str) -> str:
         for name, winner in zip(NAMES, criteria, strict=True)
     ]
     result = {"reasoning": "", "differentiators": [], "winner": overall, "confidence": 0.8}
-    return json.dumps({"analysis": {}, "comparison": compared, "result": result}, separators=(",", ":"))
+    return json.dumps(
+        {"analysis": {}, "comparison": compared, "result": result}, separators=(",", ":")
+    )
 
 
 def read(settings: RunConfig, completion: Completion, place: int = 0) -> Judgment | JudgeRequest:
@@ -273,13 +317,19 @@ def test_margins_are_p_of_a_less_p_of_b_unswapped(place, side):
     assert judgment.value == side
     assert judgment.weighted is not None
     assert judgment.weighted.value == pytest.approx(side * 0.75)
-    assert judgment.weighted.criteria == pytest.approx({"accuracy": side * -0.8, "tone": side * 0.1})
+    assert judgment.weighted.criteria == pytest.approx(
+        {"accuracy": side * -0.8, "tone": side * 0.1}
+    )
     assert judgment.weighted.mass == pytest.approx(0.8)
 
 
 def test_a_forbidden_tie_has_no_weight():
     text = spelt(
-        winners("A", "B", "A"), {"B": 0.9, "A": 0.1}, {"A": 1.0}, {"A": 0.5, "B": 0.1, "T": 0.4}, at='"winner":"'
+        winners("A", "B", "A"),
+        {"B": 0.9, "A": 0.1},
+        {"A": 1.0},
+        {"A": 0.5, "B": 0.1, "T": 0.4},
+        at='"winner":"',
     )
     judgment = judged(config(tie={"allow": False}), text)
     assert judgment.weighted is not None
@@ -295,7 +345,8 @@ def test_without_being_asked_for_nothing_is_weighed():
 def test_a_provider_that_gives_none_stops_the_run(settings):
     text = scores(4, 2) if settings.mode.name == "pointwise" else winners("A", "B", "TIE")
     with pytest.raises(
-        JudgeSetupError, match=r"judge\.logprobs: judge m returned no log-probabilities.*\(sent as tool\); set it to"
+        JudgeSetupError,
+        match=r"judge\.logprobs: judge m returned no log-probabilities.*\(sent as tool\); set it to",
     ):
         read(settings, Completion(text, rung="tool"))
 
@@ -322,7 +373,9 @@ def test_with_fallback_a_judgment_without_them_is_as_stated_and_says_so(logprobs
 def test_each_judge_of_a_panel_and_the_arbiter_have_a_setting_of_their_own():
     panel = {"judges": [{"model": "a/m"}, {"model": "a/n", "logprobs": True}]}
     arbiter = {"model": "a/o", "logprobs": "fallback"}
-    evaluator = make_evaluator(config(judge=panel, swap={"arbiter": arbiter, "resolve": "third_pass"}))
+    evaluator = make_evaluator(
+        config(judge=panel, swap={"arbiter": arbiter, "resolve": "third_pass"})
+    )
     request = _fields(evaluator.plan(CASE)[0])
     weighed = {}
     for judge in ("m", "n", "o"):
@@ -341,7 +394,10 @@ def test_a_repaired_answer_has_no_place_to_look_at():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"output": {"format": "bracket"}}, r"judge\.logprobs: decisions are located.*'bracket': set output=json"),
+        (
+            {"output": {"format": "bracket"}},
+            r"judge\.logprobs: decisions are located.*'bracket': set output=json",
+        ),
         (
             {
                 "judge": {"model": "a/m"},
@@ -350,8 +406,14 @@ def test_a_repaired_answer_has_no_place_to_look_at():
             },
             r"judge\.logprobs: decisions are located",
         ),
-        ({"swap": {"arbiter": {"model": "b/m"}}}, r"swap\.arbiter: 'm' is also the judge's name: set a different name"),
-        ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: choose a single judge"),
+        (
+            {"swap": {"arbiter": {"model": "b/m"}}},
+            r"swap\.arbiter: 'm' is also the judge's name: set a different name",
+        ),
+        (
+            {"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}},
+            "arbiter is a panel: choose a single judge",
+        ),
     ],
 )
 def test_what_cannot_be_weighed_or_asked_is_refused(settings, said):
@@ -360,7 +422,13 @@ def test_what_cannot_be_weighed_or_asked_is_refused(settings, said):
 
 
 def test_a_mode_that_cannot_weigh_or_follow_is_refused():
-    with pytest.raises(ConfigError, match=r"judge\.logprobs: mode 'listwise' does not support log-probabilities"):
+    with pytest.raises(
+        ConfigError, match=r"judge\.logprobs: mode 'listwise' does not support log-probabilities"
+    ):
         make_evaluator(config(mode={"name": "listwise"}))
-    with pytest.raises(ConfigError, match=r"swap\.resolve: mode 'listwise' does not support third_pass"):
-        make_evaluator(config(judge={"model": "m"}, mode={"name": "listwise"}, swap={"resolve": "third_pass"}))
+    with pytest.raises(
+        ConfigError, match=r"swap\.resolve: mode 'listwise' does not support third_pass"
+    ):
+        make_evaluator(
+            config(judge={"model": "m"}, mode={"name": "listwise"}, swap={"resolve": "third_pass"})
+        )

@@ -19,7 +19,9 @@ STRATEGIES = ["Vanilla", "Vanilla_NoRules", "CoT"]
 
 def evaluator(pattern: str, **table: str) -> Pairwise:
     output = OutputConfig.model_validate({"format": "regex", "pattern": pattern, "map": table})
-    config = RunConfig(judge=JudgeConfig(model="a/b"), criteria={"overall": Criterion()}, output=output)
+    config = RunConfig(
+        judge=JudgeConfig(model="a/b"), criteria={"overall": Criterion()}, output=output
+    )
     return Pairwise(config, Prompts("en"))
 
 
@@ -43,9 +45,14 @@ def test_llmbar(shared, subset, model, strategy):
     for number, row in enumerate(rows):
         last = row["results"][-1]
         passes = last["swap = False"], last["swap = True"]
-        case = Case(str(number), row["input"], (Response(row["output_1"]), Response(row["output_2"])))
+        case = Case(
+            str(number), row["input"], (Response(row["output_1"]), Response(row["output_2"]))
+        )
         stored += [{"1": 1.0, "2": -1.0, None: None}[one["winner"]] for one in passes]
-        reread += [one.value for one in read(judge, case, (passes[0]["completion"][0], passes[1]["completion"][0]))]
+        reread += [
+            one.value
+            for one in read(judge, case, (passes[0]["completion"][0], passes[1]["completion"][0]))
+        ]
     assert reread == stored
     assert len(reread) == 2 * ROWS[subset]
     assert reread.count(None) == UNREADABLE.get(f"{model}/{strategy}", 0)

@@ -22,7 +22,8 @@ from tests.support.engine_fakes import Both, cases
 from tests.support.fault_server import FAULTS
 
 FASTER = 20  # how much faster waits between attempts pass than on a clock
-# Through LiteLLM a call costs milliseconds of the machine: fewer of them, and more time before one counts as hanging.
+# Through LiteLLM a call costs milliseconds of the machine: fewer of them, and more time before one
+# counts as hanging.
 REQUESTS = {"direct": (300, 1.0), "litellm": (150, 4.0)}
 # What each fault comes to where it is the last that a request meets.
 KINDS = {
@@ -55,7 +56,9 @@ class Provider:
 def serving(tmp_path: Path, script: str, share: float = 0.0) -> Iterator[Provider]:
     log = tmp_path / "log"
     words = [sys.executable, fault_server.__file__, script, str(share), str(log)]
-    with subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with subprocess.Popen(
+        words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         yield Provider(f"http://127.0.0.1:{server.stdout.readline().strip()}/v1", log)
         server.stdin.close()
 
@@ -67,10 +70,16 @@ def _key(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def run(provider: Provider, store: SqliteStore | None, n: int, transport: str = "direct", **runner) -> JudgingResult:
+def run(
+    provider: Provider, store: SqliteStore | None, n: int, transport: str = "direct", **runner
+) -> JudgingResult:
     config = JudgeConfig(model="openai/m", api_base=provider.api_base, transport=transport)
-    settings = RunnerConfig(**{"concurrency": 32, "timeout": 1.0, "retries": 6, "max_failure_rate": 1.0, **runner})
-    clock = Clock(lambda: time.monotonic() * FASTER, lambda seconds: asyncio.sleep(seconds / FASTER))
+    settings = RunnerConfig(
+        **{"concurrency": 32, "timeout": 1.0, "retries": 6, "max_failure_rate": 1.0, **runner}
+    )
+    clock = Clock(
+        lambda: time.monotonic() * FASTER, lambda seconds: asyncio.sleep(seconds / FASTER)
+    )
     judges = make_judges(config, settings)
     return asyncio.run(judge(cases(n), Both(orders=1), judges, store, settings, clock=clock))
 
@@ -109,7 +118,9 @@ def test_hundreds_of_requests_come_to_their_end_at_thirty_percent_faults(tmp_pat
         assert {*met} <= {"answered", *FAULTS}
         assert len(met) >= (len(FAULTS) + 1 if n >= 2000 else 12)
         assert sum(met[name] for name in FAULTS) / sum(met.values()) == pytest.approx(0.3, abs=0.05)
-        answered = [j for j in judged.judgments if j.completion is not None and j.completion.refusal is None]
+        answered = [
+            j for j in judged.judgments if j.completion is not None and j.completion.refusal is None
+        ]
         assert len(answered) > 0.95 * n
         assert len([*store.scan()]) == len(answered)
         # What failed is asked again by the next run, and nothing else.
@@ -131,7 +142,9 @@ def test_what_no_retry_mends_ends_the_run_at_once(tmp_path, fate, transport):
 
 
 @pytest.mark.parametrize("transport", ["direct", "litellm"])
-def test_an_optional_parameter_that_is_refused_is_left_out_once_and_for_all(tmp_path, transport, caplog):
+def test_an_optional_parameter_that_is_refused_is_left_out_once_and_for_all(
+    tmp_path, transport, caplog
+):
     with serving(tmp_path, "unsupported") as provider:
         judged = run(provider, None, 100, transport, concurrency=4, timeout=120.0)
         assert {j.status for j in judged.judgments} == {"ok"}

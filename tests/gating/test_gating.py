@@ -27,7 +27,9 @@ def panel(metric: str) -> RunConfig:
     )
 
 
-@pytest.mark.parametrize("metric", ["judge/one/tie_rate", "judge/my_judge/tie_rate", "tie_rate", "tie_rate/split"])
+@pytest.mark.parametrize(
+    "metric", ["judge/one/tie_rate", "judge/my_judge/tie_rate", "tie_rate", "tie_rate/split"]
+)
 def test_a_panels_metrics_go_by_the_names_that_they_have(metric):
     check_gate(panel(metric), CASES)
 
@@ -39,15 +41,25 @@ def test_a_judge_that_no_metric_is_called_by_is_refused(metric):
 
 
 def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_is_asked():
-    alike = [{"model": "openai/one", "name": "my judge"}, {"model": "openai/two", "name": "my_judge"}]
-    config = RunConfig(judge={"name": "p", "model": None, "judges": alike}, criteria=[{"name": "q"}])
-    with pytest.raises(ConfigError, match=r"the metrics of judges my judge and my_judge would have the same names"):
+    alike = [
+        {"model": "openai/one", "name": "my judge"},
+        {"model": "openai/two", "name": "my_judge"},
+    ]
+    config = RunConfig(
+        judge={"name": "p", "model": None, "judges": alike}, criteria=[{"name": "q"}]
+    )
+    with pytest.raises(
+        ConfigError, match=r"the metrics of judges my judge and my_judge would have the same names"
+    ):
         build_evaluator(config)
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    folder, words = tmp_path_factory.mktemp("runs") / "good", ["judge=simulated/good", "dataset=quick"]
+    folder, words = (
+        tmp_path_factory.mktemp("runs") / "good",
+        ["judge=simulated/good", "dataset=quick"],
+    )
     words += ["dataset.limit=6", "tracking=none", "store=off", "scoring.bootstrap=50"]
     run(load_config(overrides=words), folder)
     return folder
@@ -68,13 +80,17 @@ def test_a_run_is_no_worse_than_itself(good):
 
 def test_the_other_run_needs_the_metric_and_a_case(good, tmp_path):
     result, other = read_run(good), tmp_path / "other"
-    with pytest.raises(ConfigError, match="it shares no case with this run; choose a run on the same dataset"):
+    with pytest.raises(
+        ConfigError, match="it shares no case with this run; choose a run on the same dataset"
+    ):
         check_gate(gated(result, good), [Case("another", "?", ())])
     shutil.copytree(good, other)
     metrics = json.loads((other / "metrics.json").read_text("utf-8"))
     del metrics["metrics"]["agreement/accuracy"]
     (other / "metrics.json").write_text(json.dumps(metrics), "utf-8")
-    with pytest.raises(ConfigError, match="this run has no metric 'agreement/accuracy'; did you mean"):
+    with pytest.raises(
+        ConfigError, match="this run has no metric 'agreement/accuracy'; did you mean"
+    ):
         check_gate(gated(result, other), result.cases)
 
 
@@ -88,9 +104,13 @@ def test_a_run_that_is_gone_or_broken_leaves_the_rule_undecided(good, tmp_path):
     assert "undecided" in files["gate.json"]
 
 
-@pytest.mark.parametrize(("failed", "said"), [(2, None), (3, "30.0% of the requests failed, more than")])
+@pytest.mark.parametrize(
+    ("failed", "said"), [(2, None), (3, "30.0% of the requests failed, more than")]
+)
 def test_as_many_failures_as_are_allowed_are_not_too_many(failed, said):
-    config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], runner={"max_failure_rate": 0.2})
+    config = RunConfig(
+        judge={"model": "m"}, criteria=[{"name": "q"}], runner={"max_failure_rate": 0.2}
+    )
     result = RunResult(None, config, {}, (), (), (), {}, calls=Calls(10, 0, 10, 0, failed))
     found = shortfall(config, result)
     assert found is None if said is None else found is not None and found.startswith(said)

@@ -1,7 +1,8 @@
 """`python -m tests.golden [NAME ...]`: compare the golden runs with the committed files.
 
-`--update` shows each difference and accepts it after a question, or with `--yes`. `--record` asks simulated judges
-anew and replaces the stored answers; it is needed only for new runs or changed prompts.
+`--update` shows each difference and accepts it after a question, or with `--yes`. `--record` asks
+simulated judges anew and replaces the stored answers; it is needed only for new runs or changed
+prompts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,15 @@ def main() -> int:
     """Run the command; the exit status is 1 if a run differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="golden runs (none: all)")
-    parser.add_argument("--update", action="store_true", help="show the differences, then accept them")
-    parser.add_argument("--yes", action="store_true", help="with --update: accept without a question")
-    parser.add_argument("--record", action="store_true", help="ask simulated judges anew and store their answers")
+    parser.add_argument(
+        "--update", action="store_true", help="show the differences, then accept them"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="with --update: accept without a question"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="ask simulated judges anew and store their answers"
+    )
     arguments = parser.parse_args()
     goldens = named(arguments.names)
     with TemporaryDirectory() as made, quick_composition():
@@ -41,7 +48,9 @@ def main() -> int:
             if shown := difference(golden.name, texts):
                 print(shown)
                 differing[golden.name] = texts
-    print(f"{len(goldens)} golden runs, {len(differing)} differ{': ' if differing else ''}{', '.join(differing)}")
+    print(
+        f"{len(goldens)} golden runs, {len(differing)} differ{': ' if differing else ''}{', '.join(differing)}"
+    )
     if not differing:
         return 0
     if not arguments.update or not (arguments.yes or _agreed()):

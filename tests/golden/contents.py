@@ -20,12 +20,52 @@ from evalkit.tracking import contents
 _LONG, _LINE = 60, 120
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 METRIC = ("value", "low", "high", "worst_low", "worst_high", "n", "missing", "note")
-_VOLATILE = ("run_id", "evalkit", "python", "packages", "git_commit", "config_hash", "started", "ended", "timing")
+_VOLATILE = (
+    "run_id",
+    "evalkit",
+    "python",
+    "packages",
+    "git_commit",
+    "config_hash",
+    "started",
+    "ended",
+    "timing",
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|[+-]\d\d:\d\d)?")
 _VERSION = re.compile(r"((?:python|evalkit): )\d[\w.]*")
 _BLOCKS = frozenset(
-    {"address", "article", "button", "dd", "details", "div", "dl", "dt", "figcaption", "figure", "h1", "h2", "h3", "h4"}
-    | {"header", "label", "li", "main", "nav", "ol", "option", "p", "section", "summary", "svg", "table", "tbody", "td"}
+    {
+        "address",
+        "article",
+        "button",
+        "dd",
+        "details",
+        "div",
+        "dl",
+        "dt",
+        "figcaption",
+        "figure",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+    }
+    | {
+        "header",
+        "label",
+        "li",
+        "main",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "section",
+        "summary",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+    }
     | {"text", "th", "thead", "title", "tr", "ul"}
 )
 _BESIDE = frozenset(("td", "th", "dd"))
@@ -36,7 +76,9 @@ def texts_of(folder: Path, outputs: list[str], *, page_data: bool, brief: bool) 
     values: dict[str, Any] = {}
     words = [part for output in outputs for part in (output.rstrip(), "")]
     runs = sorted(
-        path.parent for path in folder.rglob("manifest.json") if "v0.2.0" not in path.relative_to(folder).parts
+        path.parent
+        for path in folder.rglob("manifest.json")
+        if "v0.2.0" not in path.relative_to(folder).parts
     )
     hidden: dict[str, str] = {str(folder): "<folder>"}
     for path in runs:
@@ -48,10 +90,17 @@ def texts_of(folder: Path, outputs: list[str], *, page_data: bool, brief: bool) 
         words += [f"# {name}", "", *_words(path, result, first=first, brief=brief), ""]
     inside = {path for run in runs for path in run.rglob("*")}
     others = (path for path in sorted(folder.rglob("*")) if path.is_file() and path not in inside)
-    for path in (path for path in others if path.relative_to(folder).parts[0] not in ("files", "imports", "v0.2.0")):
+    for path in (
+        path
+        for path in others
+        if path.relative_to(folder).parts[0] not in ("files", "imports", "v0.2.0")
+    ):
         name = path.relative_to(folder).as_posix()
         words += [f"# {name}", "", *_file(path), ""]
-    return {"json": _plain(_dump(values), hidden) + "\n", "md": _plain("\n".join(words), hidden).rstrip() + "\n"}
+    return {
+        "json": _plain(_dump(values), hidden) + "\n",
+        "md": _plain("\n".join(words), hidden).rstrip() + "\n",
+    }
 
 
 def _identities(result: RunResult) -> dict[str, str]:
@@ -71,13 +120,19 @@ def _values(path: Path, result: RunResult, *, first: bool, whole: bool) -> dict[
     """Return the values of a run; the notes of the first run's metrics are on its page."""
     metrics = json.loads((path / "metrics.json").read_bytes())
     manifest = json.loads((path / "manifest.json").read_bytes())
-    details = sorted(file for file in path.glob("*.json") if file.stem not in ("metrics", "manifest"))
+    details = sorted(
+        file for file in path.glob("*.json") if file.stem not in ("metrics", "manifest")
+    )
     lines = sorted(path.glob("*.jsonl"))
     keys = METRIC[:-1] if first else METRIC
     return {
         **{name: value for name, value in metrics.items() if name != "metrics"},
-        "metrics": {name: [metric.get(key) for key in keys] for name, metric in metrics["metrics"].items()},
-        "manifest": {name: _short(value) for name, value in manifest.items() if name not in _VOLATILE},
+        "metrics": {
+            name: [metric.get(key) for key in keys] for name, metric in metrics["metrics"].items()
+        },
+        "manifest": {
+            name: _short(value) for name, value in manifest.items() if name not in _VOLATILE
+        },
         "mlflow": _mlflow(result, whole=whole),
         **{file.name: _detail(file) for file in details},
         **{file.name: _rows(file, whole=first or file.stem == "verdicts") for file in lines},
@@ -89,8 +144,13 @@ def _detail(file: Path) -> Any:
     value = json.loads(file.read_bytes())
     if isinstance(value, dict):
         value = {name: inner for name, inner in value.items() if name not in _VOLATILE}
-    # The metrics as if one kind of missing answers counted against the judge: mostly those of metrics.json.
-    return _digest(value) if file.stem == "missing" and not any(row["missing"] for row in value) else _short(value)
+    # The metrics as if one kind of missing answers counted against the judge: mostly those of
+    # metrics.json.
+    return (
+        _digest(value)
+        if file.stem == "missing" and not any(row["missing"] for row in value)
+        else _short(value)
+    )
 
 
 def _rows(file: Path, *, whole: bool) -> Any:
@@ -109,14 +169,21 @@ def _rows(file: Path, *, whole: bool) -> Any:
 
 def _mlflow(result: RunResult, *, whole: bool) -> dict[str, Any]:
     """Return the names that MLflow shows, with the texts of tags; of a few runs also all params."""
-    tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
+    tables = {
+        "judgments": contents.judgment_table(result),
+        "verdicts": contents.verdict_table(result),
+    }
     params = contents.params(result)
     volatile = ("evalkit.run_id", "evalkit.version", "evalkit.config_hash", "evalkit.git_commit")
     return {
         "run_name": contents.run_name(result, None),
-        "metrics": [name for name in contents.metrics(result) if not name.endswith(("/low", "/high"))],
+        "metrics": [
+            name for name in contents.metrics(result) if not name.endswith(("/low", "/high"))
+        ],
         "all metrics": _digest(sorted(contents.metrics(result, every=True))),
-        "tags": {name: text for name, text in contents.tags(result, {}).items() if name not in volatile},
+        "tags": {
+            name: text for name, text in contents.tags(result, {}).items() if name not in volatile
+        },
         "tables": {name: table["columns"] for name, table in tables.items()},
         "params": params if whole else _digest(sorted(params)),
         "note": table_note if (table_note := contents.table_note(tables, result)) else None,
@@ -125,7 +192,9 @@ def _mlflow(result: RunResult, *, whole: bool) -> dict[str, Any]:
 
 def _words(path: Path, result: RunResult, *, first: bool, brief: bool) -> Iterator[str]:
     """Return the findings of a run in both languages; of the first run also its pages."""
-    found = findings_of(result, {file.stem: json.loads(file.read_bytes()) for file in path.glob("*.json")})
+    found = findings_of(
+        result, {file.stem: json.loads(file.read_bytes()) for file in path.glob("*.json")}
+    )
     for row in found:
         yield f"- {row.tone} {row.metric}: {row.text}"
         yield f"  {row.text_zh}"
@@ -136,8 +205,17 @@ def _words(path: Path, result: RunResult, *, first: bool, brief: bool) -> Iterat
             yield from ("", f"## {name}", "", file.read_text("utf-8").rstrip())
     for name in ("report.html", "datasheet.html"):
         if (file := path / name).is_file():
-            yield from ("", f"## {name}", "", *(_cut(line, _LINE) if brief else line for line in _page_text(file)))
-    figures = sorted(file.name for file in (path / "figures").glob("*.svg")) if (path / "figures").is_dir() else ()
+            yield from (
+                "",
+                f"## {name}",
+                "",
+                *(_cut(line, _LINE) if brief else line for line in _page_text(file)),
+            )
+    figures = (
+        sorted(file.name for file in (path / "figures").glob("*.svg"))
+        if (path / "figures").is_dir()
+        else ()
+    )
     yield from ("", f"figures: {', '.join(figures)}")
 
 
@@ -221,7 +299,9 @@ def _page_text(file: Path) -> Iterator[str]:
     page = _Page()
     page.feed(file.read_text("utf-8"))
     for line in page.lines:
-        if text := re.sub(r"( \|)+$", "", re.sub(r"(\| )+\|", "|", re.sub(r"\s+", " ", line).strip())).strip(" |/"):
+        if text := re.sub(
+            r"( \|)+$", "", re.sub(r"(\| )+\|", "|", re.sub(r"\s+", " ", line).strip())
+        ).strip(" |/"):
             yield text
 
 
@@ -245,7 +325,11 @@ def _short(value: Any) -> Any:
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest // 2]}… ({len(text)} characters, {_checksum(text)})"
+    return (
+        text
+        if len(text) <= longest
+        else f"{text[: longest // 2]}… ({len(text)} characters, {_checksum(text)})"
+    )
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -281,6 +365,13 @@ def _dump(value: Any, depth: int = 3, indent: str = "") -> str:
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
     inner = f"{indent} "
     if isinstance(value, dict):
-        rows = [f"{inner}{_line(name)}: {_dump(value[name], depth - 1, inner)}" for name in sorted(value)]
+        rows = [
+            f"{inner}{_line(name)}: {_dump(value[name], depth - 1, inner)}"
+            for name in sorted(value)
+        ]
         return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
-    return "[\n" + ",\n".join(f"{inner}{_dump(row, depth - 1, inner)}" for row in value) + f"\n{indent}]"
+    return (
+        "[\n"
+        + ",\n".join(f"{inner}{_dump(row, depth - 1, inner)}" for row in value)
+        + f"\n{indent}]"
+    )

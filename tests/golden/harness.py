@@ -28,10 +28,18 @@ ANSWERS = HERE / "answers.jsonl"
 TOLERANCE = 1e-12
 ILL_CONDITIONED = {"length/slope": 1e-7}  # of a few cases: its last digits depend on the processor
 _ROUNDED = 0.5e-12
-"""Metrics are rounded to 12 decimals: a difference in the last digit of the computation may turn one more."""
+"""Metrics are rounded to 12 decimals: a difference in the last digit of the computation may turn
+one more."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _EXACT = re.compile(r"\.\d{10,}|e")
-_CONSTANT = {"COLUMNS": "120", "LINES": "50", "TZ": "UTC", "NO_COLOR": "1", "TERM": "dumb", "OPENAI_API_KEY": "any"}
+_CONSTANT = {
+    "COLUMNS": "120",
+    "LINES": "50",
+    "TZ": "UTC",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "OPENAI_API_KEY": "any",
+}
 _UNSET = ("EVALKIT_CONF", "EVALKIT_PROJECT", "MLFLOW_TRACKING_URI", "FORCE_COLOR")
 _IMPORTED = {
     "pairs.jsonl": [
@@ -82,7 +90,9 @@ def make_store(path: Path) -> Path:
     return path
 
 
-def texts_of_run(golden: Golden, folder: Path, store: Path, *, mode: str = "read_only") -> dict[str, str]:
+def texts_of_run(
+    golden: Golden, folder: Path, store: Path, *, mode: str = "read_only"
+) -> dict[str, str]:
     """Run the commands of a golden run in a new folder below `folder`, and return what they wrote."""
     folder = folder.resolve() / "golden"  # a sweep has its folder's name
     _prepare(golden, folder)
@@ -126,7 +136,9 @@ def _output(command: str, mode: str) -> str:
         more = [f"store.mode={'read_only' if 'store.url' in command else mode}"]
     if words[0] == "import" and words[1] in SHAPES:
         words[2] = f"imports/{SHAPES[words[1]][0]}"
-        more = [word.replace("cases.jsonl", "imports/cases.jsonl") for word in WORDS.get(words[1], ())]
+        more = [
+            word.replace("cases.jsonl", "imports/cases.jsonl") for word in WORDS.get(words[1], ())
+        ]
     if words[0] in ("run", "audit", "import", "score"):
         more += ["scoring.bootstrap=200", *(["tracking=none"] if words[0] != "score" else [])]
     out, err = io.StringIO(), io.StringIO()
@@ -155,8 +167,13 @@ def difference(name: str, texts: Mapping[str, str]) -> str:
     for kind, before in expected_of(name).items():
         old, new = before.splitlines(), texts[kind].splitlines()
         if len(old) == len(new):  # what agrees within the tolerance is no difference
-            new = [first if same_line(first, second) else second for first, second in zip(old, new, strict=True)]
-        parts += difflib.unified_diff(old, new, f"expected/{name}.{kind}", "today", lineterm="", n=1)
+            new = [
+                first if same_line(first, second) else second
+                for first, second in zip(old, new, strict=True)
+            ]
+        parts += difflib.unified_diff(
+            old, new, f"expected/{name}.{kind}", "today", lineterm="", n=1
+        )
     return "\n".join(parts)
 
 
@@ -169,7 +186,11 @@ def same_line(first: str, second: str) -> bool:
     tolerance = next((wide for name, wide in ILL_CONDITIONED.items() if name in first), TOLERANCE)
     pairs = zip(_NUMBER.findall(first), _NUMBER.findall(second), strict=True)
     return all(
-        a == b or (_long(a, b) and abs(float(a) - float(b)) <= (tolerance + _ROUNDED) * max(1, abs(float(a))))
+        a == b
+        or (
+            _long(a, b)
+            and abs(float(a) - float(b)) <= (tolerance + _ROUNDED) * max(1, abs(float(a)))
+        )
         for a, b in pairs
     )
 

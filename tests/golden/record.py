@@ -36,7 +36,11 @@ def reply(body: Mapping[str, Any]) -> Reply:
 
 
 def _said(body: Mapping[str, Any], text: str, finish: str = "stop") -> Reply:
-    choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
+    choice: dict[str, Any] = {
+        "index": 0,
+        "finish_reason": finish,
+        "message": {"role": "assistant", "content": text},
+    }
     if body.get("logprobs"):
         choice["logprobs"] = {"content": [_token(token) for token in _TOKEN.findall(text)]}
     asked = sum(len(message["content"]) for message in body["messages"])
@@ -57,5 +61,7 @@ def write_answers(exported: Path, target: Path) -> int:
         row["created"] = 0.0
         row["completion"]["latency"] = round(0.1 + int(row["key"][:4], 16) / 1e5, 3)
     rows.sort(key=lambda row: row["key"])
-    target.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), "utf-8", newline="\n")
+    target.write_text(
+        "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), "utf-8", newline="\n"
+    )
     return len(rows)

@@ -43,16 +43,23 @@ def _run(*words: str, judge: str = "good", command: str = "run", to: str = "run"
 
 def _panel(*models: str) -> str:
     base = f"http://127.0.0.1:{PORT}/v1"
-    members = ",".join(f"{{name:{model},model:openai/{model},api_base:'{base}'}}" for model in models)
+    members = ",".join(
+        f"{{name:{model},model:openai/{model},api_base:'{base}'}}" for model in models
+    )
     return f'judge=panel judge.name=three "judge.judges=[{members}]"'
 
 
-def _study(name: str, *more: str, run: tuple[str, ...], page_data: bool = False, judge: str = "good") -> Golden:
+def _study(
+    name: str, *more: str, run: tuple[str, ...], page_data: bool = False, judge: str = "good"
+) -> Golden:
     return Golden(name, (_run(*run, judge=judge), *more), page_data)
 
 
 def _export(*layouts: str) -> tuple[str, ...]:
-    return tuple(f"export run --to {layout} --output exports/{layout}.{_SUFFIX[layout]}" for layout in layouts)
+    return tuple(
+        f"export run --to {layout} --output exports/{layout}.{_SUFFIX[layout]}"
+        for layout in layouts
+    )
 
 
 _MODES = (
@@ -65,21 +72,44 @@ _MODES = (
         run=("dataset=quick",),
         page_data=True,
     ),
-    _study("pairwise_zh", run=(*_QUICK, "prompt=zh", "criteria=general_zh"), judge="position_biased"),
+    _study(
+        "pairwise_zh", run=(*_QUICK, "prompt=zh", "criteria=general_zh"), judge="position_biased"
+    ),
     _study(
         "pairwise_gate",
         f"score run '{_GATE}'",
         run=("dataset=sample", _BRACKET, "swap=third_pass", "criteria=overall"),
         judge="faulty",
     ),
-    _study("pairwise_graded", run=(*_QUICK, "output=bracket_graded", "swap=lower_confidence"), judge="noisy"),
-    _study("pairwise_weighted", run=("dataset=quick", "dataset.limit=4", "method=pairwise_weighted"), judge="good"),
+    _study(
+        "pairwise_graded",
+        run=(*_QUICK, "output=bracket_graded", "swap=lower_confidence"),
+        judge="noisy",
+    ),
+    _study(
+        "pairwise_weighted",
+        run=("dataset=quick", "dataset.limit=4", "method=pairwise_weighted"),
+        judge="good",
+    ),
     _study("pairwise_many", run=(*_GRADED, _BRACKET), judge="noisy"),
     _study("commit_first", run=(*_QUICK, "mode.commit_first=true", "dataset.limit=4", "swap=none")),
-    _study("pointwise", *_export("csv", "argilla"), run=("dataset=graded", "mode=pointwise"), page_data=True),
-    _study("pointwise_zh", run=(*_POINTWISE, "prompt=zh", "criteria=general_zh", "output=json"), judge="faulty"),
+    _study(
+        "pointwise",
+        *_export("csv", "argilla"),
+        run=("dataset=graded", "mode=pointwise"),
+        page_data=True,
+    ),
+    _study(
+        "pointwise_zh",
+        run=(*_POINTWISE, "prompt=zh", "criteria=general_zh", "output=json"),
+        judge="faulty",
+    ),
     _study("pointwise_samples", run=(*_POINTWISE, "method=sampled"), judge="noisy"),
-    _study("pointwise_weighted", run=(*_POINTWISE, "dataset.limit=2", "method=weighted", "output=json"), judge="good"),
+    _study(
+        "pointwise_weighted",
+        run=(*_POINTWISE, "dataset.limit=2", "method=weighted", "output=json"),
+        judge="good",
+    ),
     _study("listwise", run=(*_GRADED, "method=listwise")),
     _study("listwise_zh", run=(*_GRADED, "method=listwise", "prompt=zh"), judge="position_biased"),
     _study(
@@ -118,7 +148,14 @@ _MODES = (
     ),
     Golden(
         "audit",
-        (_run(*_QUICK, "dataset.limit=6", "probe=[repeat,order,padding,authority,refusal]", command="audit"),),
+        (
+            _run(
+                *_QUICK,
+                "dataset.limit=6",
+                "probe=[repeat,order,padding,authority,refusal]",
+                command="audit",
+            ),
+        ),
     ),
     Golden(
         "audit_zh",
@@ -148,10 +185,26 @@ _MODES = (
             *_export("paraphrases"),
         ),
     ),
-    Golden("sweep", (_run(*_QUICK, "judge.model=openai/good,openai/position_biased swap=both,none -m", to="sweep"),)),
+    Golden(
+        "sweep",
+        (
+            _run(
+                *_QUICK,
+                "judge.model=openai/good,openai/position_biased swap=both,none -m",
+                to="sweep",
+            ),
+        ),
+    ),
     Golden(
         "sweep_methods",
-        (_run(*_GRADED, "criteria=overall method=pairwise,direct5,direct10 -m", judge="noisy", to="sweep"),),
+        (
+            _run(
+                *_GRADED,
+                "criteria=overall method=pairwise,direct5,direct10 -m",
+                judge="noisy",
+                to="sweep",
+            ),
+        ),
     ),
     Golden(
         "sweep_audit",
@@ -168,27 +221,72 @@ _MODES = (
     ),
 )
 
-_PAIRS = ("alpaca_eval", "arena_hard", "arena_hard_v0.1", "auto_j", "faireval", "helpsteer_preference", "helpsteer3")
+_PAIRS = (
+    "alpaca_eval",
+    "arena_hard",
+    "arena_hard_v0.1",
+    "auto_j",
+    "faireval",
+    "helpsteer_preference",
+    "helpsteer3",
+)
 _PAIRS += ("judgebench", "llmbar", "mt_bench", "pandalm", "rewardbench", "shp")
 _SCORES = ("halluqa", "helpsteer", "prometheus/feedback_bench.json", "prometheus/vicuna_eval.json")
 _SCORES += ("summeval", "topical_chat", "rewardbench2", "rm_bench")
 _ITEMS = ("healthbench", "devai", "paperbench", "wildbench")
-_BENCHMARKS = {"arena_hard_v0.1": "arena_hard", "helpsteer_preference": "helpsteer", "helpsteer3": "helpsteer"}
-_ALSO = {"llmbar": "swap=none", "summeval": "criteria=summeval", "topical_chat": "criteria=topical_chat"}
-_ALSO |= {"helpsteer": "criteria=helpsteer rubric=helpsteer", "mt_bench": "scoring.cluster=question_id"}
+_BENCHMARKS = {
+    "arena_hard_v0.1": "arena_hard",
+    "helpsteer_preference": "helpsteer",
+    "helpsteer3": "helpsteer",
+}
+_ALSO = {
+    "llmbar": "swap=none",
+    "summeval": "criteria=summeval",
+    "topical_chat": "criteria=topical_chat",
+}
+_ALSO |= {
+    "helpsteer": "criteria=helpsteer rubric=helpsteer",
+    "mt_bench": "scoring.cluster=question_id",
+}
 
 
 def _benchmark(path: str, mode: str) -> Golden:
     folder, _, file = path.partition("/")
     also = _ALSO.get(folder, "" if mode == "checklist" else "criteria=overall")
-    output = "output=rating" if mode == "pointwise" and also == "criteria=overall" else "output=json"
+    output = (
+        "output=rating" if mode == "pointwise" and also == "criteria=overall" else "output=json"
+    )
     output = _BRACKET if mode == "pairwise" else output
-    words = (f"dataset={_BENCHMARKS.get(folder, folder)}", f"dataset.path=files/{path}", f"mode={mode}", output, also)
+    words = (
+        f"dataset={_BENCHMARKS.get(folder, folder)}",
+        f"dataset.path=files/{path}",
+        f"mode={mode}",
+        output,
+        also,
+    )
     return _study(f"benchmark_{folder}{'_vicuna' if file.startswith('vicuna') else ''}", run=words)
 
 
-_IMPORTS = ("alpaca_eval", "arena_hard", "deepeval", "devai", "halluqa", "inspect", "judgebench", "llm_rubric")
-_IMPORTS += ("llmbar", "mt_bench", "openai_batch", "paperbench", "prometheus", "promptfoo", "qlora", "reward_bench")
+_IMPORTS = (
+    "alpaca_eval",
+    "arena_hard",
+    "deepeval",
+    "devai",
+    "halluqa",
+    "inspect",
+    "judgebench",
+    "llm_rubric",
+)
+_IMPORTS += (
+    "llmbar",
+    "mt_bench",
+    "openai_batch",
+    "paperbench",
+    "prometheus",
+    "promptfoo",
+    "qlora",
+    "reward_bench",
+)
 _IMPORTS += ("unieval", "wildbench", "icescore", "mlflow_traces", "pydantic_evals")
 _AGAIN = {
     "alpaca_eval": _export("alpaca_eval"),
@@ -198,14 +296,20 @@ _AGAIN = {
 
 
 def _import(name: str) -> Golden:
-    return Golden(f"import_{name}", (f"import {name} imports/{name} --output run", *_AGAIN.get(name, ())))
+    return Golden(
+        f"import_{name}", (f"import {name} imports/{name} --output run", *_AGAIN.get(name, ()))
+    )
 
 
 _GENERIC = (
-    Golden("import_pairs", ("import generic imports/pairs.jsonl --output run", *_export("alpaca_eval"))),
+    Golden(
+        "import_pairs", ("import generic imports/pairs.jsonl --output run", *_export("alpaca_eval"))
+    ),
     Golden(
         "import_scores",
-        ("import generic imports/scores.csv --output run --fields score.style=style score.truth=truth grade=grade",),
+        (
+            "import generic imports/scores.csv --output run --fields score.style=style score.truth=truth grade=grade",
+        ),
     ),
     Golden(
         "import_classes",

@@ -5,12 +5,21 @@ import json
 import pytest
 
 from tests.golden.contents import METRIC
-from tests.golden.harness import EXPECTED, HERE, accept, difference, make_store, same_line, texts_of_run
+from tests.golden.harness import (
+    EXPECTED,
+    HERE,
+    accept,
+    difference,
+    make_store,
+    same_line,
+    texts_of_run,
+)
 from tests.golden.runs import GOLDEN
 
 MAX_BYTES = 2_700_000
 CHANGED = {"length/slope", "length/slope_at_label", "variance/case", "ranking/win_rate/system-a"}
-"""What 0.2.0 computed otherwise: its slopes were not penalized, and constant resamples had no exact bound."""
+"""What 0.2.0 computed otherwise: its slopes were not penalized, and constant resamples had no exact
+bound."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +40,9 @@ def test_numbers_of_0_2_0_are_the_same_today(run):
     today = json.loads((EXPECTED / "v0.2.0.json").read_bytes())[run]["metrics"]
     for name in before.keys() - CHANGED:
         numbers, now = [before[name][key] for key in METRIC[:-1]], today[name][: len(METRIC) - 1]
-        if kind == "scores" and (low := numbers[1]) is not None:  # of three cases: intervals are at least Student's
+        if (
+            kind == "scores" and (low := numbers[1]) is not None
+        ):  # of three cases: intervals are at least Student's
             assert now[1] <= low <= numbers[2] <= now[2]
             numbers[1:3] = now[1:3]
         assert numbers == now
@@ -39,7 +50,9 @@ def test_numbers_of_0_2_0_are_the_same_today(run):
 
 def test_every_committed_file_belongs_to_a_run_and_all_are_small():
     files = list(EXPECTED.iterdir())
-    assert {file.name for file in files} == {f"{name}.{kind}" for name in GOLDEN for kind in ("json", "md")}
+    assert {file.name for file in files} == {
+        f"{name}.{kind}" for name in GOLDEN for kind in ("json", "md")
+    }
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
 
 
@@ -60,8 +73,13 @@ def test_numbers_agree_to_1e_12_and_texts_byte_for_byte(first, second, same):
 
 def test_a_broken_number_and_a_broken_text_are_shown(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.golden.harness.EXPECTED", tmp_path)
-    texts = {"json": '{\n "tie_rate": {"value": 0.25}\n}\n', "md": "Prefers the answer shown first.\n"}
+    texts = {
+        "json": '{\n "tie_rate": {"value": 0.25}\n}\n',
+        "md": "Prefers the answer shown first.\n",
+    }
     accept("broken", texts)
     assert difference("broken", texts) == ""
-    assert '+ "tie_rate": {"value": 0.26}' in difference("broken", {**texts, "json": texts["json"].replace("25", "26")})
+    assert '+ "tie_rate": {"value": 0.26}' in difference(
+        "broken", {**texts, "json": texts["json"].replace("25", "26")}
+    )
     assert "+Prefers the first." in difference("broken", {**texts, "md": "Prefers the first.\n"})

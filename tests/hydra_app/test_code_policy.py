@@ -25,7 +25,12 @@ def composed(**hydra: Any) -> Any:
     [
         {},
         {"job_logging": {"version": 1, "disable_existing_loggers": False}},
-        {"sweeper": {"_target_": BASIC, "sampler": {"_target_": "optuna.samplers.TPESampler", "seed": 1}}},
+        {
+            "sweeper": {
+                "_target_": BASIC,
+                "sampler": {"_target_": "optuna.samplers.TPESampler", "seed": 1},
+            }
+        },
         {"sweeper": {"_target_": BASIC, "params": ["${hydra.name}"]}},
     ],
 )
@@ -36,21 +41,45 @@ def test_settings_that_name_no_code_are_allowed(hydra):
 @pytest.mark.parametrize(
     ("hydra", "where", "what"),
     [
-        ({"callbacks": {"one": {"_target_": "evil"}}}, "hydra.callbacks", "names code that Hydra would run"),
+        (
+            {"callbacks": {"one": {"_target_": "evil"}}},
+            "hydra.callbacks",
+            "names code that Hydra would run",
+        ),
         ({"env": {"x": 1}}, "hydra.env", "names code that Hydra would run"),
         ({"job_logging": {"handlers": {}}}, "hydra.job_logging", "sets up logging"),
         ({"hydra_logging": "${hydra.name}"}, "hydra.hydra_logging", "sets up logging"),
         ({"hydra_logging": {"root": {"level": "INFO"}}}, "hydra.hydra_logging", "sets up logging"),
-        ({"job": {"env_set": {"PYTHONPATH": "x"}}}, "hydra.job.env_set", "sets environment variables"),
-        ({"sweeper": {"_target_": "evil.Sweeper"}}, "hydra.sweeper._target_", "names code (evil.Sweeper)"),
+        (
+            {"job": {"env_set": {"PYTHONPATH": "x"}}},
+            "hydra.job.env_set",
+            "sets environment variables",
+        ),
+        (
+            {"sweeper": {"_target_": "evil.Sweeper"}},
+            "hydra.sweeper._target_",
+            "names code (evil.Sweeper)",
+        ),
         (
             {"sweeper": {"_target_": BASIC, "parts": [{"_target_": "evil.Part"}]}},
             "hydra.sweeper.parts[0]._target_",
             "names code (evil.Part)",
         ),
-        ({"sweeper": {"_target_": BASIC, "custom_search_space": "evil.f"}}, "custom_search_space", "may run code"),
-        ({"sweeper": {"_target_": BASIC, "part": "${hydra.none}"}}, "hydra.sweeper.part", "by an interpolation"),
-        ({"sweeper": {"_target_": BASIC, "part": "${hydra.job}"}}, "hydra.sweeper.part", "by an interpolation"),
+        (
+            {"sweeper": {"_target_": BASIC, "custom_search_space": "evil.f"}},
+            "custom_search_space",
+            "may run code",
+        ),
+        (
+            {"sweeper": {"_target_": BASIC, "part": "${hydra.none}"}},
+            "hydra.sweeper.part",
+            "by an interpolation",
+        ),
+        (
+            {"sweeper": {"_target_": BASIC, "part": "${hydra.job}"}},
+            "hydra.sweeper.part",
+            "by an interpolation",
+        ),
     ],
 )
 def test_settings_that_name_code_are_refused_unless_it_is_allowed(hydra, where, what):
@@ -80,8 +109,8 @@ def test_only_the_command_line_may_name_a_place_elsewhere(tmp_path):
         check_place(elsewhere, here, ["judge=x"])
 
 
-# What the command line may set, and a file may not. Decide about a new key: does it name a command, a path, a server or
-# another job? If not, add it to `HARMLESS`.
+# What the command line may set, and a file may not. Decide about a new key: does it name a command,
+# a path, a server or another job? If not, add it to `HARMLESS`.
 SUBMITIT = {
     "additional_parameters", "comment", "constraint", "dependency", "exclude", "exclusive", "job_name", "mail_type",
     "mail_user", "nodelist", "setup", "srun_args", "teardown", "use_srun", "wckey",
@@ -102,10 +131,16 @@ LOOKED_INTO = {"params", "search_space", "sampler", "defaults"}
 """Keys of sweepers whose contents are checked."""
 
 
-@pytest.mark.parametrize(("kind", "refused"), [("launcher", LAUNCHERS), ("sweeper", SWEEPERS | LOOKED_INTO)])
+@pytest.mark.parametrize(
+    ("kind", "refused"), [("launcher", LAUNCHERS), ("sweeper", SWEEPERS | LOOKED_INTO)]
+)
 def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind, refused):
     Plugins.instance()
-    nodes = [option.node for option in ConfigStore.instance().repo["hydra"][kind].values() if hasattr(option, "node")]
+    nodes = [
+        option.node
+        for option in ConfigStore.instance().repo["hydra"][kind].values()
+        if hasattr(option, "node")
+    ]
     assert len(nodes) == {"launcher": 5, "sweeper": 2}[kind], "a new one: decide about its keys"
     keys = {str(key) for node in nodes for key in node}
     assert keys - HARMLESS[f"hydra.{kind}"] - refused == set()
@@ -114,14 +149,22 @@ def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind, refu
 
 def test_every_option_of_workers_is_decided():
     submitit = pytest.importorskip("submitit")
-    assert submitit.core.plugins.get_executors().keys() == {"slurm", "local", "debug"}, "a new one: decide about it"
+    assert submitit.core.plugins.get_executors().keys() == {"slurm", "local", "debug"}, (
+        "a new one: decide about it"
+    )
     general = submitit.AutoExecutor._valid_parameters()
-    slurm, local = (submitit.core.plugins.get_executors()[name]._valid_parameters() for name in ("slurm", "local"))
+    slurm, local = (
+        submitit.core.plugins.get_executors()[name]._valid_parameters()
+        for name in ("slurm", "local")
+    )
     assert general - HARMLESS["runner.options"] == set()
     for prefix, keys in (("slurm_", general | slurm), ("", slurm), ("local_", local)):
-        assert {key for key in keys if f"{prefix}{key}" not in HARMLESS["runner.options"]} - SUBMITIT == set()
+        assert {
+            key for key in keys if f"{prefix}{key}" not in HARMLESS["runner.options"]
+        } - SUBMITIT == set()
     assert (
-        not {f"{prefix}{key}" for key in SUBMITIT for prefix in ("", "slurm_", "local_")} & HARMLESS["runner.options"]
+        not {f"{prefix}{key}" for key in SUBMITIT for prefix in ("", "slurm_", "local_")}
+        & HARMLESS["runner.options"]
     )
 
 

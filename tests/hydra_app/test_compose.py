@@ -64,7 +64,11 @@ def test_the_default_run():
         "both",
         "tie",
     )
-    assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:quick.jsonl")
+    assert (config.rubric.min, config.rubric.max, config.dataset.path) == (
+        1,
+        5,
+        "evalkit:quick.jsonl",
+    )
 
 
 def test_an_option_does_not_leak_into_the_next():
@@ -79,7 +83,10 @@ def test_pointwise_shows_one_response():
     ("overrides", "line"),
     [
         (["judge=gpt4"], "judge=gpt4: no such judge; did you mean 'gpt-4o'?"),
-        (["judge=simulated/goood"], "judge=simulated/goood: no such judge; did you mean 'simulated/good'?"),
+        (
+            ["judge=simulated/goood"],
+            "judge=simulated/goood: no such judge; did you mean 'simulated/good'?",
+        ),
         (["probe=identicl"], "probe=identicl: no such probe; did you mean 'identical'?"),
         (["probe=[order,identicl]"], "probe=identicl: no such probe; did you mean 'identical'?"),
         (["method=decimall"], "method=decimall: no such method; did you mean 'decimal'?"),
@@ -109,8 +116,18 @@ def test_a_mistake_is_said_in_one_line(overrides, line):
 
 
 def test_free_keys_need_no_plus():
-    config = load_config(overrides=["judge.params.top_p=0.9", "dataset.fields.prompt=question", "tracking.tags.team=x"])
-    assert (config.judge.params["top_p"], config.dataset.fields["prompt"], config.tracking.tags["team"]) == (
+    config = load_config(
+        overrides=[
+            "judge.params.top_p=0.9",
+            "dataset.fields.prompt=question",
+            "tracking.tags.team=x",
+        ]
+    )
+    assert (
+        config.judge.params["top_p"],
+        config.dataset.fields["prompt"],
+        config.tracking.tags["team"],
+    ) == (
         0.9,
         "question",
         "x",
@@ -118,7 +135,10 @@ def test_free_keys_need_no_plus():
 
 
 def test_numbers_may_be_spelled_labels():
-    assert load_config(overrides=["dataset.label_map={1: A, 2: B}"]).dataset.label_map == {"1": "A", "2": "B"}
+    assert load_config(overrides=["dataset.label_map={1: A, 2: B}"]).dataset.label_map == {
+        "1": "A",
+        "2": "B",
+    }
 
 
 def test_a_judge_of_ones_own(tmp_path, monkeypatch):
@@ -126,10 +146,17 @@ def test_a_judge_of_ones_own(tmp_path, monkeypatch):
     (tmp_path / "conf" / "judge" / "mine.yaml").write_text("model: openai/mine\ntemperature: 0.3\n")
     monkeypatch.chdir(tmp_path)
     config = load_config(overrides=["judge=mine"])
-    assert (config.judge.model, config.judge.temperature, config.judge.label) == ("openai/mine", 0.3, "mine")
-    (tmp_path / "conf" / "judge" / "wrong.yaml").write_text("model: openai/mine\n\ntemprature: 0.3\n")
+    assert (config.judge.model, config.judge.temperature, config.judge.label) == (
+        "openai/mine",
+        0.3,
+        "mine",
+    )
+    (tmp_path / "conf" / "judge" / "wrong.yaml").write_text(
+        "model: openai/mine\n\ntemprature: 0.3\n"
+    )
     assert (
-        said(["judge=wrong"]) == "conf/judge/wrong.yaml:3: judge.temprature: no such key; did you mean 'temperature'?"
+        said(["judge=wrong"])
+        == "conf/judge/wrong.yaml:3: judge.temprature: no such key; did you mean 'temperature'?"
     )
 
 
@@ -152,18 +179,27 @@ def test_a_study_is_found_by_file_and_by_name(here):
         == shipped("experiments") / "first_look.yaml"
     )
     (here / "experiments").mkdir()
-    (here / "experiments" / "own.yaml").write_text("defaults: [config, _self_]\ntie: {treshold: 0.1}\n")
-    assert said([], "own") == "experiments/own.yaml:2: tie.treshold: no such key; did you mean 'threshold'?"
+    (here / "experiments" / "own.yaml").write_text(
+        "defaults: [config, _self_]\ntie: {treshold: 0.1}\n"
+    )
+    assert (
+        said([], "own")
+        == "experiments/own.yaml:2: tie.treshold: no such key; did you mean 'threshold'?"
+    )
     assert said([], "ownn") == "ownn: no such study file; did you mean 'own'?"
     (here / "bad.yaml").write_text("a: [1\nb: 2\n")
-    assert said([], "bad.yaml").startswith("bad.yaml:2: is not YAML") or "bad.yaml:2" in said([], "bad.yaml")
+    assert said([], "bad.yaml").startswith("bad.yaml:2: is not YAML") or "bad.yaml:2" in said(
+        [], "bad.yaml"
+    )
 
 
 REPLAYED = {"llmbar_replay"}  # of published answers: it needs their server
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", sorted({f.stem for f in shipped("experiments").glob("*.yaml")} - REPLAYED))
+@pytest.mark.parametrize(
+    "study", sorted({f.stem for f in shipped("experiments").glob("*.yaml")} - REPLAYED)
+)
 def test_every_study_composes_and_runs_without_a_key(study):
     jobs = load_jobs(study, [], sweep=True)
     judges = [one for _, job in jobs for one in job.judge.members]
@@ -173,8 +209,14 @@ def test_every_study_composes_and_runs_without_a_key(study):
 
 
 def test_the_replayed_study_names_its_judges_by_their_strategy():
-    [(_, job)] = load_jobs("llmbar_replay", ["+tracking.tags.strategy=CoT", "judge.name=GPT-4"], sweep=False)
-    assert (job.judge.model, job.judge.transport, job.output.format) == ("openai/GPT-4-CoT", "direct", "regex")
+    [(_, job)] = load_jobs(
+        "llmbar_replay", ["+tracking.tags.strategy=CoT", "judge.name=GPT-4"], sweep=False
+    )
+    assert (job.judge.model, job.judge.transport, job.output.format) == (
+        "openai/GPT-4-CoT",
+        "direct",
+        "regex",
+    )
 
 
 def test_a_sweep_is_every_combination_and_takes_another_judge():
@@ -194,7 +236,12 @@ def test_the_job_that_is_wrong_is_named():
 
 @pytest.mark.slow
 def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone():
-    words = ["tie.threshold=0,0.25", "swap=both,none", "judge.seed=null,3", "scoring.weights={accuracy: 1}"]
+    words = [
+        "tie.threshold=0,0.25",
+        "swap=both,none",
+        "judge.seed=null,3",
+        "scoring.weights={accuracy: 1}",
+    ]
     words += ["hydra.sweep.dir=there"]
     jobs = load_jobs("config", words, sweep=True)
     assert len({config.hash() for _, config in jobs}) == 8
@@ -234,7 +281,12 @@ def finished(tmp_path):
         *(
             pytest.param(f"{group}={option}", {group}, marks=pytest.mark.thorough)
             for group, option in (
-                *(("mode", "listwise"), ("swap", "third_pass"), ("rubric", "likert3"), ("output", "rating")),
+                *(
+                    ("mode", "listwise"),
+                    ("swap", "third_pass"),
+                    ("rubric", "likert3"),
+                    ("output", "rating"),
+                ),
                 *(("prompt", "zh"), ("tie", "forbid"), ("store", "off"), ("tracking", "none")),
             )
         ),
@@ -249,12 +301,18 @@ def test_an_option_replaces_a_group_of_a_finished_runs_config(finished, option, 
         load_config(finished, [option]).dump(),
     )
     assert {group: now[group] for group in groups} == {group: fresh[group] for group in groups}
-    assert {k: v for k, v in now.items() if k not in groups} == {k: v for k, v in before.items() if k not in groups}
+    assert {k: v for k, v in now.items() if k not in groups} == {
+        k: v for k, v in before.items() if k not in groups
+    }
 
 
 def test_values_and_sweeps_of_a_finished_runs_config(finished):
     config = load_config(finished, ["judge=gpt-4o", "judge.temperature=1", "scoring.bootstrap=9"])
-    assert (config.judge.model, config.judge.api_base, config.judge.temperature) == ("openai/gpt-4o", None, 1)
+    assert (config.judge.model, config.judge.api_base, config.judge.temperature) == (
+        "openai/gpt-4o",
+        None,
+        1,
+    )
     assert (config.swap.policy, config.scoring.bootstrap) == ("random", 9)
     jobs = load_jobs(finished, ["method=direct10,pairwise", "judge=gpt-4o,recorded"], sweep=True)
     found = [(job.mode.name, job.swap.policy, job.rubric.max, job.judge.model) for _, job in jobs]
@@ -276,7 +334,9 @@ def test_a_second_judge_is_a_name_with_keys(key):
         return config.swap.arbiter if key == "swap.arbiter" else config.probe.rewriter
 
     named = chosen("=gpt-4o", ".temperature=0.5", ".params={top_p: 0.9}")
-    assert named == JudgeConfig(name="gpt-4o", model="openai/gpt-4o", temperature=0.5, params={"top_p": 0.9})
+    assert named == JudgeConfig(
+        name="gpt-4o", model="openai/gpt-4o", temperature=0.5, params={"top_p": 0.9}
+    )
     assert chosen(".model=openai/other") == JudgeConfig(model="openai/other")
     assert chosen("=null") is None
     with pytest.raises(ConfigError, match="no such judge; did you mean 'gpt-4o'"):
@@ -286,18 +346,31 @@ def test_a_second_judge_is_a_name_with_keys(key):
 def test_prices_are_set_one_by_one():
     config = load_config(overrides=["judge.price.input=0.1", "judge.price.output=0.4"])
     assert config.judge.price == Price(input=0.1, output=0.4)
-    assert said(["judge.price.input=0.1"]) == "judge.price.output: is not set; give judge.price.output=…"
+    assert (
+        said(["judge.price.input=0.1"])
+        == "judge.price.output: is not set; give judge.price.output=…"
+    )
     assert said(["judge.judges=[{name: x, price: {input: 1}}]"]).endswith(": is not set; add it")
 
 
 @pytest.mark.parametrize(
     "key",
-    ["judge.price.input", "dataset.sample.n", "dataset.split.column", "swap.arbiter.model", "probe.rewriter.model"],
+    [
+        "judge.price.input",
+        "dataset.sample.n",
+        "dataset.split.column",
+        "swap.arbiter.model",
+        "probe.rewriter.model",
+    ],
 )
 def test_a_key_of_a_section_that_no_file_sets_can_be_set(key):
     more = ["judge.price.output=1"] if key == "judge.price.input" else []
     config = load_config(
-        overrides=[f"{key}='1'" if key.endswith(("model", "column")) else f"{key}=1", *more, "dataset.path=x"]
+        overrides=[
+            f"{key}='1'" if key.endswith(("model", "column")) else f"{key}=1",
+            *more,
+            "dataset.path=x",
+        ]
     )
     assert config.dump()
 
@@ -306,15 +379,21 @@ def test_a_stop_is_set_key_by_key():
     config = load_config(overrides=["runner.stop.metric=tie_rate", "runner.stop.width=0.2"])
     assert config.runner.stop is not None
     assert (config.runner.stop.metric, config.runner.stop.width) == ("tie_rate", 0.2)
-    assert said(["runner.stop.width=0.2"]) == "runner.stop.metric: is not set; give runner.stop.metric=…"
-    assert said(["runner.stop.metric=tie_rate", "runner.stop.width=0.2", "runner.stop.widht=1"]).startswith(
-        "runner.stop.widht: no such key"
+    assert (
+        said(["runner.stop.width=0.2"])
+        == "runner.stop.metric: is not set; give runner.stop.metric=…"
     )
+    assert said(
+        ["runner.stop.metric=tie_rate", "runner.stop.width=0.2", "runner.stop.widht=1"]
+    ).startswith("runner.stop.widht: no such key")
 
 
 def test_a_key_inside_a_list_is_told_to_set_the_list():
     line = said(["judge.judges.model=x"])
-    assert line == "judge.judges.model: cannot be set in this way; set the whole list: 'judge.judges=[{model: VALUE}]'"
+    assert (
+        line
+        == "judge.judges.model: cannot be set in this way; set the whole list: 'judge.judges=[{model: VALUE}]'"
+    )
     config = load_config(overrides=["judge.judges=[{model: x}]", "judge.model=null"])
     assert [judge.model for judge in config.judge.members] == ["x"]
 
@@ -327,7 +406,9 @@ def test_a_panel_does_not_have_the_name_of_the_judge_that_it_replaces(words, nam
         assert load_config(overrides=[*words, f"judge.judges={judges}"]).judge.label == name
 
 
-@pytest.mark.parametrize("method", ["mode=pointwise", "method=direct5", "method=direct10", "method=percent"])
+@pytest.mark.parametrize(
+    "method", ["mode=pointwise", "method=direct5", "method=direct10", "method=percent"]
+)
 def test_level_texts_are_in_the_language_of_the_prompt_unless_a_rubric_is_chosen(method):
     english = load_config(overrides=[method]).rubric
     chinese = load_config(overrides=[method, "prompt=zh", "criteria=general_zh"])
@@ -345,9 +426,14 @@ def test_a_study_and_a_folder_of_the_user_select_level_texts_by_language(tmp_pat
         (tmp_path / "conf" / folder / f"{name}.yaml").write_text(text)
     monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "conf"))
     study = tmp_path / "study.yaml"
-    study.write_text("defaults: [config, override /prompt: fr, override /mode: pointwise, _self_]\n")
+    study.write_text(
+        "defaults: [config, override /prompt: fr, override /mode: pointwise, _self_]\n"
+    )
     assert load_config(str(study)).rubric.levels == {1: "mauvais", 5: "bon"}
-    assert load_config(str(study), ["prompt=zh"]).rubric == load_config(overrides=["rubric=likert5_zh"]).rubric
+    assert (
+        load_config(str(study), ["prompt=zh"]).rubric
+        == load_config(overrides=["rubric=likert5_zh"]).rubric
+    )
 
 
 @pytest.mark.parametrize("rubric", ["rubric=pass_fail", "rubric={classes: {pass: p, fail: f}}"])
@@ -355,5 +441,10 @@ def test_a_label_map_of_classes_is_told_the_classes(rubric):
     line = "dataset.label_map: is not a list of LABEL=CLASS, where a class is pass or fail; for example"
     words = ["mode=pointwise", rubric]
     assert said([*words, "dataset.label_map=ok"]) == f"{line} 'good=pass, bad=fail'"
-    assert load_config(overrides=[*words, "dataset.label_map='ok=pass, no=fail'"]).dataset.label_map["ok"] == "pass"
+    assert (
+        load_config(overrides=[*words, "dataset.label_map='ok=pass, no=fail'"]).dataset.label_map[
+            "ok"
+        ]
+        == "pass"
+    )
     assert "LABEL=TIE" in said(["dataset.label_map=ok"])

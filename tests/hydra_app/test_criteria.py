@@ -52,16 +52,33 @@ def write(folder: Path, name: str, text: str) -> str:
             {**dict.fromkeys(GENERAL), "tone": 2},
         ),
         (["criteria.instruction following.weight=9"], {**dict.fromkeys(GENERAL), GENERAL[1]: 9}),
-        (["criteria=general_zh", "criteria.准确性.weight=0.9", "~criteria.清晰度"], {"准确性": 0.9, "遵循指令": None}),
-        (["criteria=overall", '+criteria.语气=合适，而且 "友好"'], {"overall quality": 1, "语气": 1}),
         (
-            ["criteria=topical_chat", "~criteria.naturalness", "criteria.coherence.weight=3", "~criteria.groundedness"],
+            ["criteria=general_zh", "criteria.准确性.weight=0.9", "~criteria.清晰度"],
+            {"准确性": 0.9, "遵循指令": None},
+        ),
+        (
+            ["criteria=overall", '+criteria.语气=合适，而且 "友好"'],
+            {"overall quality": 1, "语气": 1},
+        ),
+        (
+            [
+                "criteria=topical_chat",
+                "~criteria.naturalness",
+                "criteria.coherence.weight=3",
+                "~criteria.groundedness",
+            ],
             {"coherence": 3, "engagingness": None, "understandability": None},
         ),
-        (['criteria={tone: {description: "x, y", weight: 2}, "v1.0": short}'], {"tone": 2, "v1.0": 1}),
+        (
+            ['criteria={tone: {description: "x, y", weight: 2}, "v1.0": short}'],
+            {"tone": 2, "v1.0": 1},
+        ),
         (["criteria=[{name: tone, weight: 3}]"], {"tone": 3}),
         (["+criteria={tone: {weight: 3}}"], {**dict.fromkeys(GENERAL), "tone": 3}),
-        (["criteria=[overall,{tone: friendly}]", "criteria.tone.weight=4"], {"overall quality": 1, "tone": 4}),
+        (
+            ["criteria=[overall,{tone: friendly}]", "criteria.tone.weight=4"],
+            {"overall quality": 1, "tone": 4},
+        ),
     ],
 )
 def test_criteria_are_reached_by_name(overrides, expected):
@@ -73,8 +90,20 @@ def test_criteria_are_reached_by_name(overrides, expected):
 
 
 def test_a_description_is_a_text_as_it_is_typed():
-    for text in ("Is it kind, and calm?", "it's \\ (odd) [x] {y} $z 'q' \"r\"", "语气合适", "a=b", "${oops}", "end\\"):
-        assert load_config(overrides=[f"criteria.accuracy.description={text}"]).criteria["accuracy"].description == text
+    for text in (
+        "Is it kind, and calm?",
+        "it's \\ (odd) [x] {y} $z 'q' \"r\"",
+        "语气合适",
+        "a=b",
+        "${oops}",
+        "end\\",
+    ):
+        assert (
+            load_config(overrides=[f"criteria.accuracy.description={text}"])
+            .criteria["accuracy"]
+            .description
+            == text
+        )
     quoted = load_config(overrides=["criteria.accuracy.description='one, two'"])
     assert quoted.criteria["accuracy"].description == "one, two"
 
@@ -94,8 +123,14 @@ def test_a_description_is_a_text_as_it_is_typed():
         ),
         (["~criteria.claritty"], "criteria.claritty: no such criterion; did you mean 'clarity'"),
         (["criteria.0.weight=1"], "criteria.0: no such criterion; choose from accuracy"),
-        (["criteria.accuracy.wieght=1"], "criteria.accuracy.wieght: no such key; did you mean 'weight'?"),
-        (["criteria.accuracy.weight=x"], "criteria.accuracy.weight: input should be a valid number"),
+        (
+            ["criteria.accuracy.wieght=1"],
+            "criteria.accuracy.wieght: no such key; did you mean 'weight'?",
+        ),
+        (
+            ["criteria.accuracy.weight=x"],
+            "criteria.accuracy.weight: input should be a valid number",
+        ),
         (["criteria={tone"], "criteria={tone: "),
         (
             ["criteria={tone: [}"],
@@ -104,13 +139,19 @@ def test_a_description_is_a_text_as_it_is_typed():
         (["criteria=[1,{a: b}]"], "criteria=[1,{a: b}]: cannot be read as criteria; write "),
         (["criteria=[]"], "criteria: there are none; set at least one criterion"),
         (["criteria={}"], "criteria: there are none; set at least one criterion"),
-        (["criteria={a: 1, b: 2}"], "criteria.a: is neither a description nor settings (got 1); write a text, or {"),
+        (
+            ["criteria={a: 1, b: 2}"],
+            "criteria.a: is neither a description nor settings (got 1); write a text, or {",
+        ),
         (
             ["criteria.accuracy.weight=1,2"],
             "criteria.accuracy.weight=1,2: has several values; add -m to run a job for each, or write "
             "'criteria.accuracy.weight=\"1,2\"'",
         ),
-        (["criteria=[{name: a},{name: a}]"], "criteria: 'a' is named twice; give each its own name"),
+        (
+            ["criteria=[{name: a},{name: a}]"],
+            "criteria: 'a' is named twice; give each its own name",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(overrides, line):
@@ -118,7 +159,10 @@ def test_what_is_wrong_is_one_line(overrides, line):
 
 
 def test_a_criterion_that_is_not_there_is_not_offered_to_be_added_where_it_is_deleted():
-    assert said("~criteria.tone") == "criteria.tone: no such criterion; choose from accuracy, clarity, " + GENERAL[1]
+    assert (
+        said("~criteria.tone")
+        == "criteria.tone: no such criterion; choose from accuracy, clarity, " + GENERAL[1]
+    )
 
 
 def test_the_file_that_is_named_is_the_one_that_says_so(tmp_path, monkeypatch):
@@ -147,7 +191,9 @@ def test_a_list_cannot_be_composed_and_says_so(tmp_path, monkeypatch):
     assert said("criteria=[general,mine]").startswith(f"conf/criteria/mine.yaml: {a_list}")
     assert said("criteria=mine", "criteria.tone.weight=2").startswith(f"criteria: {a_list}")
     write(tmp_path, "conf/criteria/words.yaml", "- tone\n- length\n")
-    assert said("criteria=words").startswith("conf/criteria/words.yaml:1: criteria: is not a mapping; write {name:")
+    assert said("criteria=words").startswith(
+        "conf/criteria/words.yaml:1: criteria: is not a mapping; write {name:"
+    )
     assert (
         said("criteria=wrong")
         == "conf/criteria/wrong.yaml:2: criteria.tone.wieght: no such key; did you mean 'weight'?"
@@ -163,7 +209,9 @@ def test_a_study_composes_a_mapping_and_replaces_by_a_list(tmp_path):
     params = "hydra: {mode: MULTIRUN, sweeper: {params: {criteria: general_zh, criteria.准确性.weight: '1,2'}}}\n"
     swept = write(tmp_path, "experiments/swept.yaml", f"defaults:\n- config\n- _self_\n{params}")
     jobs = load_jobs(swept, [], sweep=True)
-    assert [job for job, _ in jobs] == [("criteria=general_zh", f"criteria.准确性.weight={k}") for k in (1, 2)]
+    assert [job for job, _ in jobs] == [
+        ("criteria=general_zh", f"criteria.准确性.weight={k}") for k in (1, 2)
+    ]
     assert [config.criteria["准确性"].weight for _, config in jobs] == [1, 2]
 
 
@@ -175,9 +223,24 @@ def test_a_sweep_names_its_jobs_as_they_were_written():
 
 
 def test_a_config_is_shown_as_it_is_composed(capsys):
-    assert main(["run", "--cfg", "job", "criteria=general_zh", "criteria.准确性.weight=0.9", "~criteria.清晰度"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "--cfg",
+                "job",
+                "criteria=general_zh",
+                "criteria.准确性.weight=0.9",
+                "~criteria.清晰度",
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
-    assert "criteria:\n  准确性:\n    description: 内容正确，没有误导。\n    weight: 0.9\n  遵循指令:" in shown
+    assert (
+        "criteria:\n  准确性:\n    description: 内容正确，没有误导。\n    weight: 0.9\n  遵循指令:"
+        in shown
+    )
     assert "清晰度" not in shown
     assert "_set_" not in shown
 
@@ -185,7 +248,9 @@ def test_a_config_is_shown_as_it_is_composed(capsys):
 def old(**settings: Any) -> RunConfig:
     """Return a config as an older run folder has it: criteria as a list, and no `prompt.show_weights`."""
     written = {"judge": {"model": "m"}, "prompt": {"language": "en", "template": None}, **settings}
-    return RunConfig.model_validate({"criteria": [{"name": "b"}, {"name": "a", "weight": 3}], **written})
+    return RunConfig.model_validate(
+        {"criteria": [{"name": "b"}, {"name": "a", "weight": 3}], **written}
+    )
 
 
 def test_an_old_config_is_what_it_was():

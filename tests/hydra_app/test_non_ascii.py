@@ -14,7 +14,10 @@ from evalkit.hydra_app.criteria import in_ascii, with_decoded_keys
 def parsed(word: str) -> Any:
     override = OverridesParser.create().parse_override(in_ascii(word))
     if override.is_sweep_override():
-        return [OverridesParser.create().parse_override(f"k={v}").value() for v in override.sweep_string_iterator()]
+        return [
+            OverridesParser.create().parse_override(f"k={v}").value()
+            for v in override.sweep_string_iterator()
+        ]
     return with_decoded_keys(override.value())
 
 
@@ -44,14 +47,19 @@ def test_a_value_is_read_as_typed(typed, value):
     assert parsed(f"k={typed}") == value
 
 
-@given(st.text(st.characters(min_codepoint=0x80, exclude_categories=["C", "Z"]), min_size=1), st.booleans())
+@given(
+    st.text(st.characters(min_codepoint=0x80, exclude_categories=["C", "Z"]), min_size=1),
+    st.booleans(),
+)
 def test_any_text_beyond_ascii_is_read_as_typed(text, listed):
     assert parsed(f"k=[{text}]" if listed else f"k={text}") == ([text] if listed else text)
     assert as_written(in_ascii(f"k={text}")) == f"k={text}"
     assert as_written(in_ascii(f"k.{text}=1")) == f"k.{text}=1"
 
 
-@pytest.mark.parametrize("word", ["judge.name=a b", "k='x'", "--multirun", "~tie", "-甲", "数据.jsonl", "k=[a,'b']"])
+@pytest.mark.parametrize(
+    "word", ["judge.name=a b", "k='x'", "--multirun", "~tie", "-甲", "数据.jsonl", "k=[a,'b']"]
+)
 def test_other_words_stay(word):
     assert in_ascii(word) == word
 
@@ -72,7 +80,11 @@ def test_values_and_keys_reach_the_config(here):
             "+tracking.tags.组=乙",
         ]
     )
-    assert (config.judge.label, config.judge.model, config.dataset.path) == ("裁判", "openai/team", "数据.jsonl")
+    assert (config.judge.label, config.judge.model, config.dataset.path) == (
+        "裁判",
+        "openai/team",
+        "数据.jsonl",
+    )
     assert config.dataset.label_map == {"赢": "A", "输": "B"}
     assert config.scoring.weights == {"准确性": 0.9}
     assert config.tracking.tags == {"项目": "甲", "组": "乙"}
@@ -86,7 +98,10 @@ def test_a_sweep_shows_them_as_typed(tmp_path):
     ]
     study = tmp_path / "study.yaml"
     study.write_text("hydra: {sweeper: {params: {judge.name: '甲,乙'}}}\n", "utf-8")
-    assert [words for words, _ in load_jobs(str(study), [], sweep=True)] == [("judge.name=甲",), ("judge.name=乙",)]
+    assert [words for words, _ in load_jobs(str(study), [], sweep=True)] == [
+        ("judge.name=甲",),
+        ("judge.name=乙",),
+    ]
 
 
 def test_a_printed_config_has_them_as_typed():

@@ -32,8 +32,15 @@ def refused(name: str, *overrides: str) -> str:
 
 def test_a_study_without_defaults_changes_the_default_run(folder):
     shipped = load_config()
-    changed = load_config(study(folder, "dataset: {limit: 2}\ntie: {threshold: 0.1}\nmode: {samples: 3}\n"))
-    assert changed.model_copy(update={"dataset": shipped.dataset, "tie": shipped.tie, "mode": shipped.mode}) == shipped
+    changed = load_config(
+        study(folder, "dataset: {limit: 2}\ntie: {threshold: 0.1}\nmode: {samples: 3}\n")
+    )
+    assert (
+        changed.model_copy(
+            update={"dataset": shipped.dataset, "tie": shipped.tie, "mode": shipped.mode}
+        )
+        == shipped
+    )
     assert (changed.dataset.path, changed.dataset.limit) == (shipped.dataset.path, 2)
     assert (changed.tie.threshold, changed.mode.name, changed.mode.samples) == (0.1, "pairwise", 3)
 
@@ -48,16 +55,27 @@ def test_its_judge_and_criteria_replace_the_default_ones(folder):
 
 
 @pytest.mark.parametrize(
-    ("section", "levels"), [("{min: 0, max: 9}", 0), ("{classes: {pass: '', fail: ''}}", 0), ("{step: 0.5}", 5)]
+    ("section", "levels"),
+    [("{min: 0, max: 9}", 0), ("{classes: {pass: '', fail: ''}}", 0), ("{step: 0.5}", 5)],
 )
 def test_its_own_scale_has_no_levels_of_the_default_one(folder, section, levels):
-    assert len(load_config(study(folder, f"mode: pointwise\nrubric: {section}\n")).rubric.levels) == levels
+    assert (
+        len(load_config(study(folder, f"mode: pointwise\nrubric: {section}\n")).rubric.levels)
+        == levels
+    )
 
 
 def test_an_option_on_the_command_line_replaces_a_section_of_it(folder):
-    name = study(folder, "judge: {model: openai/mine, seed: 7}\ndataset: {path: data.jsonl}\ncriteria: {fit: fits}\n")
+    name = study(
+        folder,
+        "judge: {model: openai/mine, seed: 7}\ndataset: {path: data.jsonl}\ncriteria: {fit: fits}\n",
+    )
     config = load_config(name, ["judge=team", "dataset=sample", "criteria=general"])
-    assert (config.judge.label, config.judge.seed, config.dataset.path) == ("team", None, "evalkit:sample.jsonl")
+    assert (config.judge.label, config.judge.seed, config.dataset.path) == (
+        "team",
+        None,
+        "evalkit:sample.jsonl",
+    )
     assert list(config.criteria) == GENERAL
     assert load_config(name, ["judge.seed=8"]).judge.seed == 8
     jobs = load_jobs(name, ["judge=team,gpt-4o"], sweep=True)
@@ -87,7 +105,10 @@ def test_a_defaults_list_without_the_default_run_is_told_what_to_write(folder, d
 
 def test_a_defaults_list_without_the_study_itself_is_told_what_to_write(folder):
     line = refused(study(folder, "defaults: [config]\ndataset: {path: data.jsonl}\n"))
-    assert line == "defaults: the defaults list has no _self_; write `- _self_` last, so that the file's own keys apply"
+    assert (
+        line
+        == "defaults: the defaults list has no _self_; write `- _self_` last, so that the file's own keys apply"
+    )
 
 
 def test_a_judge_without_a_model_is_named_by_its_file(folder):
@@ -95,6 +116,10 @@ def test_a_judge_without_a_model_is_named_by_its_file(folder):
     (folder / "conf" / "judge" / "heir.yaml").write_text("defaults: [bare]\n", "utf-8")
     (folder / "conf" / "judge" / "text.yaml").write_text("seed\n", "utf-8")
     for words in (["judge=bare"], ["judge=heir", "judge.rpm=1"]):
-        assert refused("config", *words).startswith("conf/judge/bare.yaml: judge: model is not set; choose a LiteLLM")
+        assert refused("config", *words).startswith(
+            "conf/judge/bare.yaml: judge: model is not set; choose a LiteLLM"
+        )
     assert refused("config", "judge=team", "judge.model=null").startswith("judge: model is not set")
-    assert refused(study(folder, "tie: allow\njudge: {name: x}\n")).startswith("study.yaml:2: judge: model is not set")
+    assert refused(study(folder, "tie: allow\njudge: {name: x}\n")).startswith(
+        "study.yaml:2: judge: model is not set"
+    )

@@ -23,7 +23,11 @@ WORDS = (
 def test_it_is_what_hydra_composes(words, mode):
     def composed() -> str:
         with own_hydra():
-            cfg = GlobalHydra.instance().config_loader().load_configuration("config", list(words), mode)
+            cfg = (
+                GlobalHydra.instance()
+                .config_loader()
+                .load_configuration("config", list(words), mode)
+            )
         return OmegaConf.to_yaml(cfg)
 
     plain = composed()

@@ -38,7 +38,9 @@ class Ran:
             (
                 row["case_id"],
                 row["shown"],
-                row["value"] if row["value"] is not None else row["criteria"] or row["items"] or row["status"],
+                row["value"]
+                if row["value"] is not None
+                else row["criteria"] or row["items"] or row["status"],
             )
             for row in self.rows("judgments.jsonl")
         ]
@@ -49,7 +51,16 @@ def bring(here, capsys):
     def run(name: str, path: str, *words: str, status: int = 0) -> Ran:
         capsys.readouterr()
         ended = main(
-            ["import", name, path, "hydra.run.dir=run", "--overwrite", "tracking=none", "scoring.bootstrap=0", *words]
+            [
+                "import",
+                name,
+                path,
+                "hydra.run.dir=run",
+                "--overwrite",
+                "tracking=none",
+                "scoring.bootstrap=0",
+                *words,
+            ]
         )
         out, err = capsys.readouterr()
         assert ended == status, err + out
@@ -86,7 +97,9 @@ def write(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = name.endswith(".jsonl")
         text = content if isinstance(content, str) else json.dumps(content)
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in content) if lines else text, "utf-8")
+        path.write_text(
+            "".join(f"{json.dumps(row)}\n" for row in content) if lines else text, "utf-8"
+        )
         return path
 
     return put

@@ -26,10 +26,22 @@ def cases(path: str, *words: str, mode: str = "pointwise") -> tuple[list[Case], 
 def log(path: Path, name: str, answers: dict[str, str], model: str, prompt: str = "p") -> None:
     """Write an Inspect log with an answer to each sample."""
     samples = [
-        {"id": id_, "epoch": 1, "input": f"{prompt} {id_}", "target": "t", "output": {"completion": answer}}
+        {
+            "id": id_,
+            "epoch": 1,
+            "input": f"{prompt} {id_}",
+            "target": "t",
+            "output": {"completion": answer},
+        }
         for id_, answer in answers.items()
     ]
-    content = {"version": 2, "status": "success", "eval": {"model": model}, "plan": {}, "samples": samples}
+    content = {
+        "version": 2,
+        "status": "success",
+        "eval": {"model": model},
+        "plan": {},
+        "samples": samples,
+    }
     (path / name).write_text(json.dumps(content))
 
 
@@ -53,9 +65,7 @@ def test_a_harness_answer_is_kept_with_its_prompt_reference_row_and_metrics():
 def test_answers_without_judgments_end_with_the_command_that_judges_them(command, here, capsys):
     copytree(LOGS, "logs")
     assert main([*command, f"logs/{SUMS}"]) == 1
-    expected = (
-        f"has answers and no judgments; have its answers judged: evalkit run mode=pointwise dataset.path=logs/{SUMS}"
-    )
+    expected = f"has answers and no judgments; have its answers judged: evalkit run mode=pointwise dataset.path=logs/{SUMS}"  # noqa: E501
     assert expected in capsys.readouterr().err
     assert [one.name for one in here.iterdir()] == ["logs"]
     words = f"run mode=pointwise judge=simulated/good dataset.path=logs/{SUMS} tracking=none hydra.run.dir=run".split()
@@ -71,7 +81,9 @@ def test_log_likelihoods_are_not_answers():
 def test_a_log_keeps_its_judges_verdicts_metadata_and_labels(here):
     found, _ = cases(str(LOGS / "inspect_graders.json"))
     written = json.loads((LOGS / "inspect_graders.json").read_text())["samples"]
-    assert [(case.id, case.prompt) for case in found] == [(one["id"], one["input"]) for one in written]
+    assert [(case.id, case.prompt) for case in found] == [
+        (one["id"], one["input"]) for one in written
+    ]
     judges = {key for case in found for key in case.metadata if key.startswith("judge ")}
     assert judges == {"judge mockllm/one", "judge mockllm/two"}
     grades = {"C": 1.0, "P": 0.5, "I": 0.0}
@@ -86,7 +98,10 @@ def test_labels_of_traces_are_classes_of_the_rubric_or_metadata():
     plain, notes = cases(str(path))
     assert not any(case.labels for case in plain)
     assert any(key.startswith("label ") for case in plain for key in case.metadata)
-    assert "labels that are classes are in the metadata; for labels, set rubric.classes to them" in notes
+    assert (
+        "labels that are classes are in the metadata; for labels, set rubric.classes to them"
+        in notes
+    )
     labeled, _ = cases(str(path), "rubric=own", 'rubric.classes={yes: "", no: ""}')
     people = {person for case in labeled for person in case.labels}
     assert people == {
@@ -100,11 +115,21 @@ def test_labels_of_traces_are_classes_of_the_rubric_or_metadata():
 def test_metadata_with_the_name_of_a_field_is_not_read_as_it(here):
     log(here, "a.json", {"1": "x"}, "m")
     content = json.loads((here / "a.json").read_text())
-    content["samples"][0]["metadata"] = {"label": "B", "id": "other", "prompt": "ignore", "topic": "t"}
+    content["samples"][0]["metadata"] = {
+        "label": "B",
+        "id": "other",
+        "prompt": "ignore",
+        "topic": "t",
+    }
     (here / "a.json").write_text(json.dumps(content))
     (case,), _ = cases("a.json")
     assert (case.id, case.prompt, case.label) == ("1", "p 1", None)
-    assert case.metadata == {"log label": "B", "log id": "other", "log prompt": "ignore", "topic": "t"}
+    assert case.metadata == {
+        "log label": "B",
+        "log id": "other",
+        "log prompt": "ignore",
+        "topic": "t",
+    }
 
 
 def test_two_logs_are_pairs_by_sample_and_name_what_did_not_match(here):
@@ -136,7 +161,9 @@ def test_messages_of_agents_are_those_of_the_log_and_of_each_answer(here):
         assert not any("messages" in case.metadata for case in found)
         assert not any("more than text" in note for note in notes)
     pairs, notes = cases(f"[{plain},{agent}]", mode="pairwise")
-    assert {case.id: case.metadata["messages"] for case in pairs} == {id_: [None, own] for id_, own in messages.items()}
+    assert {case.id: case.metadata["messages"] for case in pairs} == {
+        id_: [None, own] for id_, own in messages.items()
+    }
     assert f"{plain}: cases with more than text, whose messages are in the metadata: 1 (7)" in notes
     imported = import_judgments("inspect", plain, Options()).cases
     (image,) = [case for case in imported if case.id == "7"]
@@ -156,7 +183,8 @@ def test_repeats_are_paired_in_order(here):
         log(here, f"{name}.json", {"1": "x"}, name)
         content = json.loads((here / f"{name}.json").read_text())
         content["samples"] = [
-            content["samples"][0] | {"epoch": epoch, "output": {"completion": f"{name}{epoch}"}} for epoch in (1, 2)
+            content["samples"][0] | {"epoch": epoch, "output": {"completion": f"{name}{epoch}"}}
+            for epoch in (1, 2)
         ]
         (here / f"{name}.json").write_text(json.dumps(content))
     found, _ = cases("[a.json,b.json]", mode="pairwise")
@@ -167,10 +195,17 @@ def test_repeats_are_paired_in_order(here):
 
 
 def test_two_systems_of_promptfoo_are_a_pair(here):
-    rows = [result(test, k, 1) | {"response": {"output": f"{test} by {k}"}} for test in (0, 1) for k in (0, 1)]
+    rows = [
+        result(test, k, 1) | {"response": {"output": f"{test} by {k}"}}
+        for test in (0, 1)
+        for k in (0, 1)
+    ]
     (here / "results.json").write_text(json.dumps(export(*rows)))
     found, _ = cases("results.json", mode="pairwise")
-    assert [[one.text for one in case.responses] for case in found] == [["0 by 0", "0 by 1"], ["1 by 0", "1 by 1"]]
+    assert [[one.text for one in case.responses] for case in found] == [
+        ["0 by 0", "0 by 1"],
+        ["1 by 0", "1 by 1"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,11 @@ from tests.interop.test_tools import LOGS, written
 
 POINTWISE = ("mode=pointwise", "swap=none")
 QUESTION = {"role": "user", "content": "What is 20 + 22?"}
-CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"x": 20, "y": 22}'}}
+CALL = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "add", "arguments": '{"x": 20, "y": 22}'},
+}
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "42"}
 STEPS = [(1, "said", "user"), (1, "call", "add"), (1, "result", "add"), (2, "said", "assistant")]
 
@@ -62,7 +66,11 @@ def traced_agent(path: Path, *, chat: bool) -> dict[str, str]:
 
     def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
         last = len(messages) > 1
-        answer = {"role": "assistant", "content": "42"} if last else {"role": "assistant", "content": None}
+        answer = (
+            {"role": "assistant", "content": "42"}
+            if last
+            else {"role": "assistant", "content": None}
+        )
         message = answer if last else {**answer, "tool_calls": [CALL]}
         if chat:
             with mlflow.start_span("model", span_type=SpanType.CHAT_MODEL) as span:
@@ -87,7 +95,9 @@ def traced_agent(path: Path, *, chat: bool) -> dict[str, str]:
 def test_the_trace_of_an_agent_in_mlflow_is_divided_into_steps(mlflow_store, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(mlflow_store)
-    mlflow.set_experiment("agents")  # an experiment of another test may be active, and is in another store
+    mlflow.set_experiment(
+        "agents"
+    )  # an experiment of another test may be active, and is in another store
     path = tmp_path / "traces.jsonl"
     for chat in (True, False):
         spans = traced_agent(path, chat=chat)
@@ -103,7 +113,11 @@ def test_the_trace_of_an_agent_in_mlflow_is_divided_into_steps(mlflow_store, tmp
 
 def attribute(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
-        return {"kvlistValue": {"values": [{"key": key, "value": attribute(one)} for key, one in value.items()]}}
+        return {
+            "kvlistValue": {
+                "values": [{"key": key, "value": attribute(one)} for key, one in value.items()]
+            }
+        }
     if isinstance(value, list):
         return {"arrayValue": {"values": [attribute(one) for one in value]}}
     return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
@@ -116,7 +130,8 @@ def span(number: int, trace: int, **attributes: Any) -> dict[str, Any]:
         "name": "chat m",
         "startTimeUnixNano": str(10**18 + number),
         "attributes": [
-            {"key": f"gen_ai.{key.replace('__', '.')}", "value": attribute(one)} for key, one in attributes.items()
+            {"key": f"gen_ai.{key.replace('__', '.')}", "value": attribute(one)}
+            for key, one in attributes.items()
         ],
     }
 
@@ -128,11 +143,18 @@ CALLED = {
     "finish_reason": "tool_calls",
 }
 RETURNED = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "42"}]}
-ANSWERED = {"role": "assistant", "parts": [{"type": "text", "content": "42"}], "finish_reason": "stop"}
+ANSWERED = {
+    "role": "assistant",
+    "parts": [{"type": "text", "content": "42"}],
+    "finish_reason": "stop",
+}
 
 
 def lines(*spans: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": [one]}]}]} for one in spans]
+    return [
+        {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": [one]}]}]}
+        for one in spans
+    ]
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -161,11 +183,16 @@ def test_spans_of_opentelemetry_are_divided_into_steps(form, as_json, tmp_path):
     ]
     if form == "base64":
         for one in spans:
-            one |= {key: b64encode(bytes.fromhex(one[key])).decode() for key in ("traceId", "spanId")}
+            one |= {
+                key: b64encode(bytes.fromhex(one[key])).decode() for key in ("traceId", "spanId")
+            }
     path = tmp_path / ("spans.json" if form == "json" else "spans.jsonl")
     if form == "json":
         scopes = [{"scope": {}, "spans": spans}]
-        path.write_text(json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": scopes}]}, indent=1), "utf-8")
+        path.write_text(
+            json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": scopes}]}, indent=1),
+            "utf-8",
+        )
     else:
         path.write_text("".join(json.dumps(one) + "\n" for one in lines(*spans)), "utf-8")
     assert recognize_format(path) == "otel_spans"
@@ -183,18 +210,40 @@ def test_spans_of_opentelemetry_are_divided_into_steps(form, as_json, tmp_path):
 
 def test_spans_have_no_judgments_and_may_have_no_messages(tmp_path):
     path = tmp_path / "spans.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines(span(1, 1, operation__name="chat"))), "utf-8")
-    with pytest.raises(DatasetError, match="spans have conversations, but no judgments; judge it: evalkit run"):
+    path.write_text(
+        "".join(json.dumps(one) + "\n" for one in lines(span(1, 1, operation__name="chat"))),
+        "utf-8",
+    )
+    with pytest.raises(
+        DatasetError, match="spans have conversations, but no judgments; judge it: evalkit run"
+    ):
         import_judgments("otel_spans", path, Options())
     with pytest.raises(DatasetError, match=r"no span has messages; record the content of messages"):
         cases_of(path)
 
 
 def test_an_agent_that_ends_with_a_call_has_steps_although_it_has_no_answer(tmp_path):
-    called = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": "add", "arguments": {}}]}
-    sample = {"id": "q", "epoch": 1, "input": "Add.", "target": "", "messages": [QUESTION, called], "output": {}}
+    called = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "c", "function": "add", "arguments": {}}],
+    }
+    sample = {
+        "id": "q",
+        "epoch": 1,
+        "input": "Add.",
+        "target": "",
+        "messages": [QUESTION, called],
+        "output": {},
+    }
     path = tmp_path / "log.json"
-    log = {"version": 2, "status": "success", "eval": {"model": "m"}, "plan": {}, "samples": [sample]}
+    log = {
+        "version": 2,
+        "status": "success",
+        "eval": {"model": "m"},
+        "plan": {},
+        "samples": [sample],
+    }
     path.write_text(json.dumps(log), "utf-8")
     (case,) = cases_of(path, "dataset.unit=step")
     assert case.responses[0].text == "[step 1, judged: call add]\n{}"

@@ -36,7 +36,22 @@ WRITTEN = {
 OLDER = {f"{tool} older": tool for tool in TOOLS if tool in SHAPES}
 REMOVED = object()
 VALUES: tuple[Any, ...] = (
-    *(None, "two", 3, 10**400, -1.5, True, [], {}, [None], {"x": "y"}, "\x00", [["a"]], float("nan"), REMOVED),
+    *(
+        None,
+        "two",
+        3,
+        10**400,
+        -1.5,
+        True,
+        [],
+        {},
+        [None],
+        {"x": "y"},
+        "\x00",
+        [["a"]],
+        float("nan"),
+        REMOVED,
+    ),
     *("x" * 100_000, [[[[[[[[]]]]]]]], "\ud800", {"": None}),
 )
 ROW = json.dumps({"gradingResult": {}, "response": {"output": "x"}}).encode() + b"\n"
@@ -66,7 +81,8 @@ class Read:
     """What evalkit reads of a log.
 
     Attributes:
-        counts: Usable verdicts, all verdicts, and answers and labels, of the import and of the dataset.
+        counts: Usable verdicts, all verdicts, and answers and labels, of the import and of the
+            dataset.
         notes: All notes.
     """
 
@@ -78,7 +94,11 @@ def contents(path: Path) -> Any:
     if path.suffix == ".eval":
         return archives._archived(path)
     text = path.read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+    return (
+        [json.loads(line) for line in text.splitlines()]
+        if path.suffix == ".jsonl"
+        else json.loads(text)
+    )
 
 
 def save(path: Path, content: Any) -> None:
@@ -95,7 +115,13 @@ def save(path: Path, content: Any) -> None:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of each value in nested lists and objects."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, child in children:
         yield (*path, key)
         yield from places(child, (*path, key))
@@ -164,7 +190,11 @@ def texts_and_labels(cases: Sequence[Case]) -> list[int]:
 
 def kept(found: Read | None, whole: Read) -> bool:
     """Return whether a damaged log is refused, or has all that the whole log has, or another note."""
-    if found is None or len(found.counts) < len(whole.counts) or set(found.notes) != set(whole.notes):
+    if (
+        found is None
+        or len(found.counts) < len(whole.counts)
+        or set(found.notes) != set(whole.notes)
+    ):
         return True
     return all(value >= before for value, before in zip(found.counts, whole.counts, strict=True))
 
@@ -214,9 +244,12 @@ def bomb(path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "tool"), [("log.eval", "inspect"), ("log.json.gz", "inspect"), ("results.jsonl.gz", "promptfoo")]
+    ("name", "tool"),
+    [("log.eval", "inspect"), ("log.json.gz", "inspect"), ("results.jsonl.gz", "promptfoo")],
 )
-def test_a_small_file_with_a_long_text_is_one_line_and_does_not_fill_the_memory(name, tool, tmp_path, monkeypatch):
+def test_a_small_file_with_a_long_text_is_one_line_and_does_not_fill_the_memory(
+    name, tool, tmp_path, monkeypatch
+):
     limit, size = 1_000_000, 60_000_000
     for module, constant in (
         (archives, "_LARGEST_SAMPLE"),

@@ -78,7 +78,9 @@ def test_tables_come_back_the_same(request, bring, kind, suffix):
 
 def test_a_row_has_verdict_and_label(pairs):
     rows = list(csv.DictReader(io.StringIO(export(pairs, "csv").decode())))
-    assert [(row["winner"], row["verdict"], row["verdict_reason"], row["label"]) for row in rows] == [
+    assert [
+        (row["winner"], row["verdict"], row["verdict_reason"], row["label"]) for row in rows
+    ] == [
         ("A", "TIE", "swap_disagreement", "A"),
         ("TIE", "TIE", "swap_disagreement", "A"),
         ("B", "", "missing", "B"),
@@ -95,17 +97,32 @@ def test_alpaca_eval_and_back(pairs, bring):
     ]
     assert bring("alpaca_eval", "out.alpaca_eval", status=1)
     (pairs.folder.parent / "out.alpaca_eval").rename(pairs.folder.parent / "out.json")
-    assert bring("alpaca_eval", "out.json").values == [("1", [0, 1], 0.5), ("2", [0, 1], "unparseable")]
+    assert bring("alpaca_eval", "out.json").values == [
+        ("1", [0, 1], 0.5),
+        ("2", [0, 1], "unparseable"),
+    ]
 
 
 def test_the_baseline_is_alpaca_evals_first_output(bring, write):
     rows = [
-        {"id": n, "prompt": n, "response_a": "x", "response_b": "y", "model_a": "mine", "model_b": "old", "winner": won}
+        {
+            "id": n,
+            "prompt": n,
+            "response_a": "x",
+            "response_b": "y",
+            "model_a": "mine",
+            "model_b": "old",
+            "winner": won,
+        }
         for n, won in (("1", "A"), ("2", "A"), ("3", "B"))
     ]
-    ran = bring("generic", str(write("m.jsonl", [{**row, "metadata.baseline": "old"} for row in rows])))
+    ran = bring(
+        "generic", str(write("m.jsonl", [{**row, "metadata.baseline": "old"} for row in rows]))
+    )
     exported = json.loads(export(ran, "alpaca_eval"))
-    assert {(row["generator_1"], row["output_1"], row["generator_2"]) for row in exported} == {("old", "y", "mine")}
+    assert {(row["generator_1"], row["output_1"], row["generator_2"]) for row in exported} == {
+        ("old", "y", "mine")
+    }
     assert [row["preference"] for row in exported] == [2.0, 2.0, 1.0]
     again = bring("alpaca_eval", str(write("annotations.json", exported)))
     assert again.metrics["alpaca_eval/win_rate"]["value"] == pytest.approx(2 / 3)
@@ -123,7 +140,10 @@ def test_mt_bench_and_back(pairs, bring):
 def test_mt_bench_single(scores, bring):
     content = export(scores, "mt_bench")
     (scores.folder.parent / "out.jsonl").write_bytes(content)
-    assert [value for _, _, value in bring("mt_bench", "out.jsonl").values] == [{"quality": 4.5}, "unparseable"]
+    assert [value for _, _, value in bring("mt_bench", "out.jsonl").values] == [
+        {"quality": 4.5},
+        "unparseable",
+    ]
 
 
 @pytest.mark.parametrize("layout", ["argilla", "label_studio"])
@@ -147,7 +167,9 @@ def test_order_is_by_chance_and_seeded(bring, write):
     assert names != [one["data"]["case_id"] for one in other] != sorted(names)
     swapped = [one["data"]["shown"] == "1,0" for one in first]
     assert 8 < sum(swapped) < 32
-    assert all((one["data"]["response_a"] == "no") == (one["data"]["shown"] == "1,0") for one in first)
+    assert all(
+        (one["data"]["response_a"] == "no") == (one["data"]["shown"] == "1,0") for one in first
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +178,10 @@ def test_order_is_by_chance_and_seeded(bring, write):
         ((), "evalkit export: needs --to"),
         (("run",), "evalkit export: needs --to"),
         (("run", "--to", "exel"), "evalkit export: --to: no such choice 'exel'; choose from "),
-        (("run", "--to", "csv", "--seed", "x"), "evalkit export: --seed: 'x' is not an integer from 0"),
+        (
+            ("run", "--to", "csv", "--seed", "x"),
+            "evalkit export: --seed: 'x' is not an integer from 0",
+        ),
         (("run", "--tp", "csv"), "evalkit export: no such option --tp; did you mean '--to'?"),
         (("absent", "--to", "csv"), "no such folder"),
         (("run", "--to", "csv", "--output", "/proc/no/file"), "/proc/no/file: cannot be written"),
@@ -176,7 +201,13 @@ def test_scores_have_no_preference(scores, capsys):
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CASES: list[dict[str, Any]] = [
-    {"id": f"tr-{TRACE}", "prompt": "Name a prime.", "response": "7", "response_id": "chatcmpl-1", "span_id": SPAN},
+    {
+        "id": f"tr-{TRACE}",
+        "prompt": "Name a prime.",
+        "response": "7",
+        "response_id": "chatcmpl-1",
+        "span_id": SPAN,
+    },
     {"id": "2", "prompt": "Name a prime.", "response": "9", "trace_id": f"tr-{TRACE}"},
     {"id": "3", "prompt": "Name a prime.", "response": "11"},
 ]
@@ -198,10 +229,26 @@ def parsed(line: str) -> tuple[Any, list[tuple[Any, dict[str, Any]]]]:
     return attributes(logs.resource.attributes), events
 
 
-def exported(folder: Path, *words: str, cases: list[dict[str, Any]] = CASES) -> tuple[Any, Any, Any]:
+def exported(
+    folder: Path, *words: str, cases: list[dict[str, Any]] = CASES
+) -> tuple[Any, Any, Any]:
     settings = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=50", *words]
-    result = evalkit.run(evalkit.load_config(overrides=settings), folder / "run", cases=cases, overwrite=True)
-    assert main(["export", str(folder / "run"), "--to", "otel", "--output", str(folder / "events.jsonl")]) == 0
+    result = evalkit.run(
+        evalkit.load_config(overrides=settings), folder / "run", cases=cases, overwrite=True
+    )
+    assert (
+        main(
+            [
+                "export",
+                str(folder / "run"),
+                "--to",
+                "otel",
+                "--output",
+                str(folder / "events.jsonl"),
+            ]
+        )
+        == 0
+    )
     (line,) = (folder / "events.jsonl").read_text("utf-8").splitlines()
     return result, *parsed(line)
 
@@ -211,13 +258,22 @@ def test_scores_criteria_and_metrics_are_events(tmp_path):
     assert resource["evalkit.config_hash"] == result.manifest["config_hash"]
     assert {record.event_name for record, _ in events} == {"gen_ai.evaluation.result"}
     assert all(record.time_unix_nano > 1.7e18 for record, _ in events)
-    verdicts = [(record, one) for record, one in events if one["gen_ai.evaluation.name"] == "verdict"]
-    assert [one["gen_ai.evaluation.score.value"] for _, one in verdicts] == [one.score for one in result.verdicts]
-    ids = [(record.trace_id.hex(), record.span_id.hex(), one.get("gen_ai.response.id")) for record, one in verdicts]
+    verdicts = [
+        (record, one) for record, one in events if one["gen_ai.evaluation.name"] == "verdict"
+    ]
+    assert [one["gen_ai.evaluation.score.value"] for _, one in verdicts] == [
+        one.score for one in result.verdicts
+    ]
+    ids = [
+        (record.trace_id.hex(), record.span_id.hex(), one.get("gen_ai.response.id"))
+        for record, one in verdicts
+    ]
     assert ids == [(TRACE, SPAN, "chatcmpl-1"), (TRACE, "", None), ("", "", None)]
     assert all(one["gen_ai.evaluation.explanation"] for _, one in verdicts)
     first = [one for _, one in events if one.get("evalkit.case.id") == f"tr-{TRACE}"]
-    values = {one["gen_ai.evaluation.name"]: one["gen_ai.evaluation.score.value"] for one in first[1:]}
+    values = {
+        one["gen_ai.evaluation.name"]: one["gen_ai.evaluation.score.value"] for one in first[1:]
+    }
     assert values == result.verdicts[0].criteria
     (mean,) = (one for _, one in events if one["gen_ai.evaluation.name"] == "score/mean")
     metric = result.metrics["score/mean"]
@@ -226,7 +282,10 @@ def test_scores_criteria_and_metrics_are_events(tmp_path):
 
 
 def test_a_missing_verdict_has_no_score(tmp_path):
-    pairs = [{"id": one["id"], "prompt": one["prompt"], "response_a": "7", "response_b": "9"} for one in CASES]
+    pairs = [
+        {"id": one["id"], "prompt": one["prompt"], "response_a": "7", "response_b": "9"}
+        for one in CASES
+    ]
     result, _, events = exported(tmp_path, cases=pairs)
     verdicts = [one for _, one in events if one["gen_ai.evaluation.name"] == "verdict"]
     labels = [one["gen_ai.evaluation.score.label"] for one in verdicts]
@@ -265,7 +324,14 @@ ROWS = [
 @pytest.fixture
 def run(here):
     Path("judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
-    words = ["import", "generic", "judged.jsonl", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
+    words = [
+        "import",
+        "generic",
+        "judged.jsonl",
+        "tracking=none",
+        "scoring.bootstrap=20",
+        "hydra.run.dir=run",
+    ]
     assert main(words) == 0
     return here / "run"
 
@@ -280,9 +346,18 @@ def test_an_export_has_no_formulas_and_comes_back(run, capsys):
     texts = [cell for row in found for cell in row if cell and cell[0] in "=+-@\t\r\n"]
     assert [cell for cell in texts if not cell.lstrip("-").replace(".", "").isdigit()] == []
     assert "'" + FORMULA in found[1]
-    words = ["import", "generic", "out.csv", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=again"]
+    words = [
+        "import",
+        "generic",
+        "out.csv",
+        "tracking=none",
+        "scoring.bootstrap=20",
+        "hydra.run.dir=again",
+    ]
     assert main(words) == 0
-    before, after = (json.loads((folder / "cases.jsonl").read_text("utf-8")) for folder in (run, Path("again")))
+    before, after = (
+        json.loads((folder / "cases.jsonl").read_text("utf-8")) for folder in (run, Path("again"))
+    )
     for case in (before, after):
         case["responses"] = [response["text"] for response in case["responses"]]
     assert before == after
@@ -310,9 +385,18 @@ def test_labels_of_an_escaped_id_are_read(run):
 
 
 def test_a_comparison_has_no_formulas(run):
-    words = ["import", "generic", "judged.jsonl", "tracking=none", "--judge", "=2+2", "hydra.run.dir=other"]
+    words = [
+        "import",
+        "generic",
+        "judged.jsonl",
+        "tracking=none",
+        "--judge",
+        "=2+2",
+        "hydra.run.dir=other",
+    ]
     Path("judged.jsonl").write_text(
-        "".join(json.dumps({k: v for k, v in row.items() if k != "judge"}) + "\n" for row in ROWS), "utf-8"
+        "".join(json.dumps({k: v for k, v in row.items() if k != "judge"}) + "\n" for row in ROWS),
+        "utf-8",
     )
     assert main(words) == 0
     assert main(["compare", "run", "other"]) == 0
@@ -320,7 +404,12 @@ def test_a_comparison_has_no_formulas(run):
     assert names == {"'=2+2"}
 
 
-@given(st.text(alphabet="'=+-@\t\r\n＝a1.e", max_size=8) | st.floats(allow_nan=False) | st.integers() | st.none())
+@given(
+    st.text(alphabet="'=+-@\t\r\n＝a1.e", max_size=8)
+    | st.floats(allow_nan=False)
+    | st.integers()
+    | st.none()
+)
 def test_escaping_can_be_undone(value):
     shown = escaped(value)
     assert unescaped(shown) == value
@@ -330,13 +419,32 @@ def test_escaping_can_be_undone(value):
         float(shown)  # numbers alone stay as they are
 
 
-PAIR = {"prompt": "Q?", "response_a": "yes", "response_b": "no", "model_a": "m", "label": "A", "kind": 1}
-LIST = {"prompt": "Q?", "responses": [{"text": "a", "model": "m"}, {"text": "b"}, {"text": "c \ud800"}]}
-GRADED = {"prompt": "Q?", "response": "yes", "label": 4, "labels": {"ann": 4, "bob": 3}, "tags": ["x", 1]}
+PAIR = {
+    "prompt": "Q?",
+    "response_a": "yes",
+    "response_b": "no",
+    "model_a": "m",
+    "label": "A",
+    "kind": 1,
+}
+LIST = {
+    "prompt": "Q?",
+    "responses": [{"text": "a", "model": "m"}, {"text": "b"}, {"text": "c \ud800"}],
+}
+GRADED = {
+    "prompt": "Q?",
+    "response": "yes",
+    "label": 4,
+    "labels": {"ann": 4, "bob": 3},
+    "tags": ["x", 1],
+}
 RUNS = {
     "pairs": ([], [{**PAIR, "id": "1"}, {**PAIR, "id": "2", "label": None, "kind": "two"}]),
     "lists": (["mode=listwise"], [{**LIST, "id": "1"}]),
-    "scores": (["mode=pointwise"], [{**GRADED, "id": "1"}, {"id": "2", "prompt": "?", "response": "no"}]),
+    "scores": (
+        ["mode=pointwise"],
+        [{**GRADED, "id": "1"}, {"id": "2", "prompt": "?", "response": "no"}],
+    ),
 }
 
 
@@ -345,7 +453,9 @@ def frame_runs(tmp_path_factory):
     words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=0", "store.mode=off"]
     return {
         name: evalkit.run(
-            evalkit.load_config(overrides=[*words, *mode]), tmp_path_factory.mktemp("frame_runs") / name, cases=cases
+            evalkit.load_config(overrides=[*words, *mode]),
+            tmp_path_factory.mktemp("frame_runs") / name,
+            cases=cases,
         )
         for name, (mode, cases) in RUNS.items()
     }
@@ -369,7 +479,10 @@ def test_both_libraries_have_the_same_table(frame_runs, table):
     for run in frame_runs.values():
         pandas, polars = run.to_pandas(table), run.to_polars(table)
         assert list(pandas.columns) == polars.columns
-        rows = [{name: None if value != value else value for name, value in row.items()} for row in polars.to_dicts()]
+        rows = [
+            {name: None if value != value else value for name, value in row.items()}
+            for row in polars.to_dicts()
+        ]
         assert pandas.astype(object).where(pandas.notna(), None).to_dict("records") == rows
         assert len(pandas) == len(getattr(run, table))
 
@@ -381,7 +494,9 @@ def test_a_missing_verdict_has_no_value(frame_runs):
     assert frame["score"].to_list() == [None, *(one.score for one in rest)]
     assert frame["reason"][0] == "missing"
     metrics = run.to_pandas("metrics").set_index("metric")
-    assert {name for name, one in run.metrics.items() if one.value is None} == set(metrics[metrics.value.isna()].index)
+    assert {name for name, one in run.metrics.items() if one.value is None} == set(
+        metrics[metrics.value.isna()].index
+    )
 
 
 @pytest.mark.parametrize(

@@ -45,14 +45,18 @@ def table(questions: int) -> list[dict[str, Any]]:
 def test_labels_of_questions_with_three_responses_are_kept_each_with_its_pair(bring, write):
     ran = bring("generic", str(write("m.jsonl", table(20))))
     assert ran.metrics["agreement/accuracy"]["n"] == 60
-    labels = {(row["case_id"], tuple(row["unit"])): row["label"] for row in ran.rows("verdicts.jsonl")}
+    labels = {
+        (row["case_id"], tuple(row["unit"])): row["label"] for row in ran.rows("verdicts.jsonl")
+    }
     assert Counter(labels.values()) == {"TIE": 20, "B": 20, "A": 20}
     assert [labels["0", pair] for pair in ((0, 1), (0, 2), (1, 2))] == ["TIE", "B", "A"]
 
 
 def test_labels_of_pairs_beside_peoples_are_told_apart(bring, write):
     rows = [{**row, "ann": "A", "bob": "A"} for row in table(2)]
-    ran = bring("generic", str(write("m.jsonl", rows)), "--fields", "label.ann=ann", "label.bob=bob")
+    ran = bring(
+        "generic", str(write("m.jsonl", rows)), "--fields", "label.ann=ann", "label.bob=bob"
+    )
     assert "each pair is a separate case" in ran.out
     labels = {case["id"]: case["label"] for case in ran.rows("cases.jsonl")}
     assert [labels[f"0: {a} / {b}"] for a, b in combinations(SYSTEMS, 2)] == ["TIE", "B", "A"]
@@ -82,7 +86,9 @@ def test_responses_without_a_model_are_told_apart_by_their_texts(bring, write):
 
 def test_pairs_of_long_texts_have_short_names(bring, write):
     texts = [("a" * 500 + str(n), "b" * 500 + str(n)) for n in range(2)]
-    rows = [{"id": "q", "response_a": a, "response_b": b, "winner": "A", "label": "B"} for a, b in texts]
+    rows = [
+        {"id": "q", "response_a": a, "response_b": b, "winner": "A", "label": "B"} for a, b in texts
+    ]
     ran = bring("generic", str(write("m.jsonl", rows)))
     names = [case["id"] for case in ran.rows("cases.jsonl")]
     assert len(set(names)) == 2
@@ -108,38 +114,55 @@ def test_a_models_texts_to_one_question_are_responses_of_their_own(bring, write)
 @pytest.mark.parametrize(
     ("rows", "words", "said"),
     [
-        ([{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}], (), "id '1' is already used for another prompt"),
+        (
+            [{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}],
+            (),
+            "id '1' is already used for another prompt",
+        ),
         ([{"score": 3}], (), "m.jsonl:1: has both scores and winners; map one of them"),
         ([{"margin": -0.5}], (), "winner A and margin -0.5 disagree"),
-        ([{"points": 3}], ("--fields", "grade=points"), "grade=points: rows of this kind do not use this field"),
+        (
+            [{"points": 3}],
+            ("--fields", "grade=points"),
+            "grade=points: rows of this kind do not use this field",
+        ),
     ],
 )
 def test_rows_that_cannot_be_kept_whole_are_refused(bring, write, rows, words, said):
-    path = write("m.jsonl", [{"response_a": "x", "response_b": "y", "winner": "A", **row} for row in rows])
+    path = write(
+        "m.jsonl", [{"response_a": "x", "response_b": "y", "winner": "A", **row} for row in rows]
+    )
     assert said in bring("generic", str(path), *words, status=1).err
 
 
 def test_peoples_grades_of_single_responses_are_kept(bring, write):
     rows = [
-        {"id": "1", "response": text, "score": 3, "ann": grade} for text, grade in [("x", 2), ("y", None), ("z", 5)]
+        {"id": "1", "response": text, "score": 3, "ann": grade}
+        for text, grade in [("x", 2), ("y", None), ("z", 5)]
     ]
     path = write("m.jsonl", rows)
     ran = bring("generic", str(path), "--fields", "label.ann=ann")
     assert ran.rows("cases.jsonl")[0]["labels"] == {"ann": [2.0, None, 5.0]}
     assert (
-        "'good' is not a grade" in bring("generic", str(write("m.jsonl", [{**rows[0], "grade": "good"}])), status=1).err
+        "'good' is not a grade"
+        in bring("generic", str(write("m.jsonl", [{**rows[0], "grade": "good"}])), status=1).err
     )
 
 
 def test_a_named_column_decides_between_scores_and_winners(bring, write):
-    rows = [{"id": "1", "response_a": "x", "response_b": "y", "best": "B", "score": 3, "winner": "A"}]
+    rows = [
+        {"id": "1", "response_a": "x", "response_b": "y", "best": "B", "score": 3, "winner": "A"}
+    ]
     path = str(write("m.jsonl", rows))
     assert bring("generic", path, "--fields", "winner=best").values == [("1", [0, 1], -1.0)]
     assert bring("generic", path, "--scores").values == [("1", [0], {"quality": 3.0})]
 
 
 def test_each_file_of_halluqa_is_a_system(bring, write):
-    questions = [{"question_id": n, "Question": "?", "Category": "knowledge", "Best Answer1": "好"} for n in range(3)]
+    questions = [
+        {"question_id": n, "Question": "?", "Category": "knowledge", "Best Answer1": "好"}
+        for n in range(3)
+    ]
     write("all/HalluQA.json", questions)
     for number in range(24):
         verdicts = [{**row, "is_hallucination": str(number % 2 == 0)} for row in HALLUQA]
@@ -170,16 +193,24 @@ def test_llmbars_rule_on_scores_is_its_rule_on_the_winners_made_of_them(bring, w
     path = str(write("GPT-4/Rating/result.json", rows))
     names = ("llmbar/mean_accuracy", "llmbar/agreement_rate")
     winners, scores = bring("llmbar", path).metrics, bring("llmbar", path, "--scores").metrics
-    assert [scores[name]["value"] for name in names] == [winners[name]["value"] for name in names] == [0.5, 0.5]
+    assert (
+        [scores[name]["value"] for name in names]
+        == [winners[name]["value"] for name in names]
+        == [0.5, 0.5]
+    )
 
 
 def test_qloras_reviews_on_open_assistants_questions(bring, write):
     reviews = [
-        {**{key: value for key, value in row.items() if key != "question_id"}, "message_id": message}
+        {
+            **{key: value for key, value in row.items() if key != "question_id"},
+            "message_id": message,
+        }
         for row, message in product(QLORA, ("m-1", "m-2"))
     ]
     write(
-        "prompts/oa_questions.jsonl", [{"question_id": m, "message_id": m, "text": f"Ask {m}"} for m in ("m-1", "m-2")]
+        "prompts/oa_questions.jsonl",
+        [{"question_id": m, "message_id": m, "text": f"Ask {m}"} for m in ("m-1", "m-2")],
     )
     for system in "ab":
         more = "A chat between a curious human and an artificial intelligence assistant. ### Human: More?"
@@ -201,7 +232,10 @@ def test_qloras_reviews_on_open_assistants_questions(bring, write):
 
 def test_qloras_reviews_with_two_scores(bring, write):
     scores = ([9.0, 8.0], [7, 7], [-1, -1], [5.0, 8.5])
-    rows = [{**QLORA[0], "review_id": n, "question_id": n, "score": score} for n, score in enumerate(scores)]
+    rows = [
+        {**QLORA[0], "review_id": n, "question_id": n, "score": score}
+        for n, score in enumerate(scores)
+    ]
     ran = bring("qlora", str(write("13b-vicuna-vs-gpt-3.5-gpt4-reviewer.jsonl", rows)))
     assert [value for _, _, value in ran.values] == [1.0, 0.0, "unparseable", -1.0]
     assert "winners derived from two scores: 4" in ran.out
@@ -232,7 +266,9 @@ def test_texts_that_are_not_there_are_not_identical_answers(bring, write):
     assert ran.metrics["length/longer_rate"]["n"] == 0
     assert ran.metrics["length/slope"]["n"] == 1
     assert "responses without a text: 5 of 8" in ran.out
-    assert any("responses without a text: 5 of 8" in note for note in ran.json("manifest.json")["notes"])
+    assert any(
+        "responses without a text: 5 of 8" in note for note in ran.json("manifest.json")["notes"]
+    )
 
 
 def test_an_instruction_that_stands_twice_has_outputs_of_its_own_each_time(bring, write):
@@ -251,7 +287,10 @@ def test_an_instruction_that_stands_twice_has_outputs_of_its_own_each_time(bring
 
 def test_a_folder_of_reward_models_is_a_panel_of_them(bring, write):
     for name, results in (("one", [1, 1, 1]), ("two", [0, 0, 1])):
-        write(f"eval-set-scores/{name}.json", {**SHAPES["reward_bench"][1], "model": name, "results": results})
+        write(
+            f"eval-set-scores/{name}.json",
+            {**SHAPES["reward_bench"][1], "model": name, "results": results},
+        )
     ran = bring("reward_bench", "eval-set-scores")
     values = Counter((row["judge"], row["value"]) for row in ran.rows("judgments.jsonl"))
     assert values == {("one", 1.0): 3, ("two", -1.0): 2, ("two", 1.0): 1}
@@ -270,7 +309,10 @@ def test_each_file_of_judgebench_is_a_judge(bring, write):
 
 def test_mt_benchs_judgments_as_on_hugging_face(bring, write):
     said = {
-        f"conversation_{side}": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": f"By {side}"}]
+        f"conversation_{side}": [
+            {"role": "user", "content": "Why?"},
+            {"role": "assistant", "content": f"By {side}"},
+        ]
         for side in "ab"
     }
     row = {
@@ -332,7 +374,9 @@ def _doubled(content: Any) -> Any:
     if isinstance(content, list):
         return content + deepcopy(content)
     return {
-        key: _doubled(value) if isinstance(value, list) or (key == "results" and isinstance(value, dict)) else value
+        key: _doubled(value)
+        if isinstance(value, list) or (key == "results" and isinstance(value, dict))
+        else value
         for key, value in content.items()
     }
 
@@ -351,7 +395,12 @@ SLOTS = {
 }
 """How many verdicts a file holds, where that is not one for each row."""
 CHECKLISTS = ("devai", "paperbench")
-EMPTIED = {"arena_hard": "games", "judgebench": "judgments", "prometheus": "gpt4_score", "llmbar": "results"}
+EMPTIED = {
+    "arena_hard": "games",
+    "judgebench": "judgments",
+    "prometheus": "gpt4_score",
+    "llmbar": "results",
+}
 """The list of a row's verdicts; an empty one is a verdict that is missing."""
 
 
@@ -360,7 +409,9 @@ def test_every_verdict_of_a_file_is_a_judgment_also_if_it_is_there_twice(write, 
     file, content = SHAPES[name]
     content = _doubled(content)
     asked = load_cases(DatasetConfig(path=str(write("cases.jsonl", CASES))), mode="pairwise").cases
-    found = brought(name, write(file, content), Options(cases=asked if name == "openai_batch" else ()))
+    found = brought(
+        name, write(file, content), Options(cases=asked if name == "openai_batch" else ())
+    )
     assert len(found.judgments) == SLOTS.get(name, len)(content)
     places = [(one.case_id, *one.shown, one.sample, one.judge) for one in found.judgments]
     assert len(set(places)) == len(places)
@@ -381,9 +432,15 @@ def test_a_row_without_a_verdict_is_a_judgment_that_is_missing(write, name):
 
 def test_an_unknown_label_is_refused(bring, write):
     wrong = [{**JUDGEBENCH[0], "label": "A>>B"}]
-    assert "label 'A>>B' is not one of" in bring("judgebench", str(write("j.jsonl", wrong)), status=1).err
+    assert (
+        "label 'A>>B' is not one of"
+        in bring("judgebench", str(write("j.jsonl", wrong)), status=1).err
+    )
     wrong = [{**LLMBAR[0], "label": 3}]
-    assert "label '3' is not one of 1, 2" in bring("llmbar", str(write("J/S/result.json", wrong)), status=1).err
+    assert (
+        "label '3' is not one of 1, 2"
+        in bring("llmbar", str(write("J/S/result.json", wrong)), status=1).err
+    )
 
 
 WINNERS = st.sampled_from(["A", "B", "tie", None])
@@ -409,10 +466,17 @@ def test_generic_keeps_or_counts_every_verdict_and_label(tmp_path, rows, named, 
     table = []
     for row in rows:
         texts = {
-            f"response_{side}": f"{row['question']} {index}" for side, index in zip("ab", row["pair"], strict=True)
+            f"response_{side}": f"{row['question']} {index}"
+            for side, index in zip("ab", row["pair"], strict=True)
         }
-        models = {f"model_{side}": f"m{index}" for side, index in zip("ab", row["pair"], strict=True)} if named else {}
-        cells = {name: row[name] for name in ("winner", "label", "order")} | ({"ann": row["ann"]} if people else {})
+        models = (
+            {f"model_{side}": f"m{index}" for side, index in zip("ab", row["pair"], strict=True)}
+            if named
+            else {}
+        )
+        cells = {name: row[name] for name in ("winner", "label", "order")} | (
+            {"ann": row["ann"]} if people else {}
+        )
         table.append({"id": f"q{row['question']}", **texts, **models, **cells})
     path = tmp_path / "m.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in table), "utf-8")
@@ -421,7 +485,11 @@ def test_generic_keeps_or_counts_every_verdict_and_label(tmp_path, rows, named, 
 
     cases = {case.id: case for case in found.cases}
     seen = Counter(
-        (cases[j.case_id].responses[j.shown[0]].text, cases[j.case_id].responses[j.shown[1]].text, _first(j))
+        (
+            cases[j.case_id].responses[j.shown[0]].text,
+            cases[j.case_id].responses[j.shown[1]].text,
+            _first(j),
+        )
         for j in found.judgments
     )
     assert seen == Counter(_expected(row) for row in rows)
@@ -439,7 +507,9 @@ def test_generic_keeps_or_counts_every_verdict_and_label(tmp_path, rows, named, 
     agreed = {pair: next(iter(said)) for pair, said in wanted.items() if len(said) == 1}
     assert {pair: said for pair, said in kept.items() if pair in wanted} == agreed
     assert notes[DISPUTED] == sum(len(said) > 1 for said in wanted.values())
-    assert notes[DIVIDED] == (sum(len(said) > 1 for said in _labels(rows, "ann").values()) if people else 0)
+    assert notes[DIVIDED] == (
+        sum(len(said) > 1 for said in _labels(rows, "ann").values()) if people else 0
+    )
 
 
 def _text(row: dict[str, Any], side: int) -> str:
@@ -449,7 +519,11 @@ def _text(row: dict[str, Any], side: int) -> str:
 def _expected(row: dict[str, Any]) -> tuple[str, str, float | None]:
     first, second = (0, 1) if row["order"] == "ab" else (1, 0)
     value = {"A": 1.0, "B": -1.0, "tie": 0.0, None: None}[row["winner"]]
-    return _text(row, first), _text(row, second), value if value is None or first == 0 else -value + 0.0
+    return (
+        _text(row, first),
+        _text(row, second),
+        value if value is None or first == 0 else -value + 0.0,
+    )
 
 
 def _first(judgment: Any) -> float | None:
@@ -471,15 +545,25 @@ def _labels(rows: list[dict[str, Any]], name: str) -> dict[frozenset[str], set[s
 def test_what_a_benchmarks_reader_leaves_out_is_counted(write, tmp_path):
     outputs = {"gpt4_turbo": ("One.", "Two.", "Three."), "small": ("Two.",)}
     for model, instructions in outputs.items():
-        rows = [{"instruction": one, "output": f"{model}: {one}", "generator": model} for one in instructions]
+        rows = [
+            {"instruction": one, "output": f"{model}: {one}", "generator": model}
+            for one in instructions
+        ]
         write(f"alpaca/{model}.json", rows)
-    notes = load_cases(DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path / "alpaca")), mode="pairwise").notes
+    notes = load_cases(
+        DatasetConfig(benchmark="alpaca_eval", path=str(tmp_path / "alpaca")), mode="pairwise"
+    ).notes
     assert "instructions that small has no output for, omitted: 2" in notes
     questions = [{"uid": uid, "category": "math", "prompt": "?"} for uid in ("u1", "u2")]
     write("arena/question.jsonl", questions)
     for model, uids in {"o3-mini-2025-01-31": ("u1", "u2"), "mine": ("u2", "u9")}.items():
-        answers = [{"uid": uid, "model": model, "messages": [{"role": "assistant", "content": model}]} for uid in uids]
+        answers = [
+            {"uid": uid, "model": model, "messages": [{"role": "assistant", "content": model}]}
+            for uid in uids
+        ]
         write(f"arena/model_answer/{model}.jsonl", answers)
-    notes = load_cases(DatasetConfig(benchmark="arena_hard", path=str(tmp_path / "arena")), mode="pairwise").notes
+    notes = load_cases(
+        DatasetConfig(benchmark="arena_hard", path=str(tmp_path / "arena")), mode="pairwise"
+    ).notes
     assert "questions that mine has no answer to, omitted: 1" in notes
     assert "answers of mine to no question of the file, omitted: 1" in notes

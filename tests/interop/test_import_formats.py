@@ -59,22 +59,38 @@ def test_a_wrong_file_is_told_what_it_looks_like(write, name):
 def test_judgments_named_as_cases_are_told_from_them(write, name):
     path = write(*SHAPES[name])
     own, cases = ALSO_CASES.get(name, name), name in ALSO_CASES
-    for benchmark in {None, *(benchmark.name for benchmark in iter_benchmarks())} - ({own} if cases else set()):
+    for benchmark in {None, *(benchmark.name for benchmark in iter_benchmarks())} - (
+        {own} if cases else set()
+    ):
         with pytest.raises(DatasetError) as bad:
-            load_cases(DatasetConfig(benchmark=benchmark, path=str(path)), mode="pointwise", describe=describe_file)
-        assert str(bad.value).endswith(f"use dataset={own}" if cases else f"evalkit import {name} {path}")
+            load_cases(
+                DatasetConfig(benchmark=benchmark, path=str(path)),
+                mode="pointwise",
+                describe=describe_file,
+            )
+        assert str(bad.value).endswith(
+            f"use dataset={own}" if cases else f"evalkit import {name} {path}"
+        )
 
 
 @pytest.mark.parametrize("name", ALSO_CASES)
 def test_imported_cases_are_those_of_the_data_set_so_that_runs_of_both_can_be_compared(write, name):
     file, content = SHAPES[name]
-    grades = {"naturalness": 1.0, "coherence": 1.0, "engagingness": 1.0, "groundedness": 1.0, "understandability": 1.0}
+    grades = {
+        "naturalness": 1.0,
+        "coherence": 1.0,
+        "engagingness": 1.0,
+        "groundedness": 1.0,
+        "understandability": 1.0,
+    }
     if name == "unieval":
         both = {"scores": {**grades, "overall": 2.0}, "predict_scores": {**grades, "overall": 0.5}}
         content = [{**row, **both, "source": f"{row['source']} \n"} for row in content]
     path = write(f"Natural/evaluators/{file}" if name == "llmbar" else file, content)
     found = brought(name, path, Options()).cases
-    cases = load_cases(DatasetConfig(benchmark=ALSO_CASES[name], path=str(path)), mode="pointwise").cases
+    cases = load_cases(
+        DatasetConfig(benchmark=ALSO_CASES[name], path=str(path)), mode="pointwise"
+    ).cases
     assert [(case.prompt, case.context, case.reference, case.label) for case in found] == [
         (case.prompt, case.context, case.reference, case.label) for case in cases
     ]
@@ -86,18 +102,31 @@ def test_imported_cases_are_those_of_the_data_set_so_that_runs_of_both_can_be_co
 
 
 def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
-    names = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")
+    names = (
+        "naturalness",
+        "coherence",
+        "engagingness",
+        "groundedness",
+        "understandability",
+        "overall",
+    )
     rows = [
         {
             **row,
             "scores": {name: human + k % 2 for k, name in enumerate(names)},
             "predict_scores": {name: machine - k * (n == 0) for k, name in enumerate(names)},
         }
-        for n, (row, human, machine) in enumerate(zip(UNIEVAL, (4.0, 2.0, 1.0), (0.9, 0.3, 0.1), strict=True))
+        for n, (row, human, machine) in enumerate(
+            zip(UNIEVAL, (4.0, 2.0, 1.0), (0.9, 0.3, 0.1), strict=True)
+        )
     ]
     ran = bring("unieval", str(write("topical_chat_result.json", rows)))
     assert ran.metrics["topical_chat/naturalness/spearman"]["value"] == pytest.approx(1)
-    assert ran.metrics["topical_chat/overall/spearman"]["value"] == ran.metrics["agreement/spearman"]["value"] == -0.5
+    assert (
+        ran.metrics["topical_chat/overall/spearman"]["value"]
+        == ran.metrics["agreement/spearman"]["value"]
+        == -0.5
+    )
     assert ran.rows("cases.jsonl")[0]["metadata"]["grades"]["coherence"] == [5.0, 3.0]
     chosen = bring("unieval", "topical_chat_result.json", "--dimension", "naturalness").metrics
     assert chosen["agreement/spearman"]["value"] == pytest.approx(1)
@@ -106,7 +135,9 @@ def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
     assert "--dimension natural: no such dimension; did you mean 'naturalness'" in wrong.err
     summaries = [{**row, "doc_id": f"cnn-{row['source']}", "reference": "r"} for row in rows]
     for row in summaries:
-        row["scores"] = row["predict_scores"] = dict.fromkeys(("coherence", "consistency", "fluency", "relevance"), 1)
+        row["scores"] = row["predict_scores"] = dict.fromkeys(
+            ("coherence", "consistency", "fluency", "relevance"), 1
+        )
     ran = bring("unieval", str(write("summeval_result.json", summaries)))
     assert "summeval/coherence/system/pearson" in ran.metrics
     assert [case["id"] for case in ran.rows("cases.jsonl")] == ["cnn-hi", "cnn-yo"]
@@ -120,14 +151,21 @@ def test_prometheus_own_scores_are_held_against_gpt4s(bring, write):
     ran = bring("prometheus", str(write("output.jsonl", rows)))
     assert ran.metrics["prometheus/pearson"]["value"] == pytest.approx(1)
     assert {row["judge"] for row in ran.rows("judgments.jsonl")} == {"prometheus"}
-    assert [one["grade"] for one in ran.rows("cases.jsonl")[0]["responses"]] == pytest.approx([5, 7 / 3])
+    assert [one["grade"] for one in ran.rows("cases.jsonl")[0]["responses"]] == pytest.approx(
+        [5, 7 / 3]
+    )
 
 
 def test_votes_of_people_beside_mt_bench_judgments(bring, write):
     vote = {"question_id": 82, "turn": 1, "model_a": "alpaca", "model_b": "vicuna"}
     votes = [
         {**vote, "winner": winner, "judge": judge}
-        for winner, judge in [("model_b", ["expert_1"]), ("tie", "expert_2"), ("tie", "expert_2"), ("model_a", "gpt-4")]
+        for winner, judge in [
+            ("model_b", ["expert_1"]),
+            ("tie", "expert_2"),
+            ("tie", "expert_2"),
+            ("model_a", "gpt-4"),
+        ]
     ]
     write("human_judgments.jsonl", votes)
     both = [{**MT_PAIR[0], "g2_winner": "model_1"}]
@@ -139,9 +177,14 @@ def test_votes_of_people_beside_mt_bench_judgments(bring, write):
 
 
 def test_a_data_set_is_told_from_judgments(bring, write):
-    pair = {key: value for key, value in JUDGEBENCH[0].items() if key not in ("judgments", "judge_name")}
+    pair = {
+        key: value for key, value in JUDGEBENCH[0].items() if key not in ("judgments", "judge_name")
+    }
     ran = bring("judgebench", str(write("data.jsonl", [pair])), status=1)
-    assert "it has no judge's verdicts and looks like JudgeBench pairs; use dataset=judgebench" in ran.err
+    assert (
+        "it has no judge's verdicts and looks like JudgeBench pairs; use dataset=judgebench"
+        in ran.err
+    )
 
 
 def test_texts_are_read_again_and_differences_listed_or_taken(bring, write):
@@ -153,22 +196,36 @@ def test_texts_are_read_again_and_differences_listed_or_taken(bring, write):
 def test_pairs_of_mt_bench_have_their_texts(bring, write):
     pairs = bring("mt_bench", str(write("gpt-4_pair.jsonl", MT_PAIR)))
     assert pairs.values == [("82", [0, 1], 1.0), ("82", [1, 0], 0.0)]
-    assert [one["text"] for one in pairs.rows("cases.jsonl")[0]["responses"]] == ["Scattering.", "Paint."]
+    assert [one["text"] for one in pairs.rows("cases.jsonl")[0]["responses"]] == [
+        "Scattering.",
+        "Paint.",
+    ]
 
 
 def test_a_batch_needs_its_cases(bring, write):
     ran = bring("openai_batch", str(write("out.jsonl", BATCH)), status=1)
-    assert "a batch file has only answers; name its cases: dataset=file dataset.path=FILE" in ran.err
+    assert (
+        "a batch file has only answers; name its cases: dataset=file dataset.path=FILE" in ran.err
+    )
     write("cases.jsonl", [{**CASES[0], "id": "other"}])
     ran = bring("openai_batch", "out.jsonl", *WORDS["openai_batch"], status=1)
-    assert "out.jsonl:1: custom_id 'q-1-ab' matches no case; set the pattern of ids: --custom-id" in ran.err
+    assert (
+        "out.jsonl:1: custom_id 'q-1-ab' matches no case; set the pattern of ids: --custom-id"
+        in ran.err
+    )
 
 
 def test_scores_of_a_reward_model(bring, write):
     ran = bring("reward_bench", str(write("reward.json", REWARD)), "--scores")
-    assert ran.values[:2] == [("hep-cpp/30", [0], {"reward": 1.5}), ("hep-cpp/30", [1], {"reward": 0.5})]
+    assert ran.values[:2] == [
+        ("hep-cpp/30", [0], {"reward": 1.5}),
+        ("hep-cpp/30", [1], {"reward": 0.5}),
+    ]
     assert ran.metrics["agreement/accuracy"]["value"] == pytest.approx(1 / 3)
-    rows = [{key: value[n] if isinstance(value, list) else value for key, value in REWARD.items()} for n in range(3)]
+    rows = [
+        {key: value[n] if isinstance(value, list) else value for key, value in REWARD.items()}
+        for n in range(3)
+    ]
     assert len(bring("reward_bench", str(write("rows.jsonl", rows))).values) == 3
 
 
@@ -181,7 +238,9 @@ def test_reviews_are_keyed_on_answer_ids(bring, write):
     write("pairwise/b-vs-a-gpt-4-reviewer-threeclass.jsonl", review("y", "x", 2))
     write("pairwise/a-vs-c-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1))
     # This file's name has its systems the wrong way round.
-    write("pairwise/c-vs-a-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1) + review("z", "x", 2))
+    write(
+        "pairwise/c-vs-a-gpt-4-reviewer-threeclass.jsonl", review("x", "z", 1) + review("z", "x", 2)
+    )
     write("pairwise/b-vs-c-gpt-4-reviewer-threeclass.jsonl", review("y", "z", 3))
     ran = bring("qlora", "pairwise")
     (case,) = ran.rows("cases.jsonl")
@@ -229,7 +288,9 @@ def test_a_new_layout_is_one_file(bring, write, monkeypatch):
     assert ran.values == [("1", [0], {"truth": 3.0}), ("1", [0], "unparseable")]
     (case,) = ran.rows("cases.jsonl")
     assert case["prompt"] == "Why?"
-    assert [(one["text"], one["model"], one["grade"]) for one in case["responses"]] == [("So.", "m", 2.0)]
+    assert [(one["text"], one["model"], one["grade"]) for one in case["responses"]] == [
+        ("So.", "m", 2.0)
+    ]
     assert [row["judge"] for row in ran.rows("judgments.jsonl")] == ["judge-1", "judge-1"]
 
 

@@ -33,14 +33,27 @@ ROWS = [
         ("-1", "ba", "j2", "ours"),
     ]
 ]
-FIELDS = ["id=q", "prompt=ask", "response_a=ours", "response_b=theirs", "winner=better", "order=first", "judge=who"]
+FIELDS = [
+    "id=q",
+    "prompt=ask",
+    "response_a=ours",
+    "response_b=theirs",
+    "winner=better",
+    "order=first",
+    "judge=who",
+]
 FIELDS.append("label=gold")
 MAPS = ("--map", "ours=A", "--map", "theirs=B", "--map", "same=TIE")
 
 
 def test_pairs(bring, write):
     ran = bring("generic", str(write("mine.jsonl", ROWS)), "--fields", *FIELDS, *MAPS)
-    assert ran.values == [("1", [0, 1], 1.0), ("1", [1, 0], -1.0), ("1", [0, 1], 0.0), ("1", [1, 0], "unparseable")]
+    assert ran.values == [
+        ("1", [0, 1], 1.0),
+        ("1", [1, 0], -1.0),
+        ("1", [0, 1], 0.0),
+        ("1", [1, 0], "unparseable"),
+    ]
     (case,) = ran.rows("cases.jsonl")
     assert (case["label"], [one["text"] for one in case["responses"]]) == ("A", ["because", "no"])
     assert ran.metrics["judge/j1/position/consistency"]["value"] == 0
@@ -49,8 +62,13 @@ def test_pairs(bring, write):
 
 @pytest.mark.parametrize("column", ["judge", "label", "sample", "order"])
 def test_a_column_that_is_mapped_to_a_verdict_has_no_other_role(bring, write, column):
-    rows = [{"id": str(index), column: "yes" if index % 2 else "no", "gold": "yes"} for index in range(6)]
-    ran = bring("generic", str(write("mine.jsonl", rows)), "--fields", f"class={column}", "label=gold")
+    rows = [
+        {"id": str(index), column: "yes" if index % 2 else "no", "gold": "yes"}
+        for index in range(6)
+    ]
+    ran = bring(
+        "generic", str(write("mine.jsonl", rows)), "--fields", f"class={column}", "label=gold"
+    )
     assert "agreement/accuracy" in ran.metrics
     assert ran.metrics["agreement/accuracy"]["value"] == 0.5
     assert not any(name.startswith("judge/") for name in ran.metrics)
@@ -69,8 +87,13 @@ def test_a_csv_of_scores_by_criterion(bring, write):
 
 
 def test_people_are_kept_apart(bring, write):
-    rows = [{"id": n, "winner": "A", "ann": ann, "bob": "model_b"} for n, ann in enumerate(["A", "B", "tie"])]
-    ran = bring("generic", str(write("m.jsonl", rows)), "--fields", "label.ann=ann", "label.bob=bob")
+    rows = [
+        {"id": n, "winner": "A", "ann": ann, "bob": "model_b"}
+        for n, ann in enumerate(["A", "B", "tie"])
+    ]
+    ran = bring(
+        "generic", str(write("m.jsonl", rows)), "--fields", "label.ann=ann", "label.bob=bob"
+    )
     assert [row["labels"] for row in ran.rows("cases.jsonl")] == [
         {"ann": "A", "bob": "B"},
         {"ann": "B", "bob": "B"},
@@ -86,19 +109,29 @@ def test_texts_alone_are_read_where_the_output_is_told(bring, write):
     assert ran.values == [("1", [0, 1], -1.0), ("1", [1, 0], 1.0)]
     assert "without a verdict" not in ran.out + ran.err
     assert (
-        "the file has texts but no verdicts; name their output format: output=" in bring("generic", path, status=1).err
+        "the file has texts but no verdicts; name their output format: output="
+        in bring("generic", path, status=1).err
     )
-    rows = [{"question_id": 1, "text": "Why?", "instruction": "Say.", "output": "x", "generator": "m"}]
+    rows = [
+        {"question_id": 1, "text": "Why?", "instruction": "Say.", "output": "x", "generator": "m"}
+    ]
     wrong = bring("generic", str(write("n.jsonl", rows)), status=1)
-    assert wrong.err.rstrip().endswith("and looks like AlpacaEval outputs; use dataset=alpaca_eval in evalkit run")
+    assert wrong.err.rstrip().endswith(
+        "and looks like AlpacaEval outputs; use dataset=alpaca_eval in evalkit run"
+    )
 
 
 def test_margins_and_only(bring, write):
-    rows = [{"id": str(n), "m": m, "kind": kind} for n, (m, kind) in enumerate([(0.5, "x"), (-0.25, "y")])]
+    rows = [
+        {"id": str(n), "m": m, "kind": kind}
+        for n, (m, kind) in enumerate([(0.5, "x"), (-0.25, "y")])
+    ]
     path = str(write("m.jsonl", rows))
     ran = bring("generic", path, "--fields", "margin=m", "metadata.kind=kind", "--only", "kind=y")
     assert ran.values == [("1", [0, 1], -0.25)]
-    wrong = bring("generic", path, "--fields", "margin=m", "metadata.kind=kind", "--only", "kind=z", status=1)
+    wrong = bring(
+        "generic", path, "--fields", "margin=m", "metadata.kind=kind", "--only", "kind=z", status=1
+    )
     assert "--only kind=z: no such case; choose from x, y" in wrong.err
 
 
@@ -109,7 +142,10 @@ def test_margins_and_only(bring, write):
         (("--fields", "winner=better"), "'ours' is not a winner; map it: --map ours=A"),
         ((), "has neither a winner nor a score"),
         (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
-        (("--complete", "--fields", "winner=nothing"), "no row has the column 'nothing', mapped to winner"),
+        (
+            ("--complete", "--fields", "winner=nothing"),
+            "no row has the column 'nothing', mapped to winner",
+        ),
         (("--only",), "evalkit import: --only: needs a value"),
         (("winner",), "winner: is not an override"),
         (("--fields", "winner=better", *MAPS, "scoring.bootstraps=1"), "scoring.bootstraps"),
@@ -133,14 +169,29 @@ def test_the_same_cases_can_be_judged_again(bring, write):
     ran = bring("generic", str(write("m.jsonl", rows)))
     config = load_config(str(ran.folder / "config.yaml"))
     (case,) = load_cases(config.dataset, mode="pointwise").cases
-    assert (case.id, case.prompt, case.responses[0].text, case.responses[0].grade) == ("1", "p", "x", 2.0)
+    assert (case.id, case.prompt, case.responses[0].text, case.responses[0].grade) == (
+        "1",
+        "p",
+        "x",
+        2.0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "scale"), [("confidence", 85, "0 to 1"), ("margin", 5, "-1 to 1"), ("margin", -1.5, "-1 to 1")]
+    ("column", "value", "scale"),
+    [("confidence", 85, "0 to 1"), ("margin", 5, "-1 to 1"), ("margin", -1.5, "-1 to 1")],
 )
 def test_a_number_on_another_scale_is_refused(write, monkeypatch, capsys, column, value, scale):
-    rows = [{"id": "1", "response_a": "x", "response_b": "y", "winner": None, "margin": 0.5, "confidence": 0.5}]
+    rows = [
+        {
+            "id": "1",
+            "response_a": "x",
+            "response_b": "y",
+            "winner": None,
+            "margin": 0.5,
+            "confidence": 0.5,
+        }
+    ]
     path = write("m.jsonl", [*rows, {**rows[0], "id": "2", column: value}])
     monkeypatch.chdir(path.parent)
     assert main(["import", "generic", str(path), "tracking=none", "hydra.run.dir=run"]) == 1
@@ -152,14 +203,35 @@ def test_a_number_on_another_scale_is_refused(write, monkeypatch, capsys, column
 def test_scores_must_be_on_the_scale_that_they_are_said_to_be_on(bring, write, capsys):
     path = write("m.csv", "id,response,score\n1,x,50\n2,y,3.5\n")
     fields = ("--fields", "score=score")
-    assert main(["import", "generic", str(path), *fields, "rubric=likert5", "tracking=none", "hydra.run.dir=run"]) == 1
-    assert "case '1': a score of 50 by 'quality' is not on the scale 1 to 5" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "import",
+                "generic",
+                str(path),
+                *fields,
+                "rubric=likert5",
+                "tracking=none",
+                "hydra.run.dir=run",
+            ]
+        )
+        == 1
+    )
+    assert (
+        "case '1': a score of 50 by 'quality' is not on the scale 1 to 5" in capsys.readouterr().err
+    )
     assert "assumed 0 to 100" in bring("generic", str(path), *fields).out
-    assert "does not say on what scale" not in bring("generic", str(path), *fields, "rubric=percent100").out
+    assert (
+        "does not say on what scale"
+        not in bring("generic", str(path), *fields, "rubric=percent100").out
+    )
 
 
 def test_a_response_has_the_text_that_a_later_row_gives_it(bring, write):
-    rows = [{"id": "1", "model_a": "m", "model_b": "n", "winner": "A", "judge": judge} for judge in ("j", "k")]
+    rows = [
+        {"id": "1", "model_a": "m", "model_b": "n", "winner": "A", "judge": judge}
+        for judge in ("j", "k")
+    ]
     rows[1] |= {"response_a": "said later", "response_b": "also"}
     ran = bring("generic", str(write("m.jsonl", rows)))
     (case,) = ran.rows("cases.jsonl")
@@ -168,9 +240,20 @@ def test_a_response_has_the_text_that_a_later_row_gives_it(bring, write):
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.jsonl"])
 def test_a_file_that_is_not_utf8_is_named(bring, write, name):
-    rows = [{"id": "1", "prompt": "caf\xe9", "response_a": "x", "response_b": "y", "winner": "A", "order": "ab"}]
+    rows = [
+        {
+            "id": "1",
+            "prompt": "caf\xe9",
+            "response_a": "x",
+            "response_b": "y",
+            "winner": "A",
+            "order": "ab",
+        }
+    ]
     content = (
-        [",".join(rows[0]), ",".join(rows[0].values())] if name.endswith("csv") else [str(rows[0]).replace("'", '"')]
+        [",".join(rows[0]), ",".join(rows[0].values())]
+        if name.endswith("csv")
+        else [str(rows[0]).replace("'", '"')]
     )
     path = write(name, "")
     path.write_bytes("\n".join(content).encode("latin-1"))
@@ -193,7 +276,9 @@ def test_a_file_that_is_not_utf8_is_named(bring, write, name):
 def test_a_scale_on_the_command_line_is_not_noted_as_assumed(bring, write, words, noted):
     rows = [f"{number},p{number},r,{1 + number % 5}\n" for number in range(5)]
     path = write("scores.csv", "".join(["id,prompt,response,score\n", *rows]))
-    assert ("does not state the scale of its scores" in bring("generic", str(path), *words).out) is noted
+    assert (
+        "does not state the scale of its scores" in bring("generic", str(path), *words).out
+    ) is noted
 
 
 QUIET = ("tracking=none", "scoring.bootstrap=0", "hydra.run.dir=run", "--overwrite")
@@ -202,7 +287,8 @@ TAGS = ["Creative Writing", "Math & Data", "Coding/Debugging"]
 
 def scores(folder: Path, count: int) -> Path:
     rows = [
-        {"session_id": f"w{n}", "score": f"{1 + n % 10}", "model_test": "m", "model_output": "x"} for n in range(count)
+        {"session_id": f"w{n}", "score": f"{1 + n % 10}", "model_test": "m", "model_output": "x"}
+        for n in range(count)
     ]
     path = folder / "model.json"
     path.write_text(json.dumps(rows))
@@ -246,13 +332,21 @@ def test_scores_have_the_tags_of_the_tasks_in_their_folder(here, whole):
 
 
 def test_tags_in_the_rows_themselves_are_kept(here):
-    row = {"session_id": "w1", "score": "7", "model_test": "m", "model_output": "x", "primary_tag": "Math"}
+    row = {
+        "session_id": "w1",
+        "score": "7",
+        "model_test": "m",
+        "model_output": "x",
+        "primary_tag": "Math",
+    }
     (here / "model.json").write_text(json.dumps([row]))
     assert main(["import", "wildbench", "model.json", *QUIET]) == 0
     assert read_run(here / "run").cases[0].metadata["tags"] == ["Math"]
 
 
-@pytest.mark.parametrize("text", ['{"todo": 1}\n', "not json\n", "", '{"session_id": "w1"}\n'], ids=repr)
+@pytest.mark.parametrize(
+    "text", ['{"todo": 1}\n', "not json\n", "", '{"session_id": "w1"}\n'], ids=repr
+)
 def test_another_file_of_this_name_is_not_read(here, text):
     scores(here, 3)
     (here / "tasks.jsonl").write_text(text)
@@ -262,10 +356,18 @@ def test_another_file_of_this_name_is_not_read(here, text):
 
 def test_tags_of_tasks_are_metadata_and_change_no_request(here):
     keys = []
-    for text in (tasks(["a", "b", "c"], response="x"), tasks(["a", "b", "c"], response="x", primary_tag=None)):
+    for text in (
+        tasks(["a", "b", "c"], response="x"),
+        tasks(["a", "b", "c"], response="x", primary_tag=None),
+    ):
         Path("tasks.jsonl").write_text(text)
         config = load_config(
-            overrides=["dataset=wildbench", "dataset.path=tasks.jsonl", "mode=pointwise", "rubric=likert10"]
+            overrides=[
+                "dataset=wildbench",
+                "dataset.path=tasks.jsonl",
+                "mode=pointwise",
+                "rubric=likert10",
+            ]
         )
         cases = load_cases(config.dataset, mode=config.mode.name).cases
         keys.append([one.messages for case in cases for one in make_evaluator(config).plan(case)])
@@ -286,7 +388,10 @@ def test_published_scores_of_wildbench_by_tag(here, shared):
         assert main(["import", "wildbench", str(Path(judge) / source.name), *settings]) == 0
         named = {tag.replace(" ", "_20_").replace("&", "_26_").replace("/", "_2f_") for tag in TAGS}
         assert set(counts("tags")) == named
-        assert "No slice" in (findings := Path("run/findings.md").read_text()) or "Different from" in findings
+        assert (
+            "No slice" in (findings := Path("run/findings.md").read_text())
+            or "Different from" in findings
+        )
 
 
 @pytest.mark.shared

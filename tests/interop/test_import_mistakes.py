@@ -21,9 +21,18 @@ PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
     ("words", "what"),
     [
         (("import", "generic", "dataset.limit=3"), "needs FORMAT and PATH before the overrides"),
-        (("import", "rows.jsonl", "generic"), "needs FORMAT before PATH; write evalkit import generic FILE"),
-        (("import", "promptfo", "rows.jsonl"), "no such format 'promptfo'; did you mean 'promptfoo'"),
-        (("import", "generic", "none.jsonl"), "none.jsonl: no such file; use the file with the judgments"),
+        (
+            ("import", "rows.jsonl", "generic"),
+            "needs FORMAT before PATH; write evalkit import generic FILE",
+        ),
+        (
+            ("import", "promptfo", "rows.jsonl"),
+            "no such format 'promptfo'; did you mean 'promptfoo'",
+        ),
+        (
+            ("import", "generic", "none.jsonl"),
+            "none.jsonl: no such file; use the file with the judgments",
+        ),
         (("import", "promptfoo", "rows.jsonl"), "rows.jsonl: does not look like promptfoo; "),
     ],
 )
@@ -33,12 +42,16 @@ def test_a_mistake_is_one_line(call, tmp_path, words, what):
 
 
 @pytest.mark.parametrize(
-    ("rows", "kept", "status"), [(["A", None], ["1"], 0), ([None, None], [], 1)], ids=["some", "none"]
+    ("rows", "kept", "status"),
+    [(["A", None], ["1"], 0), ([None, None], [], 1)],
+    ids=["some", "none"],
 )
 def test_only_complete_cases_are_kept(bring, write, rows, kept, status):
     made = [{**PAIR, "id": str(number), "winner": winner} for number, winner in enumerate(rows, 1)]
     fields = ("id=id", "response_a=response_a", "response_b=response_b", "winner=winner")
-    ran = bring("generic", str(write("rows.jsonl", made)), "--complete", "--fields", *fields, status=status)
+    ran = bring(
+        "generic", str(write("rows.jsonl", made)), "--complete", "--fields", *fields, status=status
+    )
     if kept:
         assert [row["id"] for row in ran.rows("cases.jsonl")] == kept
         assert "cases omitted because not all their judgments could be read: 1 of 2" in ran.out
@@ -50,7 +63,10 @@ CASES = (Case("q", "?", (Response("a"), Response("b"))),)
 
 
 def batch(folder: Path, *names: str) -> Path:
-    rows = [{"custom_id": name, "response": {"body": {"choices": [{"message": {"content": "x"}}]}}} for name in names]
+    rows = [
+        {"custom_id": name, "response": {"body": {"choices": [{"message": {"content": "x"}}]}}}
+        for name in names
+    ]
     path = folder / "out.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
@@ -62,7 +78,10 @@ def batch(folder: Path, *names: str) -> Path:
         ({"cases": ()}, "needs its cases; set them: dataset=file dataset.path=FILE"),
         ({"custom_id": "("}, r"--custom-id \(: is not a regular expression"),
         ({"custom_id": "(?P<id>.*)"}, "has no group 'case'"),
-        ({"custom_id": "(?P<case>.)-(?P<response>.)"}, "names response 2, but case 'q' has 2; count responses from 0"),
+        (
+            {"custom_id": "(?P<case>.)-(?P<response>.)"},
+            "names response 2, but case 'q' has 2; count responses from 0",
+        ),
         ({"custom_id": "(?P<case>.)"}, "custom_id 'q-2' matches no case"),
     ],
 )
@@ -90,9 +109,18 @@ STUDIO = {"data": {"case_id": "q"}, "annotations": [{"completed_by": 7, "result"
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        ({"id": "q", "annotator": "ann", "label": "perhaps"}, "'perhaps' is not a winner; write A, B or TIE"),
-        ({"id": "q", "annotator": "ann", "label": "none"}, "'none' is not a winner; write A, B or TIE"),
-        ({**ARGILLA, "metadata": {}}, "the record has no metadata.case_id; export it with evalkit export"),
+        (
+            {"id": "q", "annotator": "ann", "label": "perhaps"},
+            "'perhaps' is not a winner; write A, B or TIE",
+        ),
+        (
+            {"id": "q", "annotator": "ann", "label": "none"},
+            "'none' is not a winner; write A, B or TIE",
+        ),
+        (
+            {**ARGILLA, "metadata": {}},
+            "the record has no metadata.case_id; export it with evalkit export",
+        ),
         ({**STUDIO, "data": {}}, "the task has no data.case_id; export it with evalkit export"),
     ],
 )
@@ -135,7 +163,9 @@ def test_conflicting_classes_are_counted():
 
 def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself():
     pair = (Answer("a", "text"), Answer("a", "text"))
-    records = [Record("q", "?", pair, RecordedJudgment("m", value=0.0, status="ok"), labels={"ann": "c"})]
+    records = [
+        Record("q", "?", pair, RecordedJudgment("m", value=0.0, status="ok"), labels={"ann": "c"})
+    ]
     [case], _, notes = to_cases(ParsedFile(records), "generic")
     assert len(case.responses) == 2
     assert not case.labels
@@ -162,5 +192,7 @@ def test_a_file_that_is_no_json_object_is_refused(tmp_path, content, what):
 def test_what_cannot_be_read_at_all_is_refused(tmp_path):
     with pytest.raises(DatasetError, match=r"cannot be read \(Is a directory\); check the file"):
         load_object(tmp_path)
-    with pytest.raises(DatasetError, match=r"the folder has no \.jsonl or \.json file; use another folder"):
+    with pytest.raises(
+        DatasetError, match=r"the folder has no \.jsonl or \.json file; use another folder"
+    ):
         list(rows_of(tmp_path))

@@ -20,8 +20,18 @@ from evalkit.types import Orders
 
 
 def pair(number: int, winners: tuple[str, str], **more: Any) -> list[dict[str, Any]]:
-    base = {"id": f"c{number}", "prompt": f"q{number}", "response_a": "x", "response_b": "yy", "judge": "j", **more}
-    return [{**base, "winner": winner, "order": order} for winner, order in zip(winners, ("ab", "ba"), strict=True)]
+    base = {
+        "id": f"c{number}",
+        "prompt": f"q{number}",
+        "response_a": "x",
+        "response_b": "yy",
+        "judge": "j",
+        **more,
+    }
+    return [
+        {**base, "winner": winner, "order": order}
+        for winner, order in zip(winners, ("ab", "ba"), strict=True)
+    ]
 
 
 @pytest.fixture
@@ -46,7 +56,8 @@ def test_labels_of_two_people(ran, write, capsys):
     assert cases["c5"]["labels"] == {"ann": "B", "bob": "A"}
     assert cases["c5"]["label"] is None
     assert cases["c0"]["label"] == "A"
-    # Agreed: c0-c3 and c6, c7, on all of which the judge is right; the ceiling is 6 of 8 for each of the two.
+    # Agreed: c0-c3 and c6, c7, on all of which the judge is right; the ceiling is 6 of 8 for each
+    # of the two.
     assert ran.metrics["agreement/accuracy"]["value"] == 1
     assert ran.metrics["agreement/accuracy"]["n"] == 6
     assert ran.metrics["human/ceiling"]["value"] == 0.75
@@ -80,7 +91,10 @@ def test_a_label_of_the_data_set_stays_however_often_people_label(bring, write):
 
 
 def test_grades(bring, write):
-    rows = [{"id": "1", "prompt": "p", "response": text, "model": text, "score": s} for text, s in [("a", 4), ("b", 2)]]
+    rows = [
+        {"id": "1", "prompt": "p", "response": text, "model": text, "score": s}
+        for text, s in [("a", 4), ("b", 2)]
+    ]
     ran = bring("generic", str(write("s.jsonl", rows)))
     write("g.csv", "id,annotator,grade,response_index\n1,ann,5,0\n1,ann,1,1\n1,bob,3,0\n")
     assert label(ran, "g.csv") == 0
@@ -103,7 +117,10 @@ def test_argilla(ran, write):
     records = exported(ran, "argilla")
     assert {record["metadata"]["shown"] for record in records} == {"0,1", "1,0"}
     for place, record in enumerate(records):
-        said = [{"value": better(record["metadata"]["shown"]), "user_id": user} for user in ("u-1", "u-2")]
+        said = [
+            {"value": better(record["metadata"]["shown"]), "user_id": user}
+            for user in ("u-1", "u-2")
+        ]
         record["responses"] = {"better": said if place else [{**said[0], "status": "discarded"}]}
     write("records.json", records)
     assert label(ran, "records.json") == 0
@@ -115,7 +132,13 @@ def test_argilla(ran, write):
 def test_label_studio(ran, write):
     tasks = exported(ran, "label_studio")
     for number, task in enumerate(tasks):
-        said = [{"from_name": "better", "type": "choices", "value": {"choices": [better(task["data"]["shown"])]}}]
+        said = [
+            {
+                "from_name": "better",
+                "type": "choices",
+                "value": {"choices": [better(task["data"]["shown"])]},
+            }
+        ]
         task |= {
             "id": number,
             "annotations": [
@@ -175,7 +198,11 @@ def test_words_that_do_not_fit_the_run(ran, capsys, words, said):
 @pytest.fixture
 def many(once):
     """120 pairs: the judge says A in 0-59, B in 60-107, and changes its mind in 108-119."""
-    rows = [row for n in range(120) for row in pair(n, ("A", "A") if n < 60 else ("B", "B") if n < 108 else ("A", "B"))]
+    rows = [
+        row
+        for n in range(120)
+        for row in pair(n, ("A", "A") if n < 60 else ("B", "B") if n < 108 else ("A", "B"))
+    ]
     return once("many", rows)
 
 
@@ -215,7 +242,9 @@ def test_probabilities_are_the_frequencies_over_seeds(many):
         assert abs(counts[name] / 400 - chance) < 5 * (chance * (1 - chance) / 400) ** 0.5
 
 
-@pytest.mark.parametrize("sizes", [{"a": 1}, {"a": 100, "b": 1, "c": 7}, {"a": 5, "b": 5}, {"a": 1, "b": 1}])
+@pytest.mark.parametrize(
+    "sizes", [{"a": 1}, {"a": 100, "b": 1, "c": 7}, {"a": 5, "b": 5}, {"a": 1, "b": 1}]
+)
 def test_every_stratum_is_sampled_and_a_larger_sample_extends_a_smaller_one(sizes):
     before = None
     for wanted in range(len(sizes), sum(sizes.values()) + 3):
@@ -233,7 +262,9 @@ def test_labeled_cases_are_not_sampled_again(many, write):
     assert names_of(sample) == {f"c{n}" for n in range(20, 120)} == set(sample.probabilities)
     write("rest.csv", "id,annotator,label\n" + "".join(f"c{n},bob,A\n" for n in range(20, 120)))
     label(many, "rest.csv")
-    assert len(sample_for_labeling(read_run(many.folder), 1000).units) == 120  # another annotator can label all
+    assert (
+        len(sample_for_labeling(read_run(many.folder), 1000).units) == 120
+    )  # another annotator can label all
 
 
 def truth(number: int) -> str:
@@ -272,14 +303,17 @@ def test_labels_of_sampled_cases_are_weighted(many, write, capsys, layout, recor
     cases = {row["id"]: row["metadata"] for row in many.rows("cases.jsonl")}
     assert {name: one[INCLUSION] for name, one in cases.items() if INCLUSION in one} == chances
     right = sum(1 / p for name, p in chances.items() if int(name[1:]) < 108 and int(name[1:]) % 4)
-    right += sum(1 / p for name, p in chances.items() if int(name[1:]) >= 108 and not int(name[1:]) % 4)
+    right += sum(
+        1 / p for name, p in chances.items() if int(name[1:]) >= 108 and not int(name[1:]) % 4
+    )
     accuracy = many.metrics["agreement/accuracy"]
     assert accuracy["value"] == pytest.approx(right / 120)
     assert accuracy["n"] == 24
     assert many.metrics["labels/effective"]["value"] < 24
     told = capsys.readouterr().out
     assert (
-        "The 24 labeled cases were sampled, informative ones more often. Comparisons with labels are weighted" in told
+        "The 24 labeled cases were sampled, informative ones more often. Comparisons with labels are weighted"
+        in told
     )
 
 
@@ -290,7 +324,9 @@ def test_labels_of_a_queue_without_probabilities_are_not_about_the_data_set(many
     assert label(many, "argilla.json") == 0
     assert many.metrics["labels/picked"]["value"] == 1.0
     told = capsys.readouterr().out
-    assert "100% of the 24 labeled cases were picked for labeling with unknown probabilities" in told
+    assert (
+        "100% of the 24 labeled cases were picked for labeling with unknown probabilities" in told
+    )
     assert "not about the data set" in told
     # A sample of the other cases says what their labels would be: then all labels count.
     assert main(["export", str(many.folder), "--to", "argilla", "--n", "24"]) == 0
@@ -309,7 +345,9 @@ def test_more_labels_extend_a_sample(many, write):
     assert not names_of(sample) & first
     assert first | names_of(sample) == set(sample.probabilities)
     assert sum(cases for cases, _ in sample.strata.values()) == 120
-    other = sample_for_labeling(read_run(many.folder), 24, seed=1)  # another order: the first sample is certain
+    other = sample_for_labeling(
+        read_run(many.folder), 24, seed=1
+    )  # another order: the first sample is certain
     assert not set(other.probabilities) & first
     assert sum(cases for cases, _ in other.strata.values()) == 96
 
@@ -326,7 +364,9 @@ def test_all_tasks_are_certain_and_an_invalid_probability_changes_nothing(many, 
     assert (many.folder / "cases.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"probabilities": {"c1": "x"}}', '{"probabilities": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"probabilities": {"c1": "x"}}', '{"probabilities": 3}']
+)
 def test_a_damaged_sample_is_one_line(many, write, capsys, content):
     (many.folder / "label-sample.json").write_text(content)
     write("labels.csv", "id,annotator,label\nc1,ann,A\n")
@@ -360,30 +400,50 @@ def three(bring, write):
 def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys):
     assert [len(case["responses"]) for case in three.rows("cases.jsonl")] == [3]
     tasks = exported(three, "argilla")
-    assert sorted("".join(sorted(one["metadata"]["shown"])) for one in tasks) == [",01", ",02", ",12"]
+    assert sorted("".join(sorted(one["metadata"]["shown"])) for one in tasks) == [
+        ",01",
+        ",02",
+        ",12",
+    ]
     assert len(sample_for_labeling(read_run(three.folder), 9).units) == 3
-    for task in tasks:  # ann thinks as the judge does, bob the other way round but for the first two
+    for (
+        task
+    ) in tasks:  # ann thinks as the judge does, bob the other way round but for the first two
         shown = task["metadata"]["shown"]
         mine = "A" if shown[0] < shown[2] else "B"
         other = mine if sorted(shown) == [",", "0", "1"] else {"A": "B", "B": "A"}[mine]
-        task["responses"] = {"better": [{"value": mine, "user_id": "ann"}, {"value": other, "user_id": "bob"}]}
+        task["responses"] = {
+            "better": [{"value": mine, "user_id": "ann"}, {"value": other, "user_id": "bob"}]
+        }
     write("records.json", tasks)
     assert label(three, "records.json") == 0
     (case,) = three.rows("cases.jsonl")
-    assert case["labels"] == {"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}, "bob": {"0,1": "A", "0,2": "B", "1,2": "B"}}
+    assert case["labels"] == {
+        "ann": {"0,1": "A", "0,2": "A", "1,2": "A"},
+        "bob": {"0,1": "A", "0,2": "B", "1,2": "B"},
+    }
     assert case["label"] == "A"
     verdicts = {tuple(row["unit"]): row["label"] for row in three.rows("verdicts.jsonl")}
     assert verdicts == {(0, 1): "A", (0, 2): None, (1, 2): None}  # the others are evenly split
     assert three.metrics["agreement/accuracy"]["n"] == 1
-    assert (three.metrics["human/ceiling"]["value"], three.metrics["human/ceiling"]["n"]) == (pytest.approx(1 / 3), 6)
+    assert (three.metrics["human/ceiling"]["value"], three.metrics["human/ceiling"]["n"]) == (
+        pytest.approx(1 / 3),
+        6,
+    )
     write("more.csv", 'id,annotator,label,shown\nq,cid,B,"2,0"\nq,cid,TIE,"1,2"\n')
     assert label(three, "more.csv") == 0
     assert {tuple(row["unit"]): row["label"] for row in three.rows("verdicts.jsonl")}[0, 2] == "A"
-    assert (three.metrics["agreement/accuracy"]["value"], three.metrics["agreement/accuracy"]["n"]) == (1, 2)
+    assert (
+        three.metrics["agreement/accuracy"]["value"],
+        three.metrics["agreement/accuracy"]["n"],
+    ) == (1, 2)
     assert main(["export", str(three.folder), "--to", "csv"]) == 0
     with (three.folder / "judgments.csv").open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
-    said = {(row["model_a"], row["model_b"]): (row["label.ann"], row["label.bob"], row["label.cid"]) for row in rows}
+    said = {
+        (row["model_a"], row["model_b"]): (row["label.ann"], row["label.bob"], row["label.cid"])
+        for row in rows
+    }
     assert said[MODELS[:2]] == ("A", "A", "")
     assert said[MODELS[1:]] == ("A", "B", "TIE")
     # What was labelled is read again as a data set, pairs and all.
@@ -392,14 +452,20 @@ def test_every_pair_that_was_judged_is_offered_and_labelled(three, write, capsys
     capsys.readouterr()
     write("wrong.csv", 'id,annotator,label,shown\nq,cid,A,"0,3"\n')
     assert label(three, "wrong.csv") == 1
-    assert "a label of responses [0, 3] does not apply; use one or two of 0 to 2" in capsys.readouterr().err
+    assert (
+        "a label of responses [0, 3] does not apply; use one or two of 0 to 2"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
         ({"ann": {"0,7": "A"}}, "label '0,7' is not a pair of 2 responses"),
-        ({"ann": {"1,0": "A"}}, "label '1,0' is not a pair of 2 responses; name pairs by two indices"),
+        (
+            {"ann": {"1,0": "A"}},
+            "label '1,0' is not a pair of 2 responses; name pairs by two indices",
+        ),
         ({"ann": {"0,1": 3}}, "label 3 is not A, B or TIE"),
     ],
 )
@@ -417,25 +483,44 @@ def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran,
         "labels: 2 by 1 annotator (ann 2)\nnote: 1 older labels omitted: an annotator's last label of an item counts"
         in said
     )
-    assert {row["id"]: row["labels"] for row in ran.rows("cases.jsonl") if row["labels"]}["c0"] == {"ann": "B"}
+    assert {row["id"]: row["labels"] for row in ran.rows("cases.jsonl") if row["labels"]}["c0"] == {
+        "ann": "B"
+    }
 
 
 @pytest.fixture
 def checked(here):
     """Return the folder of a run by checklist, one case with three items and one with two, without labels."""
     rows = [
-        {"id": "q1", "prompt": "p", "response": "r", "checklist": [{"id": "light", "criterion": "x"}, "y", "z"]},
+        {
+            "id": "q1",
+            "prompt": "p",
+            "response": "r",
+            "checklist": [{"id": "light", "criterion": "x"}, "y", "z"],
+        },
         {"id": "q2", "prompt": "p2", "response": "r2", "checklist": ["x", "y"]},
     ]
     (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["run", "mode=checklist", "judge=simulated/good", "dataset=file", "dataset.path=cases.jsonl"]
+    words = [
+        "run",
+        "mode=checklist",
+        "judge=simulated/good",
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+    ]
     words += ["tracking=none", "store.mode=off", "hydra.run.dir=run"]
     assert main(words) == 0
     return here / "run"
 
 
 def test_labels_of_checklist_items(checked, tmp_path, capsys):
-    lines = ["id,annotator,item,label", "q1,ann,light,met", "q1,bob,light,true", "q1,ann,#2,not_met", "q2,ann,#1,1"]
+    lines = [
+        "id,annotator,item,label",
+        "q1,ann,light,met",
+        "q1,bob,light,true",
+        "q1,ann,#2,not_met",
+        "q2,ann,#1,1",
+    ]
     (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
     assert main(["label", str(checked), "labels.csv"]) == 0
     out = capsys.readouterr().out
@@ -448,7 +533,10 @@ def test_labels_of_checklist_items(checked, tmp_path, capsys):
         {},
     ]
     assert second["checklist"][0]["labels"] == {"ann": ["met"]}
-    assert json.loads((checked / "metrics.json").read_text())["metrics"]["checklist/accuracy"]["n"] == 3
+    assert (
+        json.loads((checked / "metrics.json").read_text())["metrics"]["checklist/accuracy"]["n"]
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -457,7 +545,10 @@ def test_labels_of_checklist_items(checked, tmp_path, capsys):
         ("q1,ann,,met", "'met' is a label of a checklist item; name the item in a column item"),
         ("q1,ann,,A", "'A' is a label of a pair, and the case has one response; write its grade"),
         ("q1,ann,ligth,met", "'ligth' is not an item that a judge answers; did you mean 'light'?"),
-        ("q1,ann,light,so so", "item 'light': 'so so' is not a label; write met, not_met, cannot_assess or null"),
+        (
+            "q1,ann,light,so so",
+            "item 'light': 'so so' is not a label; write met, not_met, cannot_assess or null",
+        ),
         ("q9,ann,light,met", "the run has no case 'q9'"),
     ],
 )
@@ -472,7 +563,10 @@ def test_a_wrong_label_of_an_item_leaves_the_run_as_it_was(checked, tmp_path, ca
 
 
 def test_labels_of_classes_bring_the_note_on_missing_labels_up_to_date(here, capsys):
-    rows = [{"id": f"{n}", "prompt": f"p{n}", "response": "r", "label": "pass" if n == 1 else None} for n in range(3)]
+    rows = [
+        {"id": f"{n}", "prompt": f"p{n}", "response": "r", "label": "pass" if n == 1 else None}
+        for n in range(3)
+    ]
     (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["run", "mode=pointwise", "rubric=pass_fail", "judge=simulated/good", "dataset=file"]
     words += ["dataset.path=cases.jsonl", "tracking=none", "store.mode=off", "hydra.run.dir=run"]
@@ -480,11 +574,15 @@ def test_labels_of_classes_bring_the_note_on_missing_labels_up_to_date(here, cap
     (here / "bad.csv").write_text("id,annotator,class\n0,ann,maybe\n")
     assert main(["label", "run", "bad.csv"]) == 1
     # `evalkit label` takes no dataset.label_map.
-    assert "'maybe' is not one of the classes pass, fail; write one of them" in capsys.readouterr().err.replace(
-        '"', "'"
+    assert (
+        "'maybe' is not one of the classes pass, fail; write one of them"
+        in capsys.readouterr().err.replace('"', "'")
     )
     for name, note in (("0", True), ("2", False)):
         (here / "labels.csv").write_text(f"id,annotator,class\n{name},ann,fail\n")
         assert main(["label", "run", "labels.csv"]) == 0
         assert ("note: cases without a label: 1 of 3" in capsys.readouterr().out) == note
-        assert any("without a label" in one for one in read_run(here / "run").manifest["notes"]) == note
+        assert (
+            any("without a label" in one for one in read_run(here / "run").manifest["notes"])
+            == note
+        )

@@ -18,7 +18,11 @@ def archive(path: Path, texts: dict[str, str], *, zstd: bool) -> Path:
     """Write an archive; with `zstd`, its members are marked and compressed as Inspect 0.3.285 does (method 93)."""
     with ZipFile(path, "w", ZIP_DEFLATED) as file:
         for name, text in texts.items():
-            packed = pyarrow.compress(text.encode(), codec="zstd", asbytes=True) if zstd else text.encode()
+            packed = (
+                pyarrow.compress(text.encode(), codec="zstd", asbytes=True)
+                if zstd
+                else text.encode()
+            )
             file.writestr(name, packed, compress_type=0 if zstd else None)
     if zstd:
         content = bytearray(path.read_bytes())
@@ -32,7 +36,9 @@ def archive(path: Path, texts: dict[str, str], *, zstd: bool) -> Path:
 
 
 def members() -> dict[str, str]:
-    samples = {f"samples/{one['id']}_epoch_{one['epoch']}.json": json.dumps(one) for one in LOG["samples"]}
+    samples = {
+        f"samples/{one['id']}_epoch_{one['epoch']}.json": json.dumps(one) for one in LOG["samples"]
+    }
     head = {key: LOG[key] for key in ("version", "status", "eval")}
     return {"header.json": json.dumps(head), **samples}
 
@@ -51,9 +57,13 @@ def test_an_archive_has_the_samples_of_the_log(tmp_path, zstd):
 @pytest.mark.parametrize("zstd", [False, True])
 def test_an_archive_that_is_too_large_is_one_line(tmp_path, monkeypatch, zstd):
     monkeypatch.setattr(reader, "_LARGEST", 1_000_000)
-    path = archive(tmp_path / "log.eval", {**members(), "samples/9_epoch_1.json": " " * 30_000_000}, zstd=zstd)
+    path = archive(
+        tmp_path / "log.eval", {**members(), "samples/9_epoch_1.json": " " * 30_000_000}, zstd=zstd
+    )
     assert path.stat().st_size < 200_000
-    with pytest.raises(DatasetError, match=r"samples/9_epoch_1.json is too large: more than [0-9,]+ bytes"):
+    with pytest.raises(
+        DatasetError, match=r"samples/9_epoch_1.json is too large: more than [0-9,]+ bytes"
+    ):
         import_judgments("inspect", path, Options())
 
 
@@ -80,7 +90,9 @@ def one_line(name: str, path: Path) -> None:
 def test_promptfoos_systems_are_in_the_order_of_the_config(tmp_path):
     rows = [result(test, prompt, prompt) for test in (0, 1, 2) for prompt in (0, 1)]
     cases = []
-    for number, order in enumerate((rows, rows[::-1], [rows[3], rows[0], rows[5], rows[1], rows[4], rows[2]])):
+    for number, order in enumerate(
+        (rows, rows[::-1], [rows[3], rows[0], rows[5], rows[1], rows[4], rows[2]])
+    ):
         file = tmp_path / f"{number}.json"
         file.write_text(json.dumps(export(*order)))
         cases.append(import_judgments("promptfoo", file, Options()).cases)

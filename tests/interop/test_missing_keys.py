@@ -45,7 +45,10 @@ def complaints(file: Path, load: Callable[[], object]) -> list[tuple[Any, str]]:
     for path, line in said:
         assert "Error" not in line, path
         if "there is no '" in line:
-            assert re.match(rf"\S*{re.escape(file.name)}:(row )?[0-9]+: there is no '", line), (path, line)
+            assert re.match(rf"\S*{re.escape(file.name)}:(row )?[0-9]+: there is no '", line), (
+                path,
+                line,
+            )
     return said
 
 
@@ -76,7 +79,9 @@ def test_an_import_names_the_key_and_the_row(tmp_path, name):
     path.parent.mkdir(parents=True, exist_ok=True)
     save(path, content)
     save(cases, CASES)
-    options = Options(cases=tuple(load_cases(DatasetConfig(path=str(cases)), mode="pairwise").cases))
+    options = Options(
+        cases=tuple(load_cases(DatasetConfig(path=str(cases)), mode="pairwise").cases)
+    )
     complaints(path, lambda: import_judgments(name, path, options))
 
 
@@ -87,15 +92,23 @@ def test_an_object_in_a_file_of_one_object_has_its_line(tmp_path):
     }  # fmt: skip
     path = tmp_path / "paper.json"
     path.write_text(json.dumps(tree, indent=1), "utf-8")
-    line = next(n for n, text in enumerate(path.read_text("utf-8").splitlines(), 1) if '"b"' in text) - 1
-    with pytest.raises(EvalkitError, match=f"paper.json:{line}: there is no 'requirements', only id, weight"):
+    line = (
+        next(n for n, text in enumerate(path.read_text("utf-8").splitlines(), 1) if '"b"' in text)
+        - 1
+    )
+    with pytest.raises(
+        EvalkitError, match=f"paper.json:{line}: there is no 'requirements', only id, weight"
+    ):
         import_judgments("paperbench", path, Options())
 
 
 def test_objects_in_a_row_have_its_place():
     row = LocatedRow({"turns": [{"role": "user"}], "score": 1}, "votes.jsonl:7")
     for missing in (lambda: row["id"], lambda: row["turns"][0]["content"]):
-        with pytest.raises(EvalkitError, match=r"votes.jsonl:7: there is no '(id|content)', only (turns, score|role)"):
+        with pytest.raises(
+            EvalkitError,
+            match=r"votes.jsonl:7: there is no '(id|content)', only (turns, score|role)",
+        ):
             missing()
     assert row.get("id") is None
     assert row == {"turns": [{"role": "user"}], "score": 1}

@@ -9,7 +9,14 @@ import pytest
 from evalkit.cli import main
 from evalkit.errors import DatasetError
 from evalkit.interop import ImportedJudgments, Options, import_judgments, recognize_format
-from tests.support.import_layouts import LOGS, MLFLOW_TRACES, PYDANTIC_EVALS, TEST_RUN, export, result
+from tests.support.import_layouts import (
+    LOGS,
+    MLFLOW_TRACES,
+    PYDANTIC_EVALS,
+    TEST_RUN,
+    export,
+    result,
+)
 
 
 @pytest.fixture
@@ -31,10 +38,17 @@ def test_an_assertion_is_the_verdict_of_a_judge_without_a_score_and_a_failed_jud
     for case in content["cases"]:
         del case["scores"]["correct_score"]
     broken = content["cases"][0]
-    failure = {"name": "LLMJudge", "error_message": "no answer", "source": broken["scores"].pop("brief")["source"]}
+    failure = {
+        "name": "LLMJudge",
+        "error_message": "no answer",
+        "source": broken["scores"].pop("brief")["source"],
+    }
     broken["evaluator_failures"].append(failure)
     found = read(name, file, content)
-    verdicts = {(one.case_id, one.sample, one.judge): dict(one.criteria) or one.error for one in found.judgments}
+    verdicts = {
+        (one.case_id, one.sample, one.judge): dict(one.criteria) or one.error
+        for one in found.judgments
+    }
     assert verdicts["france", 0, "function:judge-1"] == {"quality": 1.0}
     assert verdicts["italy", 0, "function:judge-1"] == {"quality": 0.0}
     assert verdicts["france", 0, "function:judge-2"] == "no answer"
@@ -44,20 +58,27 @@ def test_an_evaluator_is_a_judge_only_if_it_is_named(read):
     name, file, content = report()
     for case in content["cases"]:
         for kind in ("scores", "assertions"):
-            case[kind] = {key: one for key, one in case[kind].items() if one["source"]["name"] != "LLMJudge"}
+            case[kind] = {
+                key: one for key, one in case[kind].items() if one["source"]["name"] != "LLMJudge"
+            }
     with pytest.raises(DatasetError, match=r"--judge NAME \(Tone, Broken, EqualsExpected\)"):
         read(name, file, content)
     counted = "scores of graders that are not judges, omitted: 20 (Tone, Broken, EqualsExpected)"
     assert counted in read(*report()).notes
     found = read(name, file, content, judge="EqualsExpected")
-    assert [dict(one.criteria) for one in found.judgments][:3] == [{"EqualsExpected": value} for value in (1, 1, 0)]
+    assert [dict(one.criteria) for one in found.judgments][:3] == [
+        {"EqualsExpected": value} for value in (1, 1, 0)
+    ]
 
 
 def test_check_says_what_it_can_about_two_judges_without_labels(write, here, capsys):
     path = write("report.json", json.dumps(PYDANTIC_EVALS))
     assert main(["check", str(path), "--output", "run", "scoring.bootstrap=0"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[0] for line in lines[:2]] == ["function:judge-1", "function:judge-2"]
+    assert [line.partition(": ")[0] for line in lines[:2]] == [
+        "function:judge-1",
+        "function:judge-2",
+    ]
     assert all("Label about" in line for line in lines[:2])
 
 
@@ -71,10 +92,16 @@ def inspect_log(name: str) -> dict[str, Any]:
 def test_scorers_of_an_inspect_log_are_judges_only_if_they_are_named(read):
     log = inspect_log("graders")
     assert (
-        "scores of graders that are not judges, omitted: 12 (match, length)" in read("inspect", "log.json", log).notes
+        "scores of graders that are not judges, omitted: 12 (match, length)"
+        in read("inspect", "log.json", log).notes
     )
-    assert {one.judge for one in read("inspect", "log.json", log, judge="match").judgments} == {"match"}
-    only = {**log, "samples": [{**one, "scores": {"match": one["scores"]["match"]}} for one in log["samples"]]}
+    assert {one.judge for one in read("inspect", "log.json", log, judge="match").judgments} == {
+        "match"
+    }
+    only = {
+        **log,
+        "samples": [{**one, "scores": {"match": one["scores"]["match"]}} for one in log["samples"]],
+    }
     with pytest.raises(DatasetError, match=r"no grader is a model; .* --judge NAME \(match\)"):
         read("inspect", "log.json", only)
 
@@ -84,7 +111,9 @@ def test_a_failed_sample_is_missing_and_an_incomplete_log_has_a_note(read):
     log["samples"] = log["samples"][:4]
     log["samples"][1] |= {"scores": None, "error": {"message": "out of memory"}}
     found = read("inspect", "log.json", {**log, "status": "cancelled"})
-    failed = [(one.case_id, one.status, one.error) for one in found.judgments if one.case_id == "s1"]
+    failed = [
+        (one.case_id, one.status, one.error) for one in found.judgments if one.case_id == "s1"
+    ]
     assert failed == [("s1", "failed", "out of memory")] * 3
     assert "the log is incomplete (cancelled): it has 4 of 6 samples" in found.notes
     found = read("inspect", "log.json", {**log, "invalidated": True})
@@ -99,10 +128,15 @@ def test_what_people_made_of_a_score_is_a_label_and_other_edits_are_counted(read
         score["history"] = [dict(score), {"value": value, "provenance": {"author": author}}]
         score["value"] = value
     found = read("inspect", "log.json", log)
-    assert [dict(case.labels) for case in found.cases][:3] == [{"ann": (1.0,)}, {}, {"annotator": (0.0,)}]
+    assert [dict(case.labels) for case in found.cases][:3] == [
+        {"ann": (1.0,)},
+        {},
+        {"annotator": (0.0,)},
+    ]
     assert "edits of scores that are not grades, omitted: 1 of 3" in found.notes
     before = {
-        (one.case_id, one.judge): one.criteria for one in read("inspect", "log.json", inspect_log("graders")).judgments
+        (one.case_id, one.judge): one.criteria
+        for one in read("inspect", "log.json", inspect_log("graders")).judgments
     }
     assert {(one.case_id, one.judge): one.criteria for one in found.judgments} == before
 
@@ -111,9 +145,19 @@ def test_what_people_made_of_a_score_is_a_label_and_other_edits_are_counted(read
 def test_the_scores_of_a_named_grader_are_labels(command, here, capsys):
     path, log = LOGS / "inspect_graders.json", inspect_log("graders")
     where = ["--output", "run"] if command == ["check"] else ["hydra.run.dir=run"]
-    words = [*command, str(path), "--label", "match", *where, "tracking=none", "scoring.bootstrap=0"]
+    words = [
+        *command,
+        str(path),
+        "--label",
+        "match",
+        *where,
+        "tracking=none",
+        "scoring.bootstrap=0",
+    ]
     assert main(words) == 0
-    cases = [json.loads(line) for line in (here / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    cases = [
+        json.loads(line) for line in (here / "run" / "cases.jsonl").read_text("utf-8").splitlines()
+    ]
     given = [GRADES[sample["scores"]["match"]["value"]] for sample in log["samples"]]
     assert [case["labels"] for case in cases] == [{"match": [value]} for value in given]
     manifest = json.loads((here / "run" / "manifest.json").read_text("utf-8"))
@@ -130,8 +174,15 @@ def test_each_model_of_deepevals_metrics_is_a_judge(read):
         {"name": "Polite", "score": 0.4, "evaluationModel": "claude"},
         {"name": "Short", "score": 1.0, "evaluationModel": "claude"},
     ]
-    cases = [{"name": str(n), "input": "q", "actualOutput": "a", "metricsData": metrics} for n in range(2)]
-    found = read("deepeval", "run.json", {"testCases": [*cases, "text", None, {"name": "none", "metricsData": []}]})
+    cases = [
+        {"name": str(n), "input": "q", "actualOutput": "a", "metricsData": metrics}
+        for n in range(2)
+    ]
+    found = read(
+        "deepeval",
+        "run.json",
+        {"testCases": [*cases, "text", None, {"name": "none", "metricsData": []}]},
+    )
     values = {one.judge: one.criteria["quality"] for one in found.judgments}
     assert values == {"gpt-5": 0.8, "claude Polite": 0.4, "claude Short": 1.0}
     assert "cases that are not objects, omitted: 2 of 5" in found.notes
@@ -140,16 +191,27 @@ def test_each_model_of_deepevals_metrics_is_a_judge(read):
 
 def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):
     found = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES)
-    assert {"assessments by code, omitted: 4", "assessments by judges other than 'right', omitted: 4"} <= {*found.notes}
+    assert {
+        "assessments by code, omitted: 4",
+        "assessments by judges other than 'right', omitted: 4",
+    } <= {*found.notes}
     quality = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="quality")
-    assert [(one.judge, dict(one.criteria)) for one in quality.judgments] == [("judge-2", {"quality": 4.0})] * 4
-    with pytest.raises(DatasetError, match=r"no such assessment; select one: --label NAME \(quality, right\)"):
+    assert [(one.judge, dict(one.criteria)) for one in quality.judgments] == [
+        ("judge-2", {"quality": 4.0})
+    ] * 4
+    with pytest.raises(
+        DatasetError, match=r"no such assessment; select one: --label NAME \(quality, right\)"
+    ):
         read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="length")
     unlabeled = deepcopy(MLFLOW_TRACES)
     for trace in unlabeled:
-        kept = [one for one in trace["info"]["assessments"] if one["source"]["source_type"] != "HUMAN"]
+        kept = [
+            one for one in trace["info"]["assessments"] if one["source"]["source_type"] != "HUMAN"
+        ]
         trace["info"]["assessments"] = kept
-    with pytest.raises(DatasetError, match=r"has several assessments; select one: --label NAME \(quality, right\)"):
+    with pytest.raises(
+        DatasetError, match=r"has several assessments; select one: --label NAME \(quality, right\)"
+    ):
         read("mlflow_traces", "traces.jsonl", unlabeled)
 
 
@@ -169,10 +231,15 @@ def test_check_reads_the_traces_of_an_experiment(mlflow_store, tmp_path, capsys,
         mlflow.flush_trace_async_logging()
         for kind, name in (("LLM_JUDGE", "judge"), ("HUMAN", "ann")):
             source = AssessmentSource(source_type=kind, source_id=name)
-            mlflow.log_feedback(trace_id=span.trace_id, name="right", value=number != 1, source=source)
+            mlflow.log_feedback(
+                trace_id=span.trace_id, name="right", value=number != 1, source=source
+            )
     assert main(["check", "mlflow-traces:chats", "--output", "run", "scoring.bootstrap=0"]) == 0
     assert "3 labels are too few" in capsys.readouterr().out.splitlines()[0]
-    cases = [json.loads(line) for line in (tmp_path / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    cases = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "cases.jsonl").read_text("utf-8").splitlines()
+    ]
     assert sorted(case["prompt"] for case in cases) == [f"What is {number}?" for number in range(3)]
     assert main(["check", "mlflow-traces:none", "--output", "other"]) == 1
     assert "no such experiment" in capsys.readouterr().err
@@ -182,14 +249,22 @@ def test_check_reads_the_traces_of_an_experiment(mlflow_store, tmp_path, capsys,
 def test_promptfoos_graders_are_judges_and_repeats_are_answers_of_one_case(read):
     rows = [result(test, 0, score) for test, score in ((0, 1), (1, 0.5), (2, 0.25))]
     for row, answer in zip(rows, ("one", "two", "three"), strict=True):
-        row |= {"vars": {"n": "x"}, "response": {"output": answer}, "prompt": {"raw": "Solve riddle x"}}
+        row |= {
+            "vars": {"n": "x"},
+            "response": {"output": answer},
+            "prompt": {"raw": "Solve riddle x"},
+        }
         row["testCase"] = {"vars": {"n": "x"}}
         second = deepcopy(row["gradingResult"]["componentResults"][1])
         second["assertion"]["provider"], second["score"] = {"id": "judge-2"}, 0.1
         row["gradingResult"]["componentResults"].append(second)
-    content = export(*rows) | {"config": {"defaultTest": {"options": {"provider": {"id": "judge-1"}}}}}
+    content = export(*rows) | {
+        "config": {"defaultTest": {"options": {"provider": {"id": "judge-1"}}}}
+    }
     found = read("promptfoo", "results.json", content)
-    assert [(one.case_id, one.unit, one.judge, one.criteria["llm-rubric"]) for one in found.judgments] == [
+    assert [
+        (one.case_id, one.unit, one.judge, one.criteria["llm-rubric"]) for one in found.judgments
+    ] == [
         ("0", (place,), judge, score)
         for place, first in enumerate((1, 0.5, 0.25))
         for judge, score in (("judge-1", first), ("judge-2", 0.1))
@@ -209,14 +284,24 @@ def test_a_deepeval_case_that_is_there_twice_is_judged_twice(read):
     again["metricsData"][0]["score"] = 0.25
     content["testCases"].append(again)
     found = read("deepeval", "test_run.json", content)
-    first = [one.criteria["Answer Relevancy"] for one in found.judgments if one.case_id == "0 sample_test_case"]
+    first = [
+        one.criteria["Answer Relevancy"]
+        for one in found.judgments
+        if one.case_id == "0 sample_test_case"
+    ]
     assert first == [0.92, 0.25]
     assert "judged more than once in one order: read as samples: 1" in found.notes
 
 
 @pytest.mark.parametrize("command", ["import", "check"])
-def test_a_file_without_a_usable_verdict_is_one_line_and_writes_nothing(command, write, here, capsys):
-    write("table.csv", "id,prompt,response,verdict,human\n" + "".join(f"{n},p,r{n},error,pass\n" for n in range(30)))
+def test_a_file_without_a_usable_verdict_is_one_line_and_writes_nothing(
+    command, write, here, capsys
+):
+    write(
+        "table.csv",
+        "id,prompt,response,verdict,human\n"
+        + "".join(f"{n},p,r{n},error,pass\n" for n in range(30)),
+    )
     words = ["import", "generic", "table.csv", "--fields", "class=verdict"]
     arguments = words if command == "import" else ["check", "table.csv", "--judge", "verdict"]
     assert main([*arguments, "tracking=none"]) == 1

@@ -28,13 +28,16 @@ from evalkit.types import Case, Judgment, Response
 def run(labels: int, cases: int = 200, **metadata: object) -> RunResult:
     judgments, truth = simulated(np.random.default_rng(1), cases)
     given = [
-        Case(f"c{n}", f"q{n}", PAIR, label=truth[n] if n < labels else None, metadata=metadata) for n in range(cases)
+        Case(f"c{n}", f"q{n}", PAIR, label=truth[n] if n < labels else None, metadata=metadata)
+        for n in range(cases)
     ]
     return scored(config(50), given, judgments)
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.floats(0.01, 1)), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.integers(1, 6), st.integers(0, 3), st.floats(0.01, 1)), min_size=1, max_size=3
+    ),
     st.integers(1, 5),
 )
 def test_the_allocation_has_the_smallest_variance(strata, more):
@@ -49,7 +52,11 @@ def test_the_allocation_has_the_smallest_variance(strata, more):
     assert all(before[name] <= found[name] <= sizes[name] for name in sizes)
     every = product(*(range(before[name], sizes[name] + 1) for name in sizes))
     best = min(
-        (_variance(sizes, dict(zip(sizes, one, strict=True)), spread) for one in every if sum(one) == total),
+        (
+            _variance(sizes, dict(zip(sizes, one, strict=True)), spread)
+            for one in every
+            if sum(one) == total
+        ),
         default=inf,
     )
     assert _variance(sizes, found, spread) == pytest.approx(best)
@@ -58,7 +65,9 @@ def test_the_allocation_has_the_smallest_variance(strata, more):
 def test_flips_are_labeled_more_often_and_every_case_can_be():
     result = run(40)
     found = next_labels(result, 20)
-    flips = {verdict.case_id for verdict in result.verdicts if verdict.reason == "swap_disagreement"}
+    flips = {
+        verdict.case_id for verdict in result.verdicts if verdict.reason == "swap_disagreement"
+    }
     assert len(found.sample.units) == 20
     assert found.labels == 60 == sum(sampled for _, sampled in found.sample.strata.values())
     assert sum(cases for cases, _ in found.sample.strata.values()) == 200
@@ -74,7 +83,11 @@ def test_flips_are_labeled_more_often_and_every_case_can_be():
     assert found.effective > 60
     assert next_labels(result, 20) == found
     whole = next_labels(result, 5_000)
-    assert (whole.labels, whole.effective, whole.width) == (200, pytest.approx(200), pytest.approx(whole.at_random))
+    assert (whole.labels, whole.effective, whole.width) == (
+        200,
+        pytest.approx(200),
+        pytest.approx(whole.at_random),
+    )
     assert all(next_labels(result, count).effective <= 200 for count in (100, 140, 159))
 
 
@@ -95,7 +108,10 @@ def test_scores_and_classes_have_residuals():
         "scoring": {"bootstrap": 50},
     }
     score = RunConfig.model_validate(base)
-    cases = [Case(f"c{n}", f"q{n}", (Response("a", grade=float(1 + n % 5) if n < 30 else None),)) for n in range(90)]
+    cases = [
+        Case(f"c{n}", f"q{n}", (Response("a", grade=float(1 + n % 5) if n < 30 else None),))
+        for n in range(90)
+    ]
     judgments = [
         Judgment(
             one.id,
@@ -114,7 +130,11 @@ def test_scores_and_classes_have_residuals():
     assert found.metric.name == "corrected/score_mean"
     by_class = RunConfig.model_validate({**base, "rubric": {"classes": {"pass": "", "fail": ""}}})
     cases = [
-        Case(f"c{n}", f"q{n}", (Response("a", class_name=("pass" if n % 3 else "fail") if n < 30 else None),))
+        Case(
+            f"c{n}",
+            f"q{n}",
+            (Response("a", class_name=("pass" if n % 3 else "fail") if n < 30 else None),),
+        )
         for n in range(90)
     ]
     judgments = [
@@ -142,7 +162,9 @@ def test_chosen_labels_are_unbiased_and_narrower_than_random_ones(thorough):
     plain = np.array([at_random.value - truth for truth, _, at_random, _ in found])
     assert abs(error.mean()) < 3 * error.std() / runs**0.5 + 1e-9
     assert error.std() < plain.std()
-    widths = np.array([(chosen.high - chosen.low, plain.high - plain.low) for _, chosen, plain, _ in found])
+    widths = np.array(
+        [(chosen.high - chosen.low, plain.high - plain.low) for _, chosen, plain, _ in found]
+    )
     assert widths[:, 0].mean() < 0.85 * widths[:, 1].mean()
     assert np.mean([chosen.low <= truth <= chosen.high for truth, chosen, *_ in found]) >= 0.85
     expected = np.mean([one[3] for one in found])
@@ -164,7 +186,13 @@ def labeled(call, tmp_path):
         for case in result.cases
     ]
     Path("data.jsonl").write_text("\n".join(map(json.dumps, data)), "utf-8")
-    words = ["dataset=file", "dataset.path=data.jsonl", "tracking=none", "scoring.bootstrap=50", "hydra.run.dir=run"]
+    words = [
+        "dataset=file",
+        "dataset.path=data.jsonl",
+        "tracking=none",
+        "scoring.bootstrap=50",
+        "hydra.run.dir=run",
+    ]
     call("run", "judge=simulated/noisy", *words)
     return tmp_path / "run"
 
@@ -179,11 +207,15 @@ def test_the_command_samples_and_says_what_to_expect(call, labeled, tmp_path):
     assert len(chances) == 30
     assert all(0 < chance <= 1 for chance in chances.values())
     # The page asks for these, and not for those of the data set.
-    session = LabelSession(read_run(labeled), "ann", count=10, seed=0, informative=True, sampler=sample_next)
+    session = LabelSession(
+        read_run(labeled), "ann", count=10, seed=0, informative=True, sampler=sample_next
+    )
     assert {case for case, _ in session.tasks} == set(chances) - {f"c{n}" for n in range(20)}
     session.close()
     table = tmp_path / "labels.csv"
-    table.write_text("id,annotator,label\n" + "".join(f"{case},ann,A\n" for case, _ in session.tasks), "utf-8")
+    table.write_text(
+        "id,annotator,label\n" + "".join(f"{case},ann,A\n" for case, _ in session.tasks), "utf-8"
+    )
     done = call("label", "run", "labels.csv")
     result = read_run(labeled)
     assert sum(INCLUSION in case.metadata for case in result.cases) == 30
@@ -229,7 +261,9 @@ def test_labels_of_an_earlier_sample_stay_in_it():
         replace(
             case,
             label="A" if case.id in first.probabilities else None,
-            metadata={INCLUSION: first.probabilities[case.id]} if case.id in first.probabilities else {},
+            metadata={INCLUSION: first.probabilities[case.id]}
+            if case.id in first.probabilities
+            else {},
         )
         for case in result.cases
     ]
@@ -255,12 +289,17 @@ def graded(models, labeled, texts=1):
     cases, judgments = [], []
     for number, each in enumerate(answers):
         responses = tuple(
-            Response("a", model=model, grade=float(1 + n % 5) if n < labeled[model] else None) for model, n in each
+            Response("a", model=model, grade=float(1 + n % 5) if n < labeled[model] else None)
+            for model, n in each
         )
-        cases.append(Case(f"{number}-{''.join(model for model, _ in each)}", f"q{each[0][1]}", responses))
+        cases.append(
+            Case(f"{number}-{''.join(model for model, _ in each)}", f"q{each[0][1]}", responses)
+        )
         for place, (_, n) in enumerate(each):
             score = {"quality": float(1 + (n + place) % 5)}
-            judgments.append(Judgment(cases[-1].id, (place,), (place,), 0, "m", "ok", None, criteria=score))
+            judgments.append(
+                Judgment(cases[-1].id, (place,), (place,), 0, "m", "ok", None, criteria=score)
+            )
     return scored(config, cases, judgments)
 
 
@@ -281,7 +320,9 @@ def test_a_system_without_labels_has_probabilities_of_its_own(known, count):
 
 
 def test_a_system_without_labels_in_cases_of_others_is_one_line():
-    with pytest.raises(ConfigError, match="each case has a label of some response, and --next samples whole cases"):
+    with pytest.raises(
+        ConfigError, match="each case has a label of some response, and --next samples whole cases"
+    ):
         next_labels(graded("AB", {"A": 60, "B": 0}, texts=2), 10)
     with pytest.raises(ConfigError, match="has no unlabeled case"):
         next_labels(graded("AB", {"A": 60, "B": 60}), 10)

@@ -38,7 +38,9 @@ def written(tool: str, folder: Path) -> Path:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 @pytest.mark.parametrize("tool", VERSIONS)
@@ -62,12 +64,16 @@ def compare(folder: Path) -> None:
         path = folder / log
         cases = {name(case.id): case for case in stream_cases(load_config(overrides=answers(path)))}
         check_answers(cases, rows)
-        for criterion in sorted({one for row in rows for given in row["judges"].values() for one in given or ()}):
+        for criterion in sorted(
+            {one for row in rows for given in row["judges"].values() for one in given or ()}
+        ):
             check_verdicts(path, rows, criterion)
 
 
 def answers(path: Path) -> Sequence[str]:
-    classes = ["rubric=own", 'rubric.classes={yes: "", no: ""}'] if path.name == "traces.jsonl" else []
+    classes = (
+        ["rubric=own", 'rubric.classes={yes: "", no: ""}'] if path.name == "traces.jsonl" else []
+    )
     return ["mode=pointwise", f"dataset.path={path}", *classes]
 
 
@@ -79,26 +85,44 @@ def name(id_: str) -> str:
 def check_answers(cases: dict[str, Case], rows: Sequence[dict[str, Any]]) -> None:
     written = [row for row in rows if row["answer"]]
     assert set(cases) == {row["id"] for row in written}
-    assert sum(len(case.responses) for case in cases.values()) == len({(row["id"], row["answer"]) for row in written})
+    assert sum(len(case.responses) for case in cases.values()) == len(
+        {(row["id"], row["answer"]) for row in written}
+    )
     for row in written:
         case = cases[row["id"]]
         texts = [one.text for one in case.responses]
-        if not row["prompt"].startswith("Add"):  # of two prompts for one test, the first is the case's
+        if not row["prompt"].startswith(
+            "Add"
+        ):  # of two prompts for one test, the first is the case's
             assert case.prompt.removesuffix("\n(image that is not a text)") == row["prompt"]
-        assert (case.reference, case.responses[texts.index(row["answer"])].model) == (row["reference"], row["model"])
+        assert (case.reference, case.responses[texts.index(row["answer"])].model) == (
+            row["reference"],
+            row["model"],
+        )
         assert row["metadata"].items() <= case.metadata.items()
         assert case.context == row.get("context")
-        labels = {person: given[texts.index(row["answer"])] for person, given in case.labels.items()}
-        assert {person: label for person, label in labels.items() if label is not None} == row["labels"]
+        labels = {
+            person: given[texts.index(row["answer"])] for person, given in case.labels.items()
+        }
+        assert {person: label for person, label in labels.items() if label is not None} == row[
+            "labels"
+        ]
 
 
 def check_verdicts(path: Path, rows: Sequence[dict[str, Any]], criterion: str) -> None:
     """Compare what each judge says by one criterion; those of MLflow have to be selected."""
     format_ = recognize_format(path)
     assert format_
-    found = import_judgments(format_, path, Options(dimension=criterion if format_ == "mlflow_traces" else None))
+    found = import_judgments(
+        format_, path, Options(dimension=criterion if format_ == "mlflow_traces" else None)
+    )
     read, expected = Counter[Any](), Counter[Any]()
-    judges = {judge for row in rows for judge, given in row["judges"].items() if criterion in (given or ())}
+    judges = {
+        judge
+        for row in rows
+        for judge, given in row["judges"].items()
+        if criterion in (given or ())
+    }
     texts = {case.id: [one.text for one in case.responses] for case in found.cases}
     for one in found.judgments:
         if one.judge in judges:

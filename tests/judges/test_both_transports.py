@@ -24,7 +24,9 @@ SCHEMA = {
     "required": ["winner"],
     "additionalProperties": False,
 }
-TEXT = JudgeRequest("c", (0,), (0,), ({"role": "system", "content": "你好"}, {"role": "user", "content": "hello"}))
+TEXT = JudgeRequest(
+    "c", (0,), (0,), ({"role": "system", "content": "你好"}, {"role": "user", "content": "hello"})
+)
 JSON = replace(TEXT, answer=AnswerFormat("verdict", SCHEMA))
 TRANSPORTS = ("litellm", "direct")
 
@@ -33,13 +35,25 @@ TRANSPORTS = ("litellm", "direct")
 def _environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
     monkeypatch.delenv("HOSTED_VLLM_API_KEY", raising=False)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "OPENAI_API_BASE",
+        "OPENAI_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
 async def tell(provider: Provider, transport: str, requests, timeout=60.0, **config):
     """Ask in turn, and return what each came to, and the bodies that were sent."""
-    config = {"model": "openai/gpt-4o-mini", "api_base": provider.api_base, "transport": transport, **config}
+    config = {
+        "model": "openai/gpt-4o-mini",
+        "api_base": provider.api_base,
+        "transport": transport,
+        **config,
+    }
     [judge] = make_judges(JudgeConfig(**config), RunnerConfig(timeout=timeout))
     told = []
     try:
@@ -64,7 +78,13 @@ async def both(script=(), requests=(TEXT,), rule=None, **config):
             provider.rule = rule or provider.rule
             told, bodies, dropped = await tell(provider, transport, requests, **config)
             port = str(provider.port)
-        found.append(([str(t).replace(port, "PORT") if isinstance(t, str) else t for t in told], bodies, dropped))
+        found.append(
+            (
+                [str(t).replace(port, "PORT") if isinstance(t, str) else t for t in told],
+                bodies,
+                dropped,
+            )
+        )
     return found
 
 
@@ -86,7 +106,16 @@ LOGPROBS = {
 
 def choosing(message, finish="stop", **more):
     return Reply(
-        completion([{"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}, **more}])
+        completion(
+            [
+                {
+                    "index": 0,
+                    "finish_reason": finish,
+                    "message": {"role": "assistant", **message},
+                    **more,
+                }
+            ]
+        )
     )
 
 
@@ -96,7 +125,9 @@ def with_usage(usage):
 
 def tool_call(arguments):
     function = {"name": "verdict", "arguments": arguments}
-    return said(None, finish="stop", tool_calls=[{"id": "1", "type": "function", "function": function}])
+    return said(
+        None, finish="stop", tool_calls=[{"id": "1", "type": "function", "function": function}]
+    )
 
 
 ANSWERS = {
@@ -129,15 +160,25 @@ ANSWERS = {
     "unknown_model": Reply({**said().body, "model": "nobody-knows"}),
     "empty_error": Reply({**said().body, "error": {"message": "", "code": None}}),
     "chinese": said("好的：A 更好"),
-    "many_choices": Reply(completion(said("first").body["choices"] + said("second").body["choices"])),
+    "many_choices": Reply(
+        completion(said("first").body["choices"] + said("second").body["choices"])
+    ),
 }
 
 
 EXPECTED = {
-    "plain": {"text": "yes", "model": "gpt-4o-mini-2024-07-18", "finish_reason": "stop", "rung": "text"}
+    "plain": {
+        "text": "yes",
+        "model": "gpt-4o-mini-2024-07-18",
+        "finish_reason": "stop",
+        "rung": "text",
+    }
     | {"usage": Usage(12, 3), "refusal": None, "reasoning": None, "logprobs": None},
     "filtered": {"refusal": "stopped by the provider's content filter"},
-    "filtered_prompt": {"text": "", "refusal": "The response was filtered due to content management policy"},
+    "filtered_prompt": {
+        "text": "",
+        "refusal": "The response was filtered due to content management policy",
+    },
     "refusal": {"refusal": "I will not"},
     "reasoning": {"text": "yes", "reasoning": "hmm"},
     "logprobs": {
@@ -157,7 +198,9 @@ LISTED = 12 * 0.15e-6 + 3 * 0.6e-6
 async def test_the_same_completion(name, model):
     through_litellm, direct = await both([ANSWERS[name]], model=model, logprobs=True)
     [one], [other] = through_litellm[0], direct[0]
-    assert {field: getattr(one, field) for field in EXPECTED.get(name, {})} == EXPECTED.get(name, {})
+    assert {field: getattr(one, field) for field in EXPECTED.get(name, {})} == EXPECTED.get(
+        name, {}
+    )
     if name == "plain" and not model.startswith("hosted_vllm"):
         assert one.cost_usd == pytest.approx(LISTED)
     if name == "unknown_model":
@@ -182,12 +225,22 @@ FAULTS = {
     "408": (refused(408, "too slow"), ("timeout", True, None)),
     "400": (refused(400, "max_tokens is too large"), ("bad_request", False, None)),
     "400_vllm": (
-        Reply({"object": "error", "message": "max_tokens is too large", "type": "BadRequestError", "code": 400}, 400),
+        Reply(
+            {
+                "object": "error",
+                "message": "max_tokens is too large",
+                "type": "BadRequestError",
+                "code": 400,
+            },
+            400,
+        ),
         ("bad_request", False, None),
     ),
     "400_detail": (Reply({"detail": "no such field"}, 400), ("bad_request", False, None)),
     "400_length": (
-        refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
+        refused(
+            400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"
+        ),
         ("too_long", False, None),
     ),
     "422": (refused(422, "unprocessable"), ("bad_request", False, None)),
@@ -198,7 +251,10 @@ FAULTS = {
     "html": (Reply(b"<html>busy</html>"), BAD),
     "nothing": (Reply(b""), BAD),
     "cut": (Reply(said("x" * 5000).body, cut=True), ("connection", True, None)),
-    "error_with_200": (Reply({"error": {"message": "overloaded", "code": 503}}), ("server", True, None)),
+    "error_with_200": (
+        Reply({"error": {"message": "overloaded", "code": 503}}),
+        ("server", True, None),
+    ),
 }
 
 
@@ -211,7 +267,9 @@ async def test_the_same_failure(reply, kind, model):
     assert "\n" not in fault[3]
     assert "litellm" not in fault[3].lower()
     if isinstance(reply.body, dict) and reply.status >= 400 and "detail" not in reply.body:
-        assert other == fault  # otherwise each says in its own words what the server did not say in words
+        assert (
+            other == fault
+        )  # otherwise each says in its own words what the server did not say in words
     assert len(direct[1]) == len(through_litellm[1]) == 2
 
 
@@ -239,7 +297,9 @@ async def test_the_same_setup_error_where_nothing_listens():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-        told = [await tell(Provider(), transport, [TEXT], api_base=base) for transport in TRANSPORTS]
+        told = [
+            await tell(Provider(), transport, [TEXT], api_base=base) for transport in TRANSPORTS
+        ]
     assert told[0] == told[1]
     assert "no server answers" in told[0][0][0]
 
@@ -256,7 +316,9 @@ async def test_the_same_timeout(model):
 
 def no_schema(body):
     if body.get("response_format", {}).get("type") == "json_schema":
-        return refused(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported")
+        return refused(
+            400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported"
+        )
     return tool_call('{"winner":"B"}') if "tools" in body else said('{"winner":"A"}')
 
 
@@ -264,18 +326,40 @@ def no_schema(body):
     ("rule", "config"),
     [
         (no_schema, {}),
-        (no_schema, {"model": "openai/unheard-of", "seed": 3, "params": {"top_k": 5, "extra_body": {"min_p": 0.1}}}),
+        (
+            no_schema,
+            {
+                "model": "openai/unheard-of",
+                "seed": 3,
+                "params": {"top_k": 5, "extra_body": {"min_p": 0.1}},
+            },
+        ),
         (no_schema, {"response_format": "json_schema"}),
         (no_schema, {"response_format": "tool"}),
         (no_schema, {"response_format": "json_object"}),
         (
             no_schema,
-            {"model": "hosted_vllm/meta-llama/Llama-3.1-8B", "seed": 3, "max_tokens": 9, "params": {"top_k": 5}},
+            {
+                "model": "hosted_vllm/meta-llama/Llama-3.1-8B",
+                "seed": 3,
+                "max_tokens": 9,
+                "params": {"top_k": 5},
+            },
         ),
-        (None, {"params": {"extra_body": {"chat_template_kwargs": {"enable_thinking": False}}, "top_p": 0.5}}),
+        (
+            None,
+            {
+                "params": {
+                    "extra_body": {"chat_template_kwargs": {"enable_thinking": False}},
+                    "top_p": 0.5,
+                }
+            },
+        ),
         (
             lambda body: (
-                refused(400, "temperature: unsupported with this model") if "temperature" in body else said("{}")
+                refused(400, "temperature: unsupported with this model")
+                if "temperature" in body
+                else said("{}")
             ),
             {"seed": 3},
         ),
@@ -285,7 +369,9 @@ async def test_the_same_requests_down_the_same_ladder(rule, config):
     through_litellm, direct = await both((), [JSON, JSON, TEXT], rule, **config)
     assert direct[1] == through_litellm[1]
     assert direct[2] == through_litellm[2]
-    assert [getattr(t, "rung", t) for t in direct[0]] == [getattr(t, "rung", t) for t in through_litellm[0]]
+    assert [getattr(t, "rung", t) for t in direct[0]] == [
+        getattr(t, "rung", t) for t in through_litellm[0]
+    ]
     assert [replace(t, cost_usd=None) if hasattr(t, "rung") else t for t in direct[0]] == [
         replace(t, cost_usd=None) if hasattr(t, "rung") else t for t in through_litellm[0]
     ]
@@ -293,7 +379,9 @@ async def test_the_same_requests_down_the_same_ladder(rule, config):
 
 def test_the_same_key():
     specs = [
-        spec_of(JudgeConfig(model="hosted_vllm/x", api_base="http://h/v1", seed=1, transport=transport))[0]
+        spec_of(
+            JudgeConfig(model="hosted_vllm/x", api_base="http://h/v1", seed=1, transport=transport)
+        )[0]
         for transport in TRANSPORTS
     ]
     assert specs[0] == specs[1]
@@ -317,7 +405,12 @@ async def test_the_same_key_is_shown_to_the_server_and_none_where_none_is_set(mo
 async def test_the_most_a_call_can_cost_is_the_same(provider):
     ceilings = []
     for transport in TRANSPORTS:
-        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, max_tokens=9, transport=transport)
+        config = JudgeConfig(
+            model="openai/gpt-4o-mini",
+            api_base=provider.api_base,
+            max_tokens=9,
+            transport=transport,
+        )
         [judge] = make_judges(config, RunnerConfig())
         await judge.prepare()
         ceilings.append(judge.ceiling(JSON))
@@ -355,7 +448,9 @@ async def main():
     print(json.dumps([got.text, "litellm" in sys.modules]))
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert json.loads(done.stdout) == ["yes", False]
 
 
@@ -365,8 +460,12 @@ asyncio.run(main())
 async def test_a_redirect_is_not_followed(transport, model, status):
     with serving() as elsewhere, serving() as provider:
         target = f"{elsewhere.api_base}/chat/completions"
-        provider.rule = lambda _: Reply(b"", status, {"location": f"{target}?key=sk-very-secret-key-1234"})
-        [(kind, retryable, _, message)], bodies, _ = await tell(provider, transport, [TEXT], model=model)
+        provider.rule = lambda _: Reply(
+            b"", status, {"location": f"{target}?key=sk-very-secret-key-1234"}
+        )
+        [(kind, retryable, _, message)], bodies, _ = await tell(
+            provider, transport, [TEXT], model=model
+        )
         assert (kind, retryable, len(bodies), elsewhere.requests) == ("bad_response", False, 1, [])
         assert f"status {status} redirects to {target}, and redirects are not followed" in message
 
@@ -374,7 +473,10 @@ async def test_a_redirect_is_not_followed(transport, model, status):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_log_probabilities_that_are_a_must_and_broken_fail_one_call(transport):
     broken = choosing({"content": "yes"}, logprobs={"content": [{"token": 5}]})
-    missing, right = choosing({"content": "yes"}, logprobs=None), choosing({"content": "yes"}, logprobs=LOGPROBS)
+    missing, right = (
+        choosing({"content": "yes"}, logprobs=None),
+        choosing({"content": "yes"}, logprobs=LOGPROBS),
+    )
     with serving() as provider:
         provider.script.extend([right, broken, missing, right])
         told, _, _ = await tell(provider, transport, [TEXT] * 4, logprobs=True)
@@ -391,8 +493,13 @@ async def test_a_chat_is_sent_before_the_server_has_said_how_much_fits():
             chatted.set()
             return said()
 
-        provider.routes = {"/v1/models": lambda _: Reply(listed, hang=chatted), "/v1/chat/completions": chat}
-        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, transport="direct")
+        provider.routes = {
+            "/v1/models": lambda _: Reply(listed, hang=chatted),
+            "/v1/chat/completions": chat,
+        }
+        config = JudgeConfig(
+            model="openai/gpt-4o-mini", api_base=provider.api_base, transport="direct"
+        )
         [judge] = make_judges(config, RunnerConfig())
         assert (await judge.complete(TEXT)).text == "yes"
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})

@@ -13,7 +13,11 @@ from evalkit.judges import litellm_transport, make_judges
 from evalkit.types import AnswerFormat, Completion, JudgeRequest
 from tests.support.fake_provider import Reply, refused, said
 
-SCHEMA = {"type": "object", "properties": {"winner": {"enum": ["A", "B", "TIE"]}}, "required": ["winner"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"winner": {"enum": ["A", "B", "TIE"]}},
+    "required": ["winner"],
+}
 TEXT = JudgeRequest("c", (0,), (0,), ({"role": "user", "content": "hello"},))
 JSON = JudgeRequest("c", (0,), (0,), TEXT.messages, AnswerFormat("verdict", SCHEMA))
 
@@ -21,7 +25,14 @@ JSON = JudgeRequest("c", (0,), (0,), TEXT.messages, AnswerFormat("verdict", SCHE
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "OPENAI_API_BASE",
+        "OPENAI_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -57,12 +68,16 @@ async def test_a_price_of_ones_own_comes_first(provider):
 
 
 @pytest.mark.parametrize("gone", [ImportError, TypeError])
-async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(provider, monkeypatch, gone):
+async def test_a_call_is_the_same_where_litellm_takes_no_account_of_ours(
+    provider, monkeypatch, gone
+):
     def made_otherwise() -> None:
         raise gone("another version")
 
     [spared] = await ask(made(provider), JSON)
-    assert gc.get_freeze_count() == 0  # what was imported is left out of collections only as long as anybody calls
+    assert (
+        gc.get_freeze_count() == 0
+    )  # what was imported is left out of collections only as long as anybody calls
     assert litellm_transport.account("openai/gpt-4o-mini", JSON.messages, lambda _: None)
     monkeypatch.setattr(litellm_transport, "_account", made_otherwise)
     assert litellm_transport.account("openai/gpt-4o-mini", JSON.messages, lambda _: None) == {}
@@ -88,7 +103,11 @@ async def test_a_structured_answer_is_asked_for_by_schema_where_the_model_takes_
 
 def tool_call(arguments: str) -> Reply:
     function = {"name": "verdict", "arguments": arguments}
-    return said(None, finish="tool_calls", tool_calls=[{"id": "1", "type": "function", "function": function}])
+    return said(
+        None,
+        finish="tool_calls",
+        tool_calls=[{"id": "1", "type": "function", "function": function}],
+    )
 
 
 async def test_the_arguments_of_a_forced_tool_are_the_text(provider):
@@ -103,7 +122,9 @@ async def test_the_arguments_of_a_forced_tool_are_the_text(provider):
 async def test_a_refused_rung_is_stepped_down_once_each_and_remembered(provider):
     def rule(body):
         if body.get("response_format", {}).get("type") == "json_schema":
-            return refused(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported")
+            return refused(
+                400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported"
+            )
         if "tools" in body:
             return refused(400, "this model does not support tools")
         return said('{"winner":"A"}')
@@ -117,7 +138,9 @@ async def test_a_refused_rung_is_stepped_down_once_each_and_remembered(provider)
 
 async def test_requests_in_flight_together_step_down_one_rung_not_one_each(provider):
     provider.rule = lambda body: (
-        refused(400, "response_format is not supported") if "response_format" in body else tool_call("{}")
+        refused(400, "response_format is not supported")
+        if "response_format" in body
+        else tool_call("{}")
     )
     judge = made(provider)
     got = await asyncio.gather(*(judge.complete(JSON) for _ in range(5)))
@@ -138,15 +161,22 @@ BODIES = {
     "closed lists": b"[" * 200 + b"]" * 200,
     "objects": b'{"error":' * 50_000 + b"1" + b"}" * 50_000,
     "lists in the message": b'{"error": {"message": ' + b"[" * DEEP + b"]" * DEEP + b"}}",
-    "lists in the code": b'{"error": {"message": "busy", "code": ' + b"[" * 300 + b"]" * 300 + b"}}",
+    "lists in the code": b'{"error": {"message": "busy", "code": '
+    + b"[" * 300
+    + b"]" * 300
+    + b"}}",
     "a long message": b'{"error": {"message": "' + b"busy " * 200_000 + b'"}}',
 }
 
 
 @pytest.mark.parametrize("status", [400, 429, 500])
 @pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "hosted_vllm/x", "anthropic/claude-3-haiku-20240307"])
-async def test_litellm_reads_only_the_beginning_of_a_large_or_deep_error(provider, model, body, status, monkeypatch):
+@pytest.mark.parametrize(
+    "model", ["openai/gpt-4o-mini", "hosted_vllm/x", "anthropic/claude-3-haiku-20240307"]
+)
+async def test_litellm_reads_only_the_beginning_of_a_large_or_deep_error(
+    provider, model, body, status, monkeypatch
+):
     """It reads in the event loop, seconds for a megabyte, while every other request waits and times out."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
     provider.script.append(Reply(BODIES[body], status))
@@ -164,7 +194,8 @@ async def test_a_missing_key_is_said_before_any_call(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     [judge] = make_judges(JudgeConfig(model="openai/gpt-4o-mini"), RunnerConfig())
     with pytest.raises(
-        JudgeSetupError, match="openai/gpt-4o-mini: no API key; set the environment variable OPENAI_API_"
+        JudgeSetupError,
+        match="openai/gpt-4o-mini: no API key; set the environment variable OPENAI_API_",
     ):
         await ask(judge)
 
@@ -178,7 +209,9 @@ async def test_a_server_of_ones_own_needs_no_key(provider, monkeypatch):
 
 async def test_an_unknown_provider_is_said():
     [judge] = make_judges(JudgeConfig(model="nosuch/model"), RunnerConfig())
-    with pytest.raises(JudgeSetupError, match="LiteLLM does not know the provider of 'nosuch/model'"):
+    with pytest.raises(
+        JudgeSetupError, match="LiteLLM does not know the provider of 'nosuch/model'"
+    ):
         await ask(judge)
 
 

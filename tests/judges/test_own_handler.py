@@ -16,9 +16,23 @@ from evalkit.types import Usage
 from tests.support.fake_provider import Provider, refused, said, serving
 
 KNOWN = (
-    *("openai/gpt-4o-mini", "openai/gpt-5-mini", "openai/o3-mini", "openai/gpt-5.4", "openai/unheard-of"),
-    *("deepseek/deepseek-chat", "groq/llama-3.3-70b-versatile", "mistral/mistral-small-latest", "xai/grok-3"),
-    *("together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo", "fireworks_ai/accounts/fireworks/models/deepseek-v3"),
+    *(
+        "openai/gpt-4o-mini",
+        "openai/gpt-5-mini",
+        "openai/o3-mini",
+        "openai/gpt-5.4",
+        "openai/unheard-of",
+    ),
+    *(
+        "deepseek/deepseek-chat",
+        "groq/llama-3.3-70b-versatile",
+        "mistral/mistral-small-latest",
+        "xai/grok-3",
+    ),
+    *(
+        "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+        "fireworks_ai/accounts/fireworks/models/deepseek-v3",
+    ),
     *(
         "together_ai/unheard-of-8b",
         "openrouter/openai/gpt-4o",
@@ -27,27 +41,54 @@ KNOWN = (
         "cerebras/llama3.1-8b",
     ),
 )
-MODELS = (*KNOWN, *(f"{name}/some-model" for name in BY_OWN_HANDLER if not any(m.startswith(name) for m in KNOWN)))
+MODELS = (
+    *KNOWN,
+    *(
+        f"{name}/some-model"
+        for name in BY_OWN_HANDLER
+        if not any(m.startswith(name) for m in KNOWN)
+    ),
+)
 FAULTY = (
-    *("openai/gpt-4o-mini", "deepseek/deepseek-chat", "groq/llama-3.3-70b-versatile", "openrouter/openai/gpt-4o"),
+    *(
+        "openai/gpt-4o-mini",
+        "deepseek/deepseek-chat",
+        "groq/llama-3.3-70b-versatile",
+        "openrouter/openai/gpt-4o",
+    ),
     "together_ai/unheard-of-8b",
 )
-"""The models for which every fault is always tried, of each way in which LiteLLM maps errors; others: --thorough."""
-SCHEMA = {"type": "object", "properties": {"w": {"enum": ["A"]}}, "required": ["w"], "additionalProperties": False}
+"""The models for which every fault is always tried, of each way in which LiteLLM maps errors;
+others: --thorough."""
+SCHEMA = {
+    "type": "object",
+    "properties": {"w": {"enum": ["A"]}},
+    "required": ["w"],
+    "additionalProperties": False,
+}
 TOOL = {"type": "function", "function": {"name": "v", "parameters": SCHEMA}}
 CALLS = (
     {
         **{"temperature": 0.0, "max_tokens": 9, "seed": 3},
-        "response_format": {"type": "json_schema", "json_schema": {"name": "v", "schema": SCHEMA, "strict": True}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "v", "schema": SCHEMA, "strict": True},
+        },
     },
-    {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "v"}}, "logprobs": True},
+    {
+        "tools": [TOOL],
+        "tool_choice": {"type": "function", "function": {"name": "v"}},
+        "logprobs": True,
+    },
     {"top_k": 5, "extra_body": {"min_p": 0.1}, "reasoning_effort": "low", "service_tier": "flex"},
 )
 FAULTS = (
     refused(400, "bad thing"),
     refused(401, "Incorrect API key"),
     refused(404, "no model", code="model_not_found"),
-    refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
+    refused(
+        400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"
+    ),
     refused(429, "You exceeded your current quota", code="insufficient_quota"),
     refused(429, "slow down", Retry_After="1"),
     refused(500, "oops"),
@@ -68,7 +109,14 @@ def _environment(monkeypatch):
 
 def sent(provider: Provider):
     return [
-        (body, {k: v for k, v in headers.items() if k not in CLIENTS and not k.startswith("x-stainless")})
+        (
+            body,
+            {
+                k: v
+                for k, v in headers.items()
+                if k not in CLIENTS and not k.startswith("x-stainless")
+            },
+        )
         for body, headers in zip(provider.requests, provider.headers, strict=True)
     ]
 
@@ -76,12 +124,20 @@ def sent(provider: Provider):
 def reply_of(model: str):
     reply = said(reasoning_content="hmm", usage=(2000, 30))
     reply.body["usage"]["prompt_tokens_details"] = {"cached_tokens": 1024}
-    reply.body |= {"model": model.partition("/")[2], "service_tier": "on_demand" if model.startswith("groq") else None}
+    reply.body |= {
+        "model": model.partition("/")[2],
+        "service_tier": "on_demand" if model.startswith("groq") else None,
+    }
     return reply
 
 
 def told(error: CallError, provider: Provider):
-    return error.kind, error.retryable, error.retry_after, error.message.replace(str(provider.port), "PORT")
+    return (
+        error.kind,
+        error.retryable,
+        error.retry_after,
+        error.message.replace(str(provider.port), "PORT"),
+    )
 
 
 def told_of(answer: Answer, cost: float | None):
@@ -91,13 +147,27 @@ def told_of(answer: Answer, cost: float | None):
 async def plainly(model: str, call, reply):
     with serving() as provider:
         provider.script.append(reply)
-        settings = {"api_base": provider.api_base, "timeout": 20.0, "num_retries": 0, "max_retries": 0}
-        missing = {"api_key": "none"} if not os.environ.get(f"{model.partition('/')[0].upper()}_API_KEY") else {}
+        settings = {
+            "api_base": provider.api_base,
+            "timeout": 20.0,
+            "num_retries": 0,
+            "max_retries": 0,
+        }
+        missing = (
+            {"api_key": "none"}
+            if not os.environ.get(f"{model.partition('/')[0].upper()}_API_KEY")
+            else {}
+        )
         messages = [{"role": "user", "content": "hello"}]
         litellm = litellm_transport.enter()
         try:
             response = await litellm.acompletion(
-                model=model, messages=messages, _skip_mcp_handler=True, **call, **settings, **missing
+                model=model,
+                messages=messages,
+                _skip_mcp_handler=True,
+                **call,
+                **settings,
+                **missing,
             )
         except Exception as error:
             return told(call_error(error), provider), sent(provider)
@@ -105,16 +175,22 @@ async def plainly(model: str, call, reply):
             await litellm_transport.leave()
         answer = answer_of(response)
         name = (answer.model or "").removeprefix(model.partition("/")[0] + "/")
-        return told_of(replace(answer, model=name), response._hidden_params.get("response_cost")), sent(provider)
+        return told_of(
+            replace(answer, model=name), response._hidden_params.get("response_cost")
+        ), sent(provider)
 
 
 async def by_own_handler(model: str, call, reply):
     with serving() as provider:
         provider.script.append(reply)
-        transport = LiteLLMTransport(JudgeConfig(model=model, api_base=provider.api_base), RunnerConfig(timeout=60.0))
+        transport = LiteLLMTransport(
+            JudgeConfig(model=model, api_base=provider.api_base), RunnerConfig(timeout=60.0)
+        )
         where, _ = await transport.open("judge")
         try:
-            got = await transport.send(where, {"messages": [{"role": "user", "content": "hello"}], **call})
+            got = await transport.send(
+                where, {"messages": [{"role": "user", "content": "hello"}], **call}
+            )
         except CallError as error:
             return told(error, provider), sent(provider)
         finally:
@@ -125,11 +201,15 @@ async def by_own_handler(model: str, call, reply):
 @pytest.mark.parametrize("model", MODELS)
 async def test_the_same_request_answer_and_price(model):
     for call in CALLS:
-        assert await by_own_handler(model, call, reply_of(model)) == await plainly(model, call, reply_of(model))
+        assert await by_own_handler(model, call, reply_of(model)) == await plainly(
+            model, call, reply_of(model)
+        )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [m if m in FAULTY else pytest.param(m, marks=pytest.mark.thorough) for m in MODELS])
+@pytest.mark.parametrize(
+    "model", [m if m in FAULTY else pytest.param(m, marks=pytest.mark.thorough) for m in MODELS]
+)
 async def test_the_same_fault_after_one_request(model):
     for fault in FAULTS:
         found, requests = await by_own_handler(model, {}, fault)
@@ -141,7 +221,9 @@ async def test_the_same_fault_after_one_request(model):
 
 async def test_openais_client_is_not_asked(monkeypatch):
     monkeypatch.setattr("litellm.main.openai_chat_completions.completion", None)
-    (answer, cost), _ = await by_own_handler("openai/gpt-4o-mini", CALLS[0], reply_of("openai/gpt-4o-mini"))
+    (answer, cost), _ = await by_own_handler(
+        "openai/gpt-4o-mini", CALLS[0], reply_of("openai/gpt-4o-mini")
+    )
     assert answer.content == "yes"
     assert cost
 
@@ -175,7 +257,11 @@ def test_prices_by_the_list_are_litellms():
     compared = 0
     for key, entry in price_list().items():
         provider = entry.get("litellm_provider")
-        if provider not in (*OPENAI_PROTOCOL, "mistral") or entry.get("mode") != "chat" or "together-ai-" in key:
+        if (
+            provider not in (*OPENAI_PROTOCOL, "mistral")
+            or entry.get("mode") != "chat"
+            or "together-ai-" in key
+        ):
             continue
         name = key.removeprefix(f"{provider}/")
         for prompt, written, cached in ((100, 10, 0), (2000, 10, 1024), (300_000, 5, 2000)):
@@ -183,10 +269,20 @@ def test_prices_by_the_list_are_litellms():
             if found is None:  # LiteLLM works it out
                 continue
             details = {"cached_tokens": cached}
-            usage = {"prompt_tokens": prompt, "completion_tokens": written, "prompt_tokens_details": details}
+            usage = {
+                "prompt_tokens": prompt,
+                "completion_tokens": written,
+                "prompt_tokens_details": details,
+            }
             response = ModelResponse(model=name, usage={**usage, "total_tokens": prompt + written})
-            named = {"model": f"{provider}/{name}", "custom_llm_provider": provider, "call_type": "acompletion"}
-            wanted = litellm.response_cost_calculator(response_object=response, optional_params={}, **named)
+            named = {
+                "model": f"{provider}/{name}",
+                "custom_llm_provider": provider,
+                "call_type": "acompletion",
+            }
+            wanted = litellm.response_cost_calculator(
+                response_object=response, optional_params={}, **named
+            )
             assert found == pytest.approx(wanted), (key, prompt, cached)
             compared += 1
     assert compared > 500
@@ -194,7 +290,12 @@ def test_prices_by_the_list_are_litellms():
 
 @pytest.mark.parametrize(
     ("served", "asked", "tier"),
-    [(None, None, None), (None, "flex", "flex"), ("auto", "flex", "flex"), ("default", "flex", "default")],
+    [
+        (None, None, None),
+        (None, "flex", "flex"),
+        ("auto", "flex", "flex"),
+        ("default", "flex", "default"),
+    ],
 )
 def test_a_service_tier_of_its_own_has_no_price_by_the_list(served, asked, tier):
     assert tier_of(served, asked) == tier

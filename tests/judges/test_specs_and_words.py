@@ -13,7 +13,12 @@ from evalkit.core.redaction import redact
 from evalkit.errors import JudgeSetupError
 from evalkit.evaluators.json_answers import pairwise_format
 from evalkit.judges import describe_judges, make_arbiter, make_judges, spec_of
-from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, pause_from_headers, retry_after
+from evalkit.judges.error_mapping import (
+    LONGEST_MESSAGE,
+    clean_message,
+    pause_from_headers,
+    retry_after,
+)
 from evalkit.judges.model_judge import sent_params
 from evalkit.judges.pricing import price_of
 from evalkit.judges.setup import RUNGS, Shape, adapted, top_rung
@@ -23,18 +28,25 @@ from tests.support.fake_provider import Reply, said
 
 
 def test_a_spec_holds_what_is_set():
-    config = JudgeConfig(model="openai/x", api_base="http://h/v1", seed=1, max_tokens=9, params={"top_p": 0.5})
+    config = JudgeConfig(
+        model="openai/x", api_base="http://h/v1", seed=1, max_tokens=9, params={"top_p": 0.5}
+    )
     wanted = {"temperature": 0.0, "max_tokens": 9, "seed": 1, "top_p": 0.5}
     assert spec_of(config) == (JudgeSpec("x", "openai/x", "http://h/v1", wanted),)
     assert spec_of(JudgeConfig(model="openai/x", temperature=None))[0].params == {}
     assert spec_of(JudgeConfig(model="openai/x", logprobs=True))[0].params["top_logprobs"] == 20
     assert (
-        spec_of(JudgeConfig(model="openai/x", logprobs=True, params={"top_logprobs": 5}))[0].params["top_logprobs"] == 5
+        spec_of(JudgeConfig(model="openai/x", logprobs=True, params={"top_logprobs": 5}))[0].params[
+            "top_logprobs"
+        ]
+        == 5
     )
 
 
 def test_a_panel_has_a_spec_and_a_judge_for_each():
-    panel = JudgeConfig(judges=(JudgeConfig(model="openai/x"), JudgeConfig(model="openai/y", name="why")))
+    panel = JudgeConfig(
+        judges=(JudgeConfig(model="openai/x"), JudgeConfig(model="openai/y", name="why"))
+    )
     assert [s.name for s in spec_of(panel)] == ["x", "why"]
     assert [j.spec for j in make_judges(panel, RunnerConfig())] == list(spec_of(panel))
 
@@ -46,11 +58,26 @@ def test_a_panel_has_a_spec_and_a_judge_for_each():
             {"model": "openai/x", "api_base": "localhost:8000"},
             "judge.api_base: 'localhost:8000' is not a URL; write a URL",
         ),
-        ({"model": "openai/x", "api_base": "http://u:p@h/v1"}, "judge.api_base: contains a URL with a password"),
-        ({"model": "openai/x", "params": {"api_key": "k"}}, "judge.params.api_key: a config must not contain secrets"),
-        ({"model": "openai/x", "params": {"messages": []}}, "evalkit sets this parameter itself; remove it"),
-        ({"model": "local/smollm"}, "there is no embedded model 'local/smollm'; did you mean 'local/smollm2-135m"),
-        ({"judges": [{"model": "a/x"}, {"model": "b/x"}]}, "two judges are named 'x'; give each judge a unique 'name'"),
+        (
+            {"model": "openai/x", "api_base": "http://u:p@h/v1"},
+            "judge.api_base: contains a URL with a password",
+        ),
+        (
+            {"model": "openai/x", "params": {"api_key": "k"}},
+            "judge.params.api_key: a config must not contain secrets",
+        ),
+        (
+            {"model": "openai/x", "params": {"messages": []}},
+            "evalkit sets this parameter itself; remove it",
+        ),
+        (
+            {"model": "local/smollm"},
+            "there is no embedded model 'local/smollm'; did you mean 'local/smollm2-135m",
+        ),
+        (
+            {"judges": [{"model": "a/x"}, {"model": "b/x"}]},
+            "two judges are named 'x'; give each judge a unique 'name'",
+        ),
     ],
 )
 def test_what_cannot_be_a_judge_is_refused_in_one_line(config, says):
@@ -60,10 +87,16 @@ def test_what_cannot_be_a_judge_is_refused_in_one_line(config, says):
 
 
 @pytest.mark.parametrize(
-    "given", [{"model": "openai/x"}, {"model": "local/smollm2-135m-instruct", "api_base": "http://127.0.0.1:1/v1"}]
+    "given",
+    [
+        {"model": "openai/x"},
+        {"model": "local/smollm2-135m-instruct", "api_base": "http://127.0.0.1:1/v1"},
+    ],
 )
 def test_the_direct_transport_needs_a_server(given):
-    with pytest.raises(JudgeSetupError, match=r"judge\.api_base: transport direct needs the address of"):
+    with pytest.raises(
+        JudgeSetupError, match=r"judge\.api_base: transport direct needs the address of"
+    ):
         make_judges(JudgeConfig(transport="direct", **given), RunnerConfig())
 
 
@@ -79,12 +112,17 @@ def test_the_direct_transport_needs_a_server(given):
 )
 def test_secrets_are_taken_out(text):
     assert "sk-abcdef123456" not in redact(text.format("sk-abcdef123456"), {})
-    assert "hunter2hunter2" not in redact(text.format("hunter2hunter2"), {"MY_TOKEN": "hunter2hunter2"})
+    assert "hunter2hunter2" not in redact(
+        text.format("hunter2hunter2"), {"MY_TOKEN": "hunter2hunter2"}
+    )
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=8), st.text())
 def test_a_value_of_a_variable_named_like_a_key_never_stays(secret, around):
-    assert secret not in redact(f"{around}{secret}{around}", {"SOME_API_KEY": secret}) or secret in "[redacted]"
+    assert (
+        secret not in redact(f"{around}{secret}{around}", {"SOME_API_KEY": secret})
+        or secret in "[redacted]"
+    )
 
 
 def test_ordinary_words_stay():
@@ -128,20 +166,29 @@ def test_retry_after_in_seconds_and_as_a_date(headers, seconds):
         (False, False, False, {"response_format", "tools"}, "json_schema"),
     ],
 )
-def test_the_first_rung_follows_what_the_model_can_do(known, response_schema, functions, supported, rung):
-    assert rung == top_rung(known=known, response_schema=response_schema, functions=functions, supported=supported)
+def test_the_first_rung_follows_what_the_model_can_do(
+    known, response_schema, functions, supported, rung
+):
+    assert rung == top_rung(
+        known=known, response_schema=response_schema, functions=functions, supported=supported
+    )
 
 
 def test_the_ladder_ends():
     shape, seen = Shape("json_schema"), []
-    while (after := adapted(shape, "response_format json tools unsupported", fixed=False, sent=())) is not None:
+    while (
+        after := adapted(shape, "response_format json tools unsupported", fixed=False, sent=())
+    ) is not None:
         seen.append(after.rung)
         shape = after
     assert seen == list(RUNGS[1:])
 
 
 def test_a_complaint_of_something_else_changes_nothing():
-    assert adapted(Shape("json_schema"), "messages must alternate", fixed=False, sent=("temperature",)) is None
+    assert (
+        adapted(Shape("json_schema"), "messages must alternate", fixed=False, sent=("temperature",))
+        is None
+    )
     assert adapted(Shape("tool"), "response_format", fixed=True, sent=()) is None
 
 
@@ -182,23 +229,34 @@ def test_an_answer_is_cut_down_to_some_of_its_fields():
     whole = pairwise_format(["accuracy", "clarity"], tie_allowed=True).schema
     short = only(whole, ["comparison", "criterion", "reasoning", "result", "winner", "confidence"])
     assert list(short["properties"]) == short["required"] == ["comparison", "result"]
-    assert list(short["properties"]["comparison"]["items"]["properties"]) == ["criterion", "reasoning", "winner"]
+    assert list(short["properties"]["comparison"]["items"]["properties"]) == [
+        "criterion",
+        "reasoning",
+        "winner",
+    ]
     assert short["properties"]["result"]["required"] == ["reasoning", "winner", "confidence"]
     assert short["properties"]["comparison"]["minItems"] == 2
 
 
 def test_a_secret_that_begins_with_another_is_taken_out_whole():
     secrets = {"ONE_KEY": "abcdefgh", "OTHER_KEY": "abcdefgh-and-more"}
-    assert redact("sent abcdefgh-and-more, then abcdefgh", secrets) == "sent [redacted], then [redacted]"
+    assert (
+        redact("sent abcdefgh-and-more, then abcdefgh", secrets)
+        == "sent [redacted], then [redacted]"
+    )
 
 
 def test_a_configured_price_comes_first():
-    assert price_of(JudgeConfig(model="openai/gpt-4o-mini", price=Price(input=1, output=2))) == Price(input=1, output=2)
+    assert price_of(
+        JudgeConfig(model="openai/gpt-4o-mini", price=Price(input=1, output=2))
+    ) == Price(input=1, output=2)
 
 
 def test_litellms_table_is_asked_with_and_without_the_provider():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini")) == Price(input=0.15, output=0.6)
-    assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(JudgeConfig(model="openai/gpt-4o-mini"))
+    assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(
+        JudgeConfig(model="openai/gpt-4o-mini")
+    )
 
 
 def test_an_unknown_price_is_none_and_not_zero():
@@ -263,7 +321,9 @@ async def test_a_judge_passes_on_what_its_last_answer_said(provider, transport, 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
     spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6s"}
     provider.script.extend([Reply(said().body, headers=spent), said()])
-    config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, transport=transport)
+    config = JudgeConfig(
+        model="openai/gpt-4o-mini", api_base=provider.api_base, transport=transport
+    )
     [judge] = make_judges(config, RunnerConfig())
     request = JudgeRequest("c", (0,), (0,), ({"role": "user", "content": "hello"},))
     rests = []
@@ -305,11 +365,15 @@ def test_an_arbiter_is_made_only_where_it_is_asked():
 
 def test_a_manifest_names_the_arbiter_where_it_is_asked():
     def told(**swap):
-        return describe_judges(RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap))
+        return describe_judges(
+            RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap)
+        )
 
     wise = {"model": "a/wise", "temperature": 1}
     assert [one["model"] for one in told(arbiter=wise)] == ["a/m"]
-    assert [(one["model"], one.get("arbiter")) for one in told(arbiter=wise, resolve="third_pass")] == [
+    assert [
+        (one["model"], one.get("arbiter")) for one in told(arbiter=wise, resolve="third_pass")
+    ] == [
         ("a/m", None),
         ("a/wise", True),
     ]

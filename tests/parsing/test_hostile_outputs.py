@@ -1,7 +1,8 @@
 """Every output format on what judges really write: read as meant, or refused; never guessed.
 
-Each row of the table goes all the way through an evaluator. The table with its outcomes is in the test report: counts
-at the end of a run, each text with `--tables FILE.md`, and as properties of each test with `--junitxml`."""
+Each row of the table goes all the way through an evaluator. The table with its outcomes is in the
+test report: counts at the end of a run, each text with `--tables FILE.md`, and as properties of
+each test with `--junitxml`."""
 
 import json
 import time
@@ -10,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from evalkit.config import Criterion, JudgeConfig, ModeConfig, OutputConfig, RubricConfig, RunConfig, SwapConfig
+from evalkit.config import (
+    Criterion,
+    JudgeConfig,
+    ModeConfig,
+    OutputConfig,
+    RubricConfig,
+    RunConfig,
+    SwapConfig,
+)
 from evalkit.core.scale import Scale
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
@@ -28,15 +37,27 @@ LETTER = {1.0: "A", 0.0: "TIE", -1.0: "B"}
 
 def pair(winner: object = "A", confidence: object = 0.9, why: str = "right", **more: Any) -> str:
     sides = {"strengths": [], "weaknesses": []}
-    compared = {"criterion": "overall", "aAssessment": "x", "bAssessment": "y", "reasoning": why, "winner": winner}
+    compared = {
+        "criterion": "overall",
+        "aAssessment": "x",
+        "bAssessment": "y",
+        "reasoning": why,
+        "winner": winner,
+    }
     result = {"reasoning": why, "differentiators": [], "winner": winner, "confidence": confidence}
-    whole = {"analysis": {"responseA": sides, "responseB": sides}, "comparison": [compared], "result": result}
+    whole = {
+        "analysis": {"responseA": sides, "responseB": sides},
+        "comparison": [compared],
+        "result": result,
+    }
     return json.dumps(whole | more, ensure_ascii=False)
 
 
 def point(score: object = 4, why: str = "right") -> str:
     scored = {"criterion": "overall", "justification": why, "examples": [], "score": score}
-    return json.dumps({"scores": [scored], "summary": {"strengths": [], "weaknesses": [], "suggestions": []}})
+    return json.dumps(
+        {"scores": [scored], "summary": {"strengths": [], "weaknesses": [], "suggestions": []}}
+    )
 
 
 def classed(name: object = "pass", why: str = "right", **more: Any) -> str:
@@ -80,30 +101,69 @@ EVALUATORS = {
     "regex (a)/(b)": evaluator("pairwise", LETTERS),
     "regex last digit": evaluator("pairwise", LAST_DIGIT),
     "regex [RESULT]": evaluator("pointwise", regex(r"\[RESULT\] ?(?P<score>\S+)")),
-    "regex 是/否": evaluator("pairwise", regex(r"\A\s*(?P<winner>是|否)", map={"是": "A", "否": "B"})),
+    "regex 是/否": evaluator(
+        "pairwise", regex(r"\A\s*(?P<winner>是|否)", map={"是": "A", "否": "B"})
+    ),
     "json class": evaluator("pointwise", OutputConfig(), **CLASSES),
     "bracket class": evaluator("pointwise", OutputConfig(format="bracket"), **CLASSES),
     "regex class": evaluator("pointwise", regex(r"Class: (?P<class>[^\n]+)"), **CLASSES),
     "regex shipped": evaluator("pairwise", load_config(overrides=["output=regex"]).output),
 }
 
-EMPTY, NONE, MANY, WRONG, CUT, NO = "empty", "no_answer", "ambiguous", "invalid", "truncated", "refusal"
+EMPTY, NONE, MANY, WRONG, CUT, NO = (
+    "empty",
+    "no_answer",
+    "ambiguous",
+    "invalid",
+    "truncated",
+    "refusal",
+)
 
 # What the provider reports beside the text, where it matters.
 LENGTH, FILTER = {"finish_reason": "length"}, {"finish_reason": "content_filter"}
 Row = tuple[str, str, str, object] | tuple[str, str, str, object, dict[str, Any]]
 
 REASONING: list[Row] = [
-    ("json", "verdict words in the reasoning", pair("B", why="A is wrong, so the winner is not A. TIE? No."), "B"),
-    ("json", "a verdict in brackets in the reasoning", pair("A", why="[[B]] would be unfair."), "A"),
+    (
+        "json",
+        "verdict words in the reasoning",
+        pair("B", why="A is wrong, so the winner is not A. TIE? No."),
+        "B",
+    ),
+    (
+        "json",
+        "a verdict in brackets in the reasoning",
+        pair("A", why="[[B]] would be unfair."),
+        "A",
+    ),
     ("json", "JSON in the reasoning", pair("A", why=f"It wrote {B}"), "A"),
     ("json", "a code fence in the reasoning", pair("B", why="```json\n{}\n```"), "B"),
     ("json", "quotes and braces in the reasoning", pair("A", why='He said "{winner: B}" }}}'), "A"),
-    ("json score", "other numbers in the reasoning", point(2, "5 of 5 steps; 10/10 for style; score: 4"), 2),
+    (
+        "json score",
+        "other numbers in the reasoning",
+        point(2, "5 of 5 steps; 10/10 for style; score: 4"),
+        2,
+    ),
     ("json score", "another score in the reasoning", point(3, '"score": 5'), 3),
-    ("bracket", "both names before the verdict", "Response A is better than B in tone; B in facts.\n[[B]]", "B"),
-    ("bracket", "a first thought, then the verdict", "At first [[A]] seemed right.\n\nYet B is complete: [[B]]", "B"),
-    ("bracket", "the form explained, then filled", "I am to write [[A]], [[B]] or [[C]].\n\n[[C]]", "TIE"),
+    (
+        "bracket",
+        "both names before the verdict",
+        "Response A is better than B in tone; B in facts.\n[[B]]",
+        "B",
+    ),
+    (
+        "bracket",
+        "a first thought, then the verdict",
+        "At first [[A]] seemed right.\n\nYet B is complete: [[B]]",
+        "B",
+    ),
+    (
+        "bracket",
+        "the form explained, then filled",
+        "I am to write [[A]], [[B]] or [[C]].\n\n[[C]]",
+        "TIE",
+    ),
     ("bracket", "verdict with a label", "Final verdict: [[A]]", "A"),
     ("bracket", "verdict at the end of a sentence", "So my final verdict is [[B]].", "B"),
     ("bracket", "verdict in a sentence", "So my final verdict is that [[B]] wins.", NONE),
@@ -115,19 +175,59 @@ REASONING: list[Row] = [
     ("bracket", "a link in the reasoning", "It cites [[Paris]] twice.\n[[A]]", "A"),
     ("bracket", "kind words after the verdict", "[[A]]\n\nLet me know if I can help further!", "A"),
     ("bracket", "scores by criterion before", "A: 4/5, 3/5, 5/5\nB: 4.5/5, 5/5, 4/5\n\n[[B]]", "B"),
-    ("regex (a)/(b)", "one paragraph, verdict last", "Output (a) drifts off. Therefore, Output (b) is better.", "B"),
+    (
+        "regex (a)/(b)",
+        "one paragraph, verdict last",
+        "Output (a) drifts off. Therefore, Output (b) is better.",
+        "B",
+    ),
     ("regex (a)/(b)", "verdict only", "Output (a)", "A"),
     ("regex (a)/(b)", "verdict, then a blank line", "Output (b)\n\n", "B"),
-    ("regex last digit", "digits all through, verdict last", "Helpfulness: 3.5/5\n1. yes\n2. no\n\n1", "A"),
+    (
+        "regex last digit",
+        "digits all through, verdict last",
+        "Helpfulness: 3.5/5\n1. yes\n2. no\n\n1",
+        "A",
+    ),
     ("regex last digit", "numbered steps, verdict last", "1. First\n2. Second\n\n3", "TIE"),
-    ("regex last digit", "a verdict in a sentence only", "Therefore, I choose option 3, as both are equal.", NONE),
-    ("regex last digit", "a wrong formula at the end", "Assistant 2: x = -5/3. Neither is right.", NONE),
-    ("regex last digit", "cannot choose", "I cannot choose between the two, as both are incorrect.", NONE),
+    (
+        "regex last digit",
+        "a verdict in a sentence only",
+        "Therefore, I choose option 3, as both are equal.",
+        NONE,
+    ),
+    (
+        "regex last digit",
+        "a wrong formula at the end",
+        "Assistant 2: x = -5/3. Neither is right.",
+        NONE,
+    ),
+    (
+        "regex last digit",
+        "cannot choose",
+        "I cannot choose between the two, as both are incorrect.",
+        NONE,
+    ),
     ("regex last digit", "error", "error", NONE),
-    ("regex [RESULT]", "feedback, then the result", "Feedback: two of 5 points are missing. [RESULT] 3", 3),
+    (
+        "regex [RESULT]",
+        "feedback, then the result",
+        "Feedback: two of 5 points are missing. [RESULT] 3",
+        3,
+    ),
     ("regex [RESULT]", "feedback about scores", "Feedback: not a 5, hardly a 4. So [RESULT] 3", 3),
-    ("regex [RESULT]", "feedback without a result", "Feedback: It could be improved by adding comments.", NONE),
-    ("regex shipped", "a comparison, then the line", "Response A is better than Response B.\n\nResponse A", "A"),
+    (
+        "regex [RESULT]",
+        "feedback without a result",
+        "Feedback: It could be improved by adding comments.",
+        NONE,
+    ),
+    (
+        "regex shipped",
+        "a comparison, then the line",
+        "Response A is better than Response B.\n\nResponse A",
+        "A",
+    ),
     ("regex shipped", "a comparison only", "Response A is better than Response B.", NONE),
     ("regex shipped", "tie", "They say the same.\n\nTie", "TIE"),
     ("rating", "scores by criterion before", "Accuracy [[2]], tone [[5]].\n\n[[3]]", 3),
@@ -264,7 +364,12 @@ WIDTH_AND_CHINESE: list[Row] = [
 FENCES: list[Row] = [
     ("json", "fence", f"```json\n{A}\n```", "A"),
     ("json", "fence without a language", f"```\n{B}\n```", "B"),
-    ("json", "words and a fence", f"Here is my evaluation:\n\n```json\n{T}\n```\nI hope this helps.", "TIE"),
+    (
+        "json",
+        "words and a fence",
+        f"Here is my evaluation:\n\n```json\n{T}\n```\nI hope this helps.",
+        "TIE",
+    ),
     ("json", "fence that is not closed", f"```json\n{A}", "A"),
     ("json", "byte order mark", f"\ufeff{A}", "A"),
     ("json", "in a list", f"[{B}]", "B"),
@@ -276,7 +381,12 @@ FENCES: list[Row] = [
     ("json", "XML", "<winner>A</winner>", NONE),
     ("json", "a bracket verdict where JSON was wanted", "[[A]]", NONE),
     ("json", "fields of another form", '{"winner": "A", "confidence": 0.9}', WRONG),
-    ("json", "no comparison", json.dumps({"result": json.loads(A)["result"], "comparison": []}), WRONG),
+    (
+        "json",
+        "no comparison",
+        json.dumps({"result": json.loads(A)["result"], "comparison": []}),
+        WRONG,
+    ),
     ("json score", "fence", f"```json\n{S}\n```", 4),
     ("bracket", "fence", "```\n[[B]]\n```", "B"),
     ("bracket", "inline code", "`[[A]]`", "A"),
@@ -292,7 +402,12 @@ THINKING: list[Row] = [
     ("bracket", "thinking in another tag", "<reasoning>\n[[A]]\n</reasoning>\n[[B]]", "B"),
     ("bracket", "thinking in capitals", "<THINK>[[A]]</THINK>[[C]]", "TIE"),
     ("bracket", "thinking opened by the chat template", "[[A]]? No.\n</think>\n[[B]]", "B"),
-    ("bracket", "thinking that quotes its own end", "<think>it says </think>[[A]] but</think>\n[[B]]", "B"),
+    (
+        "bracket",
+        "thinking that quotes its own end",
+        "<think>it says </think>[[A]] but</think>\n[[B]]",
+        "B",
+    ),
     ("bracket", "thinking that never ends", "<think>\n[[A]]", NONE),
     ("bracket", "only thinking", "<think>[[A]]</think>", NONE),
     ("rating", "thinking before", "<think>[[1]] or [[2]]?</think>[[5]]", 5),
@@ -339,15 +454,26 @@ REFUSING: list[Row] = [
     ("json", "the provider's field", "", NO, {"refusal": "I can't help with that."}),
     ("bracket", "the provider's field, with a verdict", "[[A]]", NO, {"refusal": "No."}),
     ("bracket", "the provider's filter", "[[A", "content_filter", FILTER),
-    ("bracket", "quoted from a response, and a verdict", "A says \"I'm sorry, I can't help\".\n[[B]]", "B"),
+    (
+        "bracket",
+        "quoted from a response, and a verdict",
+        "A says \"I'm sorry, I can't help\".\n[[B]]",
+        "B",
+    ),
     ("bracket", "sorry, and a verdict", "I'm sorry to say that both are poor.\n[[C]]", "TIE"),
     ("bracket", "cannot choose is no refusal", "I cannot choose between them.", NONE),
     ("json", "answered all the same", f"I'm sorry, I can't be sure, but:\n{B}", "B"),
 ]
 
 NOTHING: list[Row] = [
-    *((name, "empty", "", EMPTY if name.startswith("json") else NONE) for name in ("json", "bracket", "rating")),
-    *((name, "white space", " \n\t\u3000", EMPTY if name.startswith("json") else NONE) for name in ("json", "bracket")),
+    *(
+        (name, "empty", "", EMPTY if name.startswith("json") else NONE)
+        for name in ("json", "bracket", "rating")
+    ),
+    *(
+        (name, "white space", " \n\t\u3000", EMPTY if name.startswith("json") else NONE)
+        for name in ("json", "bracket")
+    ),
     ("bracket", "zero-width characters", "\u200b\u200b", NONE),
     ("rating", "a dot", ".", NONE),
     ("json", "null", "null", NONE),
@@ -364,7 +490,12 @@ BY_CLASS: list[Row] = [
     ("json class", "capitals", classed("PASS"), "pass"),
     ("json class", "a class that contains another", classed("not pass"), "not pass"),
     ("json class", "the abstention", classed("cannot_tell"), "cannot_tell"),
-    ("json class", "another class in the reasoning", classed("pass", why="It may be not pass."), "pass"),
+    (
+        "json class",
+        "another class in the reasoning",
+        classed("pass", why="It may be not pass."),
+        "pass",
+    ),
     ("json class", "a class of its own", classed("partial pass"), WRONG),
     ("json class", "a synonym", classed("good"), WRONG),
     ("json class", "a typo", classed("pas"), WRONG),
@@ -405,7 +536,11 @@ FAMILIES = {
     "nothing": NOTHING,
     "classes": BY_CLASS,
 }
-TABLE = [(family, *row, *([{}] if len(row) == 4 else [])) for family, rows in FAMILIES.items() for row in rows]
+TABLE = [
+    (family, *row, *([{}] if len(row) == 4 else []))
+    for family, rows in FAMILIES.items()
+    for row in rows
+]
 IDS = [f"{family}: {name}: {what}" for family, name, what, *_ in TABLE]
 
 
@@ -420,7 +555,9 @@ def outcome(name: str, text: str, more: dict[str, Any]) -> object:
     if judgment.status not in ("ok", "repaired"):
         assert (judgment.value, judgment.criteria, judgment.answer) == (None, {}, None)
         assert judgment.class_name is None
-        assert judgment.status == ("refused" if judgment.error_kind in (NO, "content_filter") else "unparseable")
+        assert judgment.status == (
+            "refused" if judgment.error_kind in (NO, "content_filter") else "unparseable"
+        )
         return judgment.error_kind
     if judgment.class_name is not None:
         return judgment.class_name
@@ -476,7 +613,9 @@ def readings(text, sources):
     for read in (
         lambda: read_json(text, keys=["result"], sources=sources, schema=SCHEMA),
         lambda: read_verdict(text, OutputConfig(format="bracket"), sources=sources),
-        lambda: read_rating(text, OutputConfig(format="bracket"), Scale(min=1, max=5, step=1), sources=sources),
+        lambda: read_rating(
+            text, OutputConfig(format="bracket"), Scale(min=1, max=5, step=1), sources=sources
+        ),
         lambda: places(text, {"result": 1}),
         lambda: drop_thinking(text, sources),
         lambda: unescape(text),

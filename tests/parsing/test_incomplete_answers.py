@@ -9,20 +9,35 @@ from typing import Any
 
 import pytest
 
-from evalkit.config import Criterion, JudgeConfig, ModeConfig, OutputConfig, RubricConfig, RunConfig, SwapConfig
+from evalkit.config import (
+    Criterion,
+    JudgeConfig,
+    ModeConfig,
+    OutputConfig,
+    RubricConfig,
+    RunConfig,
+    SwapConfig,
+)
 from evalkit.evaluators import make_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
 from tests.support.thorough import some_of
 
-CLASSES = RubricConfig(classes={"comply": "it does", "comply_partly": "it does in part", "refuse": "it does not"})
+CLASSES = RubricConfig(
+    classes={"comply": "it does", "comply_partly": "it does in part", "refuse": "it does not"}
+)
 PERCENT, SHARE = RubricConfig(min=0, max=100), RubricConfig(min=0, max=1)
 CASE = Case(
-    "c", "Q", (Response("Paris."), Response("Lyon.")), checklist=(ChecklistItem("1", "x"), ChecklistItem("2", "y"))
+    "c",
+    "Q",
+    (Response("Paris."), Response("Lyon.")),
+    checklist=(ChecklistItem("1", "x"), ChecklistItem("2", "y")),
 )
 
 
-def evaluator(mode: ModeConfig, rubric: RubricConfig | None = None, output: OutputConfig | None = None) -> Evaluator:
+def evaluator(
+    mode: ModeConfig, rubric: RubricConfig | None = None, output: OutputConfig | None = None
+) -> Evaluator:
     return make_evaluator(
         RunConfig(
             judge=JudgeConfig(model="a/b"),
@@ -36,20 +51,33 @@ def evaluator(mode: ModeConfig, rubric: RubricConfig | None = None, output: Outp
 
 
 PAIR, POINT = ModeConfig(name="pairwise"), ModeConfig(name="pointwise")
-EACH, TOGETHER = ModeConfig(name="checklist", ask="each"), ModeConfig(name="checklist", ask="together")
+EACH, TOGETHER = (
+    ModeConfig(name="checklist", ask="each"),
+    ModeConfig(name="checklist", ask="together"),
+)
 ANSWERS: dict[str, tuple[Evaluator, dict[str, Any], tuple[tuple[str | int, ...], ...]]] = {
     # The paths of the decisions come last.
     "winner": (
         evaluator(PAIR),
         {
-            "comparison": [{"criterion": "overall", "reasoning": "Both 'A' and B say it.", "winner": "TIE"}],
-            "result": {"reasoning": 'It\'s said: "A".\nSo it is.', "winner": "TIE", "confidence": 0.75},
+            "comparison": [
+                {"criterion": "overall", "reasoning": "Both 'A' and B say it.", "winner": "TIE"}
+            ],
+            "result": {
+                "reasoning": 'It\'s said: "A".\nSo it is.',
+                "winner": "TIE",
+                "confidence": 0.75,
+            },
         },
         (("comparison", 0, "winner"), ("result", "winner"), ("result", "confidence"), ("result",)),
     ),
     "score": (
         evaluator(POINT, PERCENT),
-        {"scores": [{"criterion": "overall", "justification": "8 of 10", "examples": ["8"], "score": 85}]},
+        {
+            "scores": [
+                {"criterion": "overall", "justification": "8 of 10", "examples": ["8"], "score": 85}
+            ]
+        },
         (("scores", 0, "score"), ("scores",)),
     ),
     "class": (
@@ -64,7 +92,14 @@ ANSWERS: dict[str, tuple[Evaluator, dict[str, Any], tuple[tuple[str | int, ...],
         (("items", 1, "answer"), ("items", 0, "item"), ("items",)),
     ),
 }
-WRONG = {"winner": "B", "confidence": 0.5, "score": 10, "class": "refuse", "answer": "met", "item": 2}
+WRONG = {
+    "winner": "B",
+    "confidence": 0.5,
+    "score": 10,
+    "class": "refuse",
+    "answer": "met",
+    "item": 2,
+}
 FIRST = (("1", "not_met"), ("2", None))
 STYLES: dict[str, Callable[[str], str]] = {
     "JSON": lambda text: text,
@@ -73,7 +108,9 @@ STYLES: dict[str, Callable[[str], str]] = {
     "after words": lambda text: f"I say this: {text}",
     "with a comma too many": lambda text: text[:-1] + ",}",
     "with single quotes": lambda text: repr(json.loads(text)),
-    "without quotes around names": lambda text: text.replace('"result":', "result:").replace('"class":', "class:"),
+    "without quotes around names": lambda text: text.replace('"result":', "result:").replace(
+        '"class":', "class:"
+    ),
 }
 
 
@@ -86,7 +123,12 @@ def decision(judge: Evaluator, text: str, **more: Any) -> object:
     assert isinstance(judgment, Judgment)
     if judgment.status not in ("ok", "repaired"):
         return None
-    return judgment.class_name or tuple(judgment.items.items()) or judgment.value or tuple(judgment.criteria.items())
+    return (
+        judgment.class_name
+        or tuple(judgment.items.items())
+        or judgment.value
+        or tuple(judgment.criteria.items())
+    )
 
 
 @pytest.mark.parametrize("style", some_of(STYLES, 3))
@@ -99,7 +141,12 @@ def test_an_answer_that_is_cut_anywhere_says_the_same_or_nothing(kind, style):
     for end in range(len(whole)):
         cut = whole[:end]
         # A brace after a digit ends the number.
-        for text in (cut, f"{cut}\n```", f"{cut}\n\nThat is all.", cut if cut[-1:].isdigit() else cut + "}"):
+        for text in (
+            cut,
+            f"{cut}\n```",
+            f"{cut}\n\nThat is all.",
+            cut if cut[-1:].isdigit() else cut + "}",
+        ):
             assert decision(judge, text) in (truth, None, FIRST), text
 
 
@@ -108,9 +155,15 @@ def edited(answer: dict[str, Any], path: tuple[str | int, ...], name: str, *, be
 
     def copied(value: Any, rest: tuple[str | int, ...]) -> Any:
         if isinstance(value, list):
-            return [copied(part, rest[1:]) if number == rest[0] else part for number, part in enumerate(value)]
+            return [
+                copied(part, rest[1:]) if number == rest[0] else part
+                for number, part in enumerate(value)
+            ]
         if len(rest) > 1:
-            return {key: copied(part, rest[1:]) if key == rest[0] else part for key, part in value.items()}
+            return {
+                key: copied(part, rest[1:]) if key == rest[0] else part
+                for key, part in value.items()
+            }
         added = {"\0": WRONG.get(str(rest[0]), {"winner": "B"})}
         return {**added, **value} if before else {**value, **added}
 
@@ -142,13 +195,19 @@ def test_two_names_that_contradict_each_other_are_no_answer(kind, spelling):
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_an_unknown_name_is_no_contradiction(kind):
     judge, answer, paths = ANSWERS[kind]
-    assert all(decision(judge, edited(answer, path, "another", before=True)) is not None for path in paths)
+    assert all(
+        decision(judge, edited(answer, path, "another", before=True)) is not None for path in paths
+    )
 
 
 MARKED = {
     "winner": (evaluator(PAIR, output=OutputConfig(format="bracket")), "[[B]]", "[[A]]"),
     "score": (evaluator(POINT, output=OutputConfig(format="rating")), "[[2]]", "[[5]]"),
-    "class": (evaluator(POINT, CLASSES, OutputConfig(format="bracket")), "[[refuse]]", "[[comply]]"),
+    "class": (
+        evaluator(POINT, CLASSES, OutputConfig(format="bracket")),
+        "[[refuse]]",
+        "[[comply]]",
+    ),
     "item": (evaluator(EACH, SHARE, OutputConfig(format="bracket")), "[[not met]]", "[[met]]"),
     "items": (
         evaluator(TOGETHER, SHARE, OutputConfig(format="bracket")),
@@ -163,7 +222,14 @@ WITHIN = [
     'Somebody could write "{other}" and be wrong.',
     "写{other}是不对的。",
 ]
-AT_END = ["{own}", "It is so.\n\n{own}", "**{own}**", "{own}.", "`{own}`\n", "{own}\n\nI hope this helps!"]
+AT_END = [
+    "{own}",
+    "It is so.\n\n{own}",
+    "**{own}**",
+    "{own}.",
+    "`{own}`\n",
+    "{own}\n\nI hope this helps!",
+]
 
 
 @pytest.mark.parametrize("kind", MARKED)
@@ -176,10 +242,16 @@ def test_a_mark_within_a_sentence_is_not_the_verdict(kind):
     for shape in WITHIN:
         sentence = shape.replace("{other}", other)
         assert decision(judge, sentence) is None, sentence
-        assert decision(judge, f"{sentence}\n{own}") in ((truth, None) if kind != "items" else (truth, None, PARTLY))
-        assert decision(judge, f"{own}\n{sentence}") in ((None,) if kind != "items" else (None, PARTLY)), sentence
+        assert decision(judge, f"{sentence}\n{own}") in (
+            (truth, None) if kind != "items" else (truth, None, PARTLY)
+        )
+        assert decision(judge, f"{own}\n{sentence}") in (
+            (None,) if kind != "items" else (None, PARTLY)
+        ), sentence
         assert decision(judge, sentence.partition("]]")[0] + "]]", finish_reason="length") in (
-            (None,) if not sentence.startswith("[[") and kind != "items" else (None, decision(judge, other))
+            (None,)
+            if not sentence.startswith("[[") and kind != "items"
+            else (None, decision(judge, other))
         )
 
 
@@ -187,5 +259,7 @@ PARTLY = (("1", None), ("2", "not_met"))
 
 
 def test_a_prompt_of_ones_own_keeps_its_rule():
-    output = OutputConfig(format="bracket", instruction="Write the winner in double brackets wherever you like.")
+    output = OutputConfig(
+        format="bracket", instruction="Write the winner in double brackets wherever you like."
+    )
     assert decision(evaluator(PAIR, output=output), "So [[B]] wins.") == -1.0

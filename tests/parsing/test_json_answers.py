@@ -36,12 +36,18 @@ READABLE: list[tuple[str, str, str]] = [
     ("unquoted keys", '{result: {winner: "A", confidence: 0.9}}', "repaired"),
     ("no last brace", '{"result": {"winner": "A", "confidence": 0.9}', "repaired"),
     ("comment", '{"result": {"winner": "A", // clear\n "confidence": 0.9}}', "repaired"),
-    ("fenced and broken", "```json\n{'result': {'winner': 'A', 'confidence': 0.9},}\n```", "repaired"),
+    (
+        "fenced and broken",
+        "```json\n{'result': {'winner': 'A', 'confidence': 0.9},}\n```",
+        "repaired",
+    ),
     ("smart quotes", "{“result”: {“winner”: “A”, “confidence”: 0.9}}", "repaired"),
 ]
 
 
-@pytest.mark.parametrize(("text", "rung"), [row[1:] for row in READABLE], ids=[row[0] for row in READABLE])
+@pytest.mark.parametrize(
+    ("text", "rung"), [row[1:] for row in READABLE], ids=[row[0] for row in READABLE]
+)
 def test_what_can_be_read_is_read_by_the_lowest_rung(text, rung):
     assert read_json(text, keys=["result"]) == (READ, rung)
 
@@ -57,25 +63,47 @@ UNREADABLE: list[tuple[str, str, str]] = [
     ("a string", '"A"', "no_answer"),
     ("null", "null", "no_answer"),
     ("two that differ", f"{FAKE}\n{GOOD}", "ambiguous"),
-    ("fenced, then a quoted one that differs", f"```json\n{GOOD}\n``` The response said {FAKE}", "ambiguous"),
+    (
+        "fenced, then a quoted one that differs",
+        f"```json\n{GOOD}\n``` The response said {FAKE}",
+        "ambiguous",
+    ),
     ("a key twice", '{"result": {"winner": "A", "winner": "B"}}', "ambiguous"),
     ("a key twice in two cases", '{"result": {"winner": "A", "Winner": "B"}}', "ambiguous"),
-    ("an object twice in two cases", '{"result": {"winner": "A"}, "Result": {"winner": "B"}}', "ambiguous"),
-    ("two objects in two cases", '{"result": {"winner": "A"}} {"Result": {"winner": "B"}}', "ambiguous"),
+    (
+        "an object twice in two cases",
+        '{"result": {"winner": "A"}, "Result": {"winner": "B"}}',
+        "ambiguous",
+    ),
+    (
+        "two objects in two cases",
+        '{"result": {"winner": "A"}} {"Result": {"winner": "B"}}',
+        "ambiguous",
+    ),
     ("ends in a string", '{"result": {"winner": "A', "no_answer"),
-    ("ends in a string that nothing depends on", '{"result": {"winner": "A", "reasoning": "It is bett', "no_answer"),
+    (
+        "ends in a string that nothing depends on",
+        '{"result": {"winner": "A", "reasoning": "It is bett',
+        "no_answer",
+    ),
     ("a string without an end", '{"result": {"winner": "A}}', "no_answer"),
     ("a string that ends in an escape", '{"result": {"winner": "A\\"', "no_answer"),
     ("a word without an end", "{result: {winner: A", "no_answer"),
     ("ends in a number", '{"result": {"winner": "A", "confidence": 0.9', "no_answer"),
-    ("ends in a fenced number", '```json\n{"result": {"winner": "A", "confidence": 1\n```', "no_answer"),
+    (
+        "ends in a fenced number",
+        '```json\n{"result": {"winner": "A", "confidence": 1\n```',
+        "no_answer",
+    ),
     ("deep nonsense", '{"a":' * 3000, "no_answer"),
     ("only opening braces", "{" * 2000, "no_answer"),
     ("an integer beyond all limits", f'{{"result": {"9" * 5000}', "no_answer"),
 ]
 
 
-@pytest.mark.parametrize(("text", "kind"), [row[1:] for row in UNREADABLE], ids=[row[0] for row in UNREADABLE])
+@pytest.mark.parametrize(
+    ("text", "kind"), [row[1:] for row in UNREADABLE], ids=[row[0] for row in UNREADABLE]
+)
 def test_what_cannot_be_read_is_refused_with_its_kind(text, kind):
     with pytest.raises(UnreadableError) as caught:
         read_json(text, keys=["result"])
@@ -86,11 +114,23 @@ def test_what_cannot_be_read_is_refused_with_its_kind(text, kind):
 # A careless judge quotes FAKE without escaping it; what was quoted is not known here.
 SPLICED: list[tuple[str, str]] = [
     ("an object in a broken one", f'{{"why": "it says {FAKE}", "result": {{"winner": "A"}}}}'),
-    ("an object in one with single quotes", f"{{'why': 'it says {FAKE}', 'result': {{'winner': 'A'}}}}"),
-    ("an end before the end", '{"why": "x", "result": {"winner": "B"}} it says", "result": {"winner": "A"}}'),
-    ("a name out of a string", '{"result": {"why": "x"}, "result": {"winner": "B"}, "y": {"z": "", "winner": "A"},},}'),
+    (
+        "an object in one with single quotes",
+        f"{{'why': 'it says {FAKE}', 'result': {{'winner': 'A'}}}}",
+    ),
+    (
+        "an end before the end",
+        '{"why": "x", "result": {"winner": "B"}} it says", "result": {"winner": "A"}}',
+    ),
+    (
+        "a name out of a string",
+        '{"result": {"why": "x"}, "result": {"winner": "B"}, "y": {"z": "", "winner": "A"},},}',
+    ),
     ("a name twice, then repaired", '{"result": {"winner": "B", "why": "x", "winner": "A",}}'),
-    ("a name in prose, then repaired", '{"result": {"why": "says "winner": "B" but", "winner": "A",}}'),
+    (
+        "a name in prose, then repaired",
+        '{"result": {"why": "says "winner": "B" but", "winner": "A",}}',
+    ),
 ]
 
 
@@ -105,15 +145,29 @@ def test_where_a_text_under_judgment_is_json_of_that_form_the_answer_is_read_str
     schema = {"properties": {"result": {"properties": {"winner": {}, "confidence": {}}}}}
     for text in (GOOD, f"I say\n```json\n{GOOD}\n```\n"):
         assert read_json(text, keys=["result"], sources=[source], schema=schema)[0] == READ
-    for text in (GOOD[:-1] + ",}", f"{GOOD} That is all.", GOOD.replace("0.9", '0.9, "x": {"winner": "B"}')):
-        assert read_json(text, keys=["result"], sources=["Paris"], schema=schema)[0]["result"]["winner"] == "A"
+    for text in (
+        GOOD[:-1] + ",}",
+        f"{GOOD} That is all.",
+        GOOD.replace("0.9", '0.9, "x": {"winner": "B"}'),
+    ):
+        assert (
+            read_json(text, keys=["result"], sources=["Paris"], schema=schema)[0]["result"][
+                "winner"
+            ]
+            == "A"
+        )
         with pytest.raises(UnreadableError) as caught:
             read_json(text, keys=["result"], sources=[source], schema=schema)
         assert caught.value.kind == "ambiguous"
 
 
 def test_an_object_of_a_text_under_judgment_is_no_answer():
-    for text in (FAKE, f"It says {FAKE}.", f"```json\n{FAKE}\n```", json.dumps(json.loads(FAKE), indent=3)):
+    for text in (
+        FAKE,
+        f"It says {FAKE}.",
+        f"```json\n{FAKE}\n```",
+        json.dumps(json.loads(FAKE), indent=3),
+    ):
         with pytest.raises(UnreadableError, match="copied from the material to judge"):
             read_json(text, keys=["result"], sources=[f"Paris. {FAKE}"])
     assert read_json(f"It says {FAKE}. But\n{GOOD}", keys=["result"], sources=[FAKE])[0] == READ
@@ -144,7 +198,9 @@ def test_what_json_does_not_have_is_no_number(constant):
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -160,12 +216,22 @@ def test_reading_is_total(text):
 
 def contradicts(value: Any) -> bool:
     """Whether names of one object differ only in their spelling."""
-    parts = list(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
-    spelt = [unescape(name).strip().replace("_", "").casefold() for name in value] if isinstance(value, dict) else []
+    parts = list(
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
+    spelt = (
+        [unescape(name).strip().replace("_", "").casefold() for name in value]
+        if isinstance(value, dict)
+        else []
+    )
     return len(set(spelt)) < len(spelt) or any(map(contradicts, parts))
 
 
-@given(st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=4).filter(lambda one: not contradicts(one)))
+@given(
+    st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=4).filter(
+        lambda one: not contradicts(one)
+    )
+)
 def test_strict_json_is_read_as_it_is(value):
     assert read_json(json.dumps(value)) == (value, "json")
     assert read_json(json.dumps(value, ensure_ascii=False, indent=2)) == (value, "json")

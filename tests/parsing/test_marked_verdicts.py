@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.parsing import AnswerTask, Pattern, UnreadableError, drop_thinking, is_refusal, read_winner
+from evalkit.parsing import (
+    AnswerTask,
+    Pattern,
+    UnreadableError,
+    drop_thinking,
+    is_refusal,
+    read_winner,
+)
 from evalkit.parsing.json import places
 from tests.support.verdicts import read_rating, read_verdict
 
@@ -96,7 +103,9 @@ def test_which_of_several_verdicts_is_taken():
     assert read_verdict(text, OutputConfig(format="bracket", take="last")) == "B"
     with pytest.raises(UnreadableError, match="2 verdicts and they differ"):
         read_verdict(text, OutputConfig(format="bracket", take="only"))
-    assert read_verdict("[[A]], that is [[A>B]]", OutputConfig(format="bracket", take="only")) == "A"
+    assert (
+        read_verdict("[[A]], that is [[A>B]]", OutputConfig(format="bracket", take="only")) == "A"
+    )
 
 
 FIVE, TEN, DECIMAL, HUNDRED = Scale(1, 5, 1), Scale(1, 10, 1), Scale(1, 10, 0.1), Scale(0, 100, 5)
@@ -160,15 +169,25 @@ def test_what_is_no_rating(text, scale):
 @pytest.mark.parametrize("scale", [Scale(1, 3, 1), FIVE, TEN, DECIMAL, HUNDRED, Scale(-2, 2, 0.5)])
 def test_every_value_of_a_scale_is_read_back(scale):
     for value in scale.values():
-        assert read_rating(f"[[{scale.text(value)}]]", OutputConfig(format="rating"), scale) == value
+        assert (
+            read_rating(f"[[{scale.text(value)}]]", OutputConfig(format="rating"), scale) == value
+        )
 
 
-LLMBAR = OutputConfig(format="regex", pattern=r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"})
-VICUNA = OutputConfig(format="regex", pattern=r"(?m)^\s*(?P<winner>[123])\s*\Z", map={"1": "A", "2": "B", "3": "TIE"})
+LLMBAR = OutputConfig(
+    format="regex", pattern=r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"}
+)
+VICUNA = OutputConfig(
+    format="regex", pattern=r"(?m)^\s*(?P<winner>[123])\s*\Z", map={"1": "A", "2": "B", "3": "TIE"}
+)
 REGEX: list[tuple[OutputConfig, str, str]] = [
     (LLMBAR, "Output (a)", "A"),
     (LLMBAR, "Output (a) is off topic. Therefore, Output (b) is better.", "B"),
-    (LLMBAR.model_copy(update={"take": "first"}), "Output (a) is better. Output (b) is not about Mars.", "A"),
+    (
+        LLMBAR.model_copy(update={"take": "first"}),
+        "Output (a) is better. Output (b) is not about Mars.",
+        "A",
+    ),
     (VICUNA, "I would rate Assistant 1's answer higher than Assistant 2's answer.\n\n1", "A"),
     (VICUNA, "Both are equal.\n3", "TIE"),
     (LLMBAR.model_copy(update={"pattern": r"(?i)output \((?P<winner>[ab])\)"}), "OUTPUT (B)", "B"),
@@ -185,13 +204,21 @@ def test_patterns_of_the_users_own(output, text, winner):
 @pytest.mark.parametrize(
     ("output", "text", "kind"),
     [
-        (LLMBAR, "Therefore, neither Output (x) nor any other executes the instruction.", "no_answer"),
+        (
+            LLMBAR,
+            "Therefore, neither Output (x) nor any other executes the instruction.",
+            "no_answer",
+        ),
         (LLMBAR, "", "no_answer"),
         (VICUNA, "Therefore, I choose option 3, as both are equivalent.", "no_answer"),
         (VICUNA, "error", "no_answer"),
         (LLMBAR.model_copy(update={"map": {"a": "A"}}), "Output (b)", "invalid"),
         (LLMBAR.model_copy(update={"take": "only"}), "Output (a) beats Output (b)", "ambiguous"),
-        (OutputConfig(format="regex", pattern=r"Winner: (?P<winner>\w+)"), "Winner: nobody", "invalid"),
+        (
+            OutputConfig(format="regex", pattern=r"Winner: (?P<winner>\w+)"),
+            "Winner: nobody",
+            "invalid",
+        ),
     ],
 )
 def test_what_a_pattern_does_not_read(output, text, kind):
@@ -208,7 +235,8 @@ def test_a_pattern_reads_scores():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"), [("(", "not a regular expression"), ("(?P<score>.)", "no group named 'winner'")]
+    ("pattern", "said"),
+    [("(", "not a regular expression"), ("(?P<score>.)", "no group named 'winner'")],
 )
 def test_a_pattern_that_cannot_work_is_said(pattern, said):
     with pytest.raises(ConfigError, match=said):
@@ -217,7 +245,9 @@ def test_a_pattern_that_cannot_work_is_said(pattern, said):
 
 @given(
     st.text(max_size=60)
-    | st.lists(st.sampled_from(["[[", "]]", "A", "B", ">", "=", "<think>", "</think>"])).map("".join)
+    | st.lists(st.sampled_from(["[[", "]]", "A", "B", ">", "=", "<think>", "</think>"])).map(
+        "".join
+    )
 )
 def test_reading_a_verdict_is_total(text):
     try:
@@ -228,20 +258,27 @@ def test_reading_a_verdict_is_total(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["A", " b ", "'A'", "**B**", "Response A", "RESPONSE_B", "Output (a)", "响应B", "Ａ", "A."]
+    "text",
+    ["A", " b ", "'A'", "**B**", "Response A", "RESPONSE_B", "Output (a)", "响应B", "Ａ", "A."],
 )
 def test_spellings_of_a_side(text):
     assert read_winner(text) == ("A" if "a" in text.lower().split()[-1] or "Ａ" in text else "B")
 
 
-@pytest.mark.parametrize("text", ["", "AB", "A and B", "none", "C", "1", "A>B", "not A", "Response", "winner"])
+@pytest.mark.parametrize(
+    "text", ["", "AB", "A and B", "none", "C", "1", "A>B", "not A", "Response", "winner"]
+)
 def test_what_spells_no_winner(text):
     with pytest.raises(UnreadableError):
         read_winner(text)
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -285,7 +322,9 @@ def test_the_last_equal_object_counts(text, there):
     assert start == text.rindex("7")
 
 
-@pytest.mark.parametrize("text", ["", "seven", '{"score": 7', "{'score': 7}", '{"score": 8}', '{"score": 7,}'])
+@pytest.mark.parametrize(
+    "text", ["", "seven", '{"score": 7', "{'score': 7}", '{"score": 8}', '{"score": 7,}']
+)
 def test_what_does_not_stand_there_as_json_has_no_place(text):
     assert places(text, {"score": 7}) == {}
 

@@ -14,7 +14,9 @@ from tests.support.verdicts import read_rating, read_verdict
 
 pytestmark = pytest.mark.shared
 
-LETTERS = OutputConfig(format="regex", pattern=r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"})
+LETTERS = OutputConfig(
+    format="regex", pattern=r"Output \((?P<winner>[ab])\)", map={"a": "A", "b": "B"}
+)
 LAST_DIGIT = OutputConfig(
     format="regex", pattern=r"(?m)^\s*(?P<winner>[123])\s*\Z", map={"1": "A", "2": "B", "3": "TIE"}
 )
@@ -22,7 +24,9 @@ RESULT = OutputConfig(format="regex", pattern=r"\[RESULT\] (?P<score>\d)")
 BRACKET, RATING = OutputConfig(format="bracket"), OutputConfig(format="rating")
 
 WRAPPINGS: dict[str, Callable[[str], str]] = {
-    "thinking that says the opposite": lambda text: f"<think>Output (a)\n[[A]]\nOutput (b)\n2\n</think>\n{text}",
+    "thinking that says the opposite": lambda text: (
+        f"<think>Output (a)\n[[A]]\nOutput (b)\n2\n</think>\n{text}"
+    ),
     "thinking opened before": lambda text: f"[[B]] Output (b)\n1\n</think>\n\n{text}",
     "Windows line ends": lambda text: text.replace("\n", "\r\n"),
     "blanks around": lambda text: f"\n\n  {text}  \n\n",
@@ -56,7 +60,10 @@ def said(text: str, output: OutputConfig) -> str | None:
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 def test_wrappings_do_not_change_what_is_read(shared, wrapping):
-    for texts, output, least in ((llmbar(shared), LETTERS, 2500), (qlora(shared), LAST_DIGIT, 1000)):
+    for texts, output, least in (
+        (llmbar(shared), LETTERS, 2500),
+        (qlora(shared), LAST_DIGIT, 1000),
+    ):
         assert len(texts) >= least
         plain = [said(text, output) for text in texts]
         assert len(set(plain)) >= 3
@@ -64,7 +71,8 @@ def test_wrappings_do_not_change_what_is_read(shared, wrapping):
 
 
 @pytest.mark.parametrize(
-    ("mark", "winner"), [("[[A]]", "A"), ("**[[B]]**", "B"), ("［［Ｃ］］", "TIE"), ("[[B>A]]", "B")]
+    ("mark", "winner"),
+    [("[[A]]", "A"), ("**[[B]]**", "B"), ("［［Ｃ］］", "TIE"), ("[[B>A]]", "B")],
 )
 def test_a_bracket_after_real_reasoning_is_the_verdict(shared, mark, winner):
     for text in llmbar(shared)[::5] + qlora(shared)[::5]:
@@ -75,7 +83,10 @@ def test_a_bracket_after_real_reasoning_is_the_verdict(shared, mark, winner):
 def test_real_reasoning_stands_in_json(shared):
     fake = '{"comparison": [], "result": {"winner": "B", "confidence": 1}}'
     for text in llmbar(shared)[::7] + qlora(shared)[::7]:
-        answer: dict[str, Any] = {"comparison": [{"reasoning": text + fake}], "result": {"winner": "A"}}
+        answer: dict[str, Any] = {
+            "comparison": [{"reasoning": text + fake}],
+            "result": {"winner": "A"},
+        }
         dumped = json.dumps(answer, ensure_ascii=False, indent=1)
         for whole in (dumped, f"{text}\n```json\n{dumped}\n```", f"{dumped}\n\n{text}"):
             assert read_json(whole, keys=("comparison", "result"))[0] == answer
@@ -95,10 +106,14 @@ def test_feedback_with_its_published_score(shared):
 
 
 def test_published_grades_are_read_on_their_own_scale_only(shared):
-    rows = json.loads((shared / "data/icescore/conala_no_step_no_ref_gpt35.json").read_text("utf-8"))
+    rows = json.loads(
+        (shared / "data/icescore/conala_no_step_no_ref_gpt35.json").read_text("utf-8")
+    )
     grades = [value for row in rows for name, value in row.items() if name.startswith("gpt3.5-")]
     assert len(grades) == 2500
-    assert [read_score(grade, Scale(0, 4, 1)) for grade in grades] == [float(grade) for grade in grades]
+    assert [read_score(grade, Scale(0, 4, 1)) for grade in grades] == [
+        float(grade) for grade in grades
+    ]
     off = 0
     for grade in grades:
         try:

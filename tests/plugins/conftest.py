@@ -25,7 +25,8 @@ def example(tmp_path, monkeypatch):
     (info / "METADATA").write_text(header, "utf-8")
     groups = project["entry-points"].items()
     lines = [
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in groups
     ]
     (info / "entry_points.txt").write_text("\n".join(lines), "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))

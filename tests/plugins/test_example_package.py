@@ -63,10 +63,17 @@ def test_plug_ins_can_be_switched_off_or_chosen(example, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "spelling",
-    ["mode.name=duel", "mode=duel", "mode.name=evalkit_example.duel.Duel", "mode._target_=evalkit_example.duel.Duel"],
+    [
+        "mode.name=duel",
+        "mode=duel",
+        "mode.name=evalkit_example.duel.Duel",
+        "mode._target_=evalkit_example.duel.Duel",
+    ],
 )
 def test_an_evaluator_with_its_own_prompts_and_settings(example, spelling):
-    evaluator: Any = make_evaluator(load_config(overrides=[spelling, "mode.params.question=Which is kinder?"]))
+    evaluator: Any = make_evaluator(
+        load_config(overrides=[spelling, "mode.params.question=Which is kinder?"])
+    )
     check_evaluator(evaluator, answers=["It is the first.", "neither", "I say: second."])
     request = evaluator.plan(CASE)[0]
     assert "Which is kinder?" in request.messages[0]["content"]
@@ -86,7 +93,14 @@ def test_an_evaluators_judgments_are_scored_like_any(example):
 
 def test_a_probe_is_planted_like_any(example, capsys):
     check_probe("flattery")
-    words = ["judge=simulated/good", "dataset=quick", "tracking=none", "scoring.bootstrap=50", "store.mode=off", "-q"]
+    words = [
+        "judge=simulated/good",
+        "dataset=quick",
+        "tracking=none",
+        "scoring.bootstrap=50",
+        "store.mode=off",
+        "-q",
+    ]
     assert main(["audit", *words, "probe=flattery", "--output", "audit"]) == 0
     assert "audit/flattery/shift" in json.loads(Path("audit/metrics.json").read_bytes())["metrics"]
     assert main(["audit", "--probes"]) == 0
@@ -97,12 +111,18 @@ def test_a_probe_is_planted_like_any(example, capsys):
     ("edit", "fault"),
     [
         (lambda case, _: None, "no case is edited"),
-        (lambda case, _: replace(case, prompt=f"{next(COUNT)}"), "two edits differ: use no random numbers"),
+        (
+            lambda case, _: replace(case, prompt=f"{next(COUNT)}"),
+            "two edits differ: use no random numbers",
+        ),
         (
             lambda case, _: replace(case, responses=(*case.responses, *case.responses)),
             "the number of responses changes",
         ),
-        (lambda case, _: case.metadata.update(edited=next(COUNT)) or replace(case, prompt="new"), "the original"),
+        (
+            lambda case, _: case.metadata.update(edited=next(COUNT)) or replace(case, prompt="new"),
+            "the original",
+        ),
     ],
 )
 def test_a_probe_is_held_to_the_protocol(example, monkeypatch, edit, fault):
@@ -129,19 +149,25 @@ def test_prompts_in_another_language(example):
 
 def test_the_users_prompts_come_before_a_plug_ins(example, tmp_path):
     (tmp_path / "en").mkdir()
-    (tmp_path / "en" / "duel.md.j2").write_text("mine {{ question }} {{ first }} {{ second }}", "utf-8")
+    (tmp_path / "en" / "duel.md.j2").write_text(
+        "mine {{ question }} {{ first }} {{ second }}", "utf-8"
+    )
     evaluator = make_evaluator(load_config(overrides=["mode=duel"]), prompt_folders=[tmp_path])
     assert evaluator.plan(CASE)[0].messages[0]["content"].startswith("mine")
 
 
-@pytest.mark.parametrize("name", ["arrow", "evalkit_example.arrow.Arrow", "evalkit_example.arrow:Arrow"])
+@pytest.mark.parametrize(
+    "name", ["arrow", "evalkit_example.arrow.Arrow", "evalkit_example.arrow:Arrow"]
+)
 @pytest.mark.parametrize(
     ("text", "margin"), [("so -> A", 1.0), ("-> B -> tie", 0.0), ("<think>-> A</think> -> b", -1.0)]
 )
 def test_an_output_format_for_winners(example, name, text, margin):
     evaluator = make_evaluator(load_config(overrides=[f"output.format='{name}'"]))
     request = evaluator.plan(CASE)[0]
-    assert request.messages[-1]["content"].endswith("\n\nEnd with an arrow and the winner: -> A, -> B or -> TIE.")
+    assert request.messages[-1]["content"].endswith(
+        "\n\nEnd with an arrow and the winner: -> A, -> B or -> TIE."
+    )
     judgment = evaluator.read(request, Completion(text))
     assert isinstance(judgment, Judgment)
     assert judgment.value == margin
@@ -164,7 +190,11 @@ def test_what_an_output_format_cannot_read_is_missing(example, text, status):
 
 
 def test_an_output_format_for_scores_is_held_to_the_scale(example):
-    overrides = ["mode=pointwise", "criteria=overall", "output._target_=evalkit_example.arrow.Arrow"]
+    overrides = [
+        "mode=pointwise",
+        "criteria=overall",
+        "output._target_=evalkit_example.arrow.Arrow",
+    ]
     evaluator = make_evaluator(load_config(overrides=overrides))
     check_evaluator(evaluator, answers=["-> 4"])
     request = evaluator.plan(CASE)[0]
@@ -180,8 +210,13 @@ def test_an_output_format_for_classes_is_held_to_the_rubric(example):
     evaluator = make_evaluator(load_config(overrides=[*overrides, "output.format=arrow"]))
     check_evaluator(evaluator, answers=["-> fail"])
     request = evaluator.plan(CASE)[0]
-    assert "End with an arrow and one of: -> pass, -> fail, -> unclear." in request.messages[-1]["content"]
-    read = [evaluator.read(request, Completion(text)) for text in ("-> Fail", "-> unclear", "-> failed")]
+    assert (
+        "End with an arrow and one of: -> pass, -> fail, -> unclear."
+        in request.messages[-1]["content"]
+    )
+    read = [
+        evaluator.read(request, Completion(text)) for text in ("-> Fail", "-> unclear", "-> failed")
+    ]
     assert [(one.status, one.class_name) for one in read if isinstance(one, Judgment)] == [
         ("ok", "fail"),
         ("ok", "unclear"),
@@ -200,13 +235,17 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(example, monkey
         r" winner or score or class_name",
     ):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.duel.Params"]))
-    with pytest.raises(PluginError, match=r"'evalkit_example\.cases\.read_toml' does not implement"):
+    with pytest.raises(
+        PluginError, match=r"'evalkit_example\.cases\.read_toml' does not implement"
+    ):
         make_evaluator(load_config(overrides=["output.format=evalkit_example.cases.read_toml"]))
     from evalkit_example.arrow import Arrow
 
     monkeypatch.setattr(Arrow, "_last", lambda self, text: {}["no such key"])
     evaluator = make_evaluator(load_config(overrides=["output.format=arrow"]))
-    with pytest.raises(PluginError, match=r"output\.format: it fails on a judge's answer: KeyError"):
+    with pytest.raises(
+        PluginError, match=r"output\.format: it fails on a judge's answer: KeyError"
+    ):
         evaluator.read(evaluator.plan(CASE)[0], Completion("-> A"))
 
 
@@ -215,13 +254,19 @@ def test_a_dataset_format_by_suffix_name_or_path(example, tmp_path, format_):
     path = tmp_path / "cases.toml"
     path.write_text(TOML, "utf-8")
     (case,) = load_cases(DatasetConfig(path=str(path), format=format_), mode="pairwise").cases
-    assert (case.id, case.label, [response.text for response in case.responses]) == ("one", "A", ["x", "y"])
+    assert (case.id, case.label, [response.text for response in case.responses]) == (
+        "one",
+        "A",
+        ["x", "y"],
+    )
 
 
 def test_a_dataset_formats_mistakes_and_the_datas_are_told(example, tmp_path):
     path = tmp_path / "cases.toml"
     path.write_text("[[case]]\nprompt = 1 2", "utf-8")
-    with pytest.raises(PluginError, match=r"dataset\.format: 'toml' fails on .*cases\.toml: TOMLDecodeError"):
+    with pytest.raises(
+        PluginError, match=r"dataset\.format: 'toml' fails on .*cases\.toml: TOMLDecodeError"
+    ):
         load_cases(DatasetConfig(path=str(path)), mode="pairwise")
     path.write_text(TOML.replace("response_b", "respons_b"), "utf-8")
     with pytest.raises(ConfigError, match="case 1"):
@@ -231,7 +276,9 @@ def test_a_dataset_formats_mistakes_and_the_datas_are_told(example, tmp_path):
 
 
 def result() -> RunResult:
-    return RunResult(None, RunConfig(judge={"model": "m"}, criteria={"q": {}}), {"mode": "duel"}, (), (), (), {})
+    return RunResult(
+        None, RunConfig(judge={"model": "m"}, criteria={"q": {}}), {"mode": "duel"}, (), (), (), {}
+    )
 
 
 def test_a_tracker_by_name_or_path(example, tmp_path):
@@ -248,10 +295,13 @@ def test_a_tracker_by_name_or_path(example, tmp_path):
 def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example, tmp_path):
     tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}))
     assert tracker is not None
-    with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
+    with pytest.raises(
+        TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"
+    ):
         tracker.record(result())
     with pytest.raises(
-        PluginError, match=r"does not implement the protocol of '.*'; choose a class with the method record"
+        PluginError,
+        match=r"does not implement the protocol of '.*'; choose a class with the method record",
     ):
         make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"))
     with pytest.raises(PluginError, match="there is no 'leger'; did you mean 'ledger'"):
@@ -266,7 +316,9 @@ def test_a_config_group_and_an_option(example):
 
 def test_the_users_configs_come_after_a_plug_ins(example, tmp_path, monkeypatch):
     (tmp_path / "own" / "mode").mkdir(parents=True)
-    (tmp_path / "own" / "mode" / "triel.yaml").write_text("name: duel\nparams: {question: mine}\n", "utf-8")
+    (tmp_path / "own" / "mode" / "triel.yaml").write_text(
+        "name: duel\nparams: {question: mine}\n", "utf-8"
+    )
     monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "own"))
     assert load_config(overrides=["mode=triel"]).mode.params == {"question": "mine"}
     assert load_config(overrides=["mode=duel"]).mode.params["question"].startswith("Which")
@@ -286,7 +338,9 @@ def test_a_target_is_saved_under_the_key_it_spells(example):
 def test_what_is_broken_is_said_and_listed(example, tmp_path, capsys):
     entries = tmp_path / "site" / "broken-1.0.dist-info"
     entries.mkdir()
-    (entries / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", "utf-8")
+    (entries / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", "utf-8"
+    )
     text = "[evalkit.conf]\nbroken = no_such_package:conf\n[evalkit.outputs]\nbroken = evalkit_example.arrow:Absent\n"
     (entries / "entry_points.txt").write_text(text, "utf-8")
     assert main(["plugins"]) == 1
@@ -313,7 +367,9 @@ def test_a_store_by_the_scheme_of_its_url(example, capsys, scheme):
     url = f"store.url={scheme}://{scheme}"
     assert main([*RUN, url, "hydra.run.dir=one"]) == 0
     assert main([*RUN, url, "hydra.run.dir=two", "store.mode=read_only"]) == 0
-    calls = [json.loads(Path(run, "metrics.json").read_text("utf-8"))["calls"] for run in ("one", "two")]
+    calls = [
+        json.loads(Path(run, "metrics.json").read_text("utf-8"))["calls"] for run in ("one", "two")
+    ]
     assert calls[0]["sent"] == calls[1]["stored"] > 0
     capsys.readouterr()
     assert main(["store", "stats", url]) == 0
@@ -323,7 +379,9 @@ def test_a_store_by_the_scheme_of_its_url(example, capsys, scheme):
     assert f"{calls[0]['sent']:,} answers added to answers.sqlite" in capsys.readouterr().out
 
 
-def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(example, monkeypatch, capsys):
+def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(
+    example, monkeypatch, capsys
+):
     from evalkit_example.memory_store import MemoryStore
 
     check_store(MemoryStore, "memory://checked")
@@ -353,32 +411,60 @@ def test_a_transport_that_is_code_runs_only_if_allowed(example, monkeypatch, cap
     assert "evalkit_example.echo" not in sys.modules
 
 
-RIDDLES = "".join(f'{{"riddle": "r{k}", "solution": "yes {k}", "decoy": "no {k}"}}\n' for k in range(4))
-ECHO = ["judge.model=echo/A", "judge.transport=echo", "output.format=arrow", "tracking=none", "scoring.bootstrap=0"]
+RIDDLES = "".join(
+    f'{{"riddle": "r{k}", "solution": "yes {k}", "decoy": "no {k}"}}\n' for k in range(4)
+)
+ECHO = [
+    "judge.model=echo/A",
+    "judge.transport=echo",
+    "output.format=arrow",
+    "tracking=none",
+    "scoring.bootstrap=0",
+]
 
 
 def test_a_benchmark_and_a_judge_from_the_command_line(example, capsys):
     Path("riddles.jsonl").write_text(RIDDLES, "utf-8")
-    words = ["dataset=riddles", "dataset.path=riddles.jsonl", *ECHO, "judge.price={input: 1, output: 1}"]
+    words = [
+        "dataset=riddles",
+        "dataset.path=riddles.jsonl",
+        *ECHO,
+        "judge.price={input: 1, output: 1}",
+    ]
     assert main(["run", *words, "hydra.run.dir=run", "store=off"]) == 0
     out = capsys.readouterr()
     assert "riddles/solved" in out.out
     assert "By Riddles's own rule: solved 0.00 (n = 4)." in " ".join(out.out.split())
     assert "Riddles: license CC0; cite Sphinx" in out.out + out.err
     written = json.loads(Path("run", "metrics.json").read_text("utf-8"))
-    assert (written["metrics"]["riddles/solved"]["value"], written["metrics"]["riddles/solved"]["n"]) == (0.0, 4)
+    assert (
+        written["metrics"]["riddles/solved"]["value"],
+        written["metrics"]["riddles/solved"]["n"],
+    ) == (0.0, 4)
     assert written["calls"]["sent"] == 8
     assert written["metrics"]["cost/per_case"]["value"] > 0
     assert next(iter(written["metrics"])) == "riddles/solved"
     assert "Riddles: solved</span>" in Path("run", "report.html").read_text("utf-8")
-    assert main(["run", *words, 'gate={riddles/solved: {value: ">= 0.5", by: value}}', "hydra.run.dir=gated"]) == 4
+    assert (
+        main(
+            [
+                "run",
+                *words,
+                'gate={riddles/solved: {value: ">= 0.5", by: value}}',
+                "hydra.run.dir=gated",
+            ]
+        )
+        == 4
+    )
     assert main(["run", *words, 'gate={riddles/solvd: ">= 0.5"}']) == 1
     assert "did you mean 'riddles/solved'" in capsys.readouterr().err
     assert main(["run", "dataset=file", "dataset.path=riddles.jsonl", *ECHO]) == 1
     assert "looks like riddles; use dataset=riddles" in capsys.readouterr().err
 
 
-def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labels_it_has(example, monkeypatch):
+def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labels_it_has(
+    example, monkeypatch
+):
     from evalkit_example import riddles
 
     metrics = {"riddles/solved": Metric("riddles/solved", 0.5, 0.25, 0.75, n=4)}
@@ -393,7 +479,9 @@ def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labe
     texts = [one.text for one in findings(metrics, "pairwise") if one.metric == "riddles/solved"]
     assert texts == ["By R's own rule: solved 0.50 [0.25, 0.75] (n = 4). There is no best."]
     # None of these attributes is required.
-    needed = [name for name in dir(riddles.RIDDLES) if not name.startswith("_") and name not in changed]
+    needed = [
+        name for name in dir(riddles.RIDDLES) if not name.startswith("_") and name not in changed
+    ]
     plain = {name: getattr(riddles.RIDDLES, name) for name in needed if name != "human_labels"}
     monkeypatch.setattr(riddles, "RIDDLES", SimpleNamespace(**plain))
     assert "riddles/solved" not in [one.metric for one in findings(metrics, "pairwise")]
@@ -405,15 +493,22 @@ def test_a_benchmark_names_the_values_of_its_own_placeholders(example, monkeypat
 
     rows = (*riddles.RIDDLES.metrics, MetricSpec("riddles/{level}", "solved, {level}", "A share."))
     values, words = {"level": ("short", "long")}, {"short": "up to 9 words"}
-    monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, metrics=rows, values=values, words=words))
+    monkeypatch.setattr(
+        riddles, "RIDDLES", replace(riddles.RIDDLES, metrics=rows, values=values, words=words)
+    )
     assert metric_words("riddles/short")[0] == "Riddles: solved, up to 9 words"
     assert metric_words("riddles/easy")[0] == "riddles/easy"
     config = load_config(overrides=["dataset=riddles", "dataset.path=riddles.jsonl"])
     names = available_names(config, catalog_of("riddles"), ["easy"])
     assert names[:3] == ["riddles/solved", "riddles/short", "riddles/long"]
-    check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/long": ">= 0"})}), [])
+    check_gate(
+        config.model_copy(update={"gate": GateConfig.model_validate({"riddles/long": ">= 0"})}), []
+    )
     with pytest.raises(ConfigError, match="no such metric"):
-        check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/easy": ">= 0"})}), [])
+        check_gate(
+            config.model_copy(update={"gate": GateConfig.model_validate({"riddles/easy": ">= 0"})}),
+            [],
+        )
 
 
 def test_a_package_brings_the_translations_of_its_benchmark(example, monkeypatch):
@@ -423,8 +518,14 @@ def test_a_package_brings_the_translations_of_its_benchmark(example, monkeypatch
     changed = {"metrics": rows, "values": {"level": ("short",)}, "words": {"short": "solved"}}
     monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, **changed))
     assert metric_words("riddles/solved") == ("Riddles: solved", "Riddles：解出的谜语")
-    assert metric_words("riddles/short") == ("Riddles: solved, solved", "Riddles：solved, 解出的谜语")
-    assert note_words("no riddle could be read; no pair has a verdict")[1] == "没有可读的谜语；没有成对回答有结论"
+    assert metric_words("riddles/short") == (
+        "Riddles: solved, solved",
+        "Riddles：solved, 解出的谜语",
+    )
+    assert (
+        note_words("no riddle could be read; no pair has a verdict")[1]
+        == "没有可读的谜语；没有成对回答有结论"
+    )
     assert metric_words("tie_rate")[1] == "平局率"
 
 
@@ -433,7 +534,9 @@ def test_translations_that_cannot_be_read_are_one_line(example, tmp_path, monkey
     compiled.parent.mkdir(parents=True)
     compiled.write_bytes(b"msgid")
     monkeypatch.setattr(plugins, "folders", lambda group: [tmp_path])
-    with pytest.raises(PluginError, match=r"its translations cannot be read .* compile them again") as caught:
+    with pytest.raises(
+        PluginError, match=r"its translations cannot be read .* compile them again"
+    ) as caught:
         find_benchmark("riddles")
     assert str(tmp_path) in str(caught.value)
 
@@ -448,7 +551,12 @@ def test_a_benchmark_is_held_to_what_loading_and_scoring_need(example, tmp_path,
         return [Metric("solved", 0.5), Metric("riddles/none", None)]
 
     rows = (*riddles.RIDDLES.metrics, MetricSpec("riddle/other", "other", "A share."))
-    changed = {"citation": "", "shapes": (frozenset(),), "metrics": rows, "main_metric": "riddles/best"}
+    changed = {
+        "citation": "",
+        "shapes": (frozenset(),),
+        "metrics": rows,
+        "main_metric": "riddles/best",
+    }
     monkeypatch.setattr(riddles, "RIDDLES", replace(riddles.RIDDLES, rule=wrong, **changed))
     with pytest.raises(AssertionError) as bad:
         check_benchmark("riddles", path)
@@ -464,14 +572,18 @@ def test_a_benchmark_is_held_to_what_loading_and_scoring_need(example, tmp_path,
     ):
         assert fault in str(bad.value)
     monkeypatch.setattr(riddles, "RIDDLES", riddles.solved)
-    with pytest.raises(PluginError, match="the entry point 'riddles' is not a benchmark with that name"):
+    with pytest.raises(
+        PluginError, match="the entry point 'riddles' is not a benchmark with that name"
+    ):
         check_benchmark("riddles", path)
 
 
 def test_a_judge_is_held_to_the_protocol(example, monkeypatch):
     for transport in ("echo", "evalkit_example.echo.Echo"):
         check_judge(JudgeConfig(model="echo/A", transport=transport))
-    with pytest.raises(AssertionError, match="it does not answer a simple request: server: it is broken"):
+    with pytest.raises(
+        AssertionError, match="it does not answer a simple request: server: it is broken"
+    ):
         check_judge(JudgeConfig(model="echo/broken", transport="echo"))
     from evalkit_example.echo import Echo
 

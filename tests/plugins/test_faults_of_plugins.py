@@ -38,23 +38,33 @@ def named(name: str) -> str:
 
 def made(name: str):
     return make_evaluator(
-        RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": f"{__name__}.{name}"})
+        RunConfig(
+            judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": f"{__name__}.{name}"}
+        )
     )
 
 
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda one: one.plan(CASE), r"fails in plan on case 'c7': KeyError: 'text'; fix the plug-in"),
+        (
+            lambda one: one.plan(CASE),
+            r"fails in plan on case 'c7': KeyError: 'text'; fix the plug-in",
+        ),
         (
             lambda one: one.read(REQUEST, Completion("x")),
             r"fails in read on case 'c7': TypeError: string",
         ),
-        (lambda one: one.follow(CASE, []), r"fails in follow on case 'c7': ZeroDivisionError: division"),
+        (
+            lambda one: one.follow(CASE, []),
+            r"fails in follow on case 'c7': ZeroDivisionError: division",
+        ),
     ],
 )
 def test_a_fault_names_the_plug_in_the_method_and_the_case(use, said):
-    with pytest.raises(PluginError, match=rf"^mode\.name: '{named('FailingAfter')}' {said}") as raised:
+    with pytest.raises(
+        PluginError, match=rf"^mode\.name: '{named('FailingAfter')}' {said}"
+    ) as raised:
         use(made("FailingAfter"))
     assert "\n" not in str(raised.value)
 
@@ -108,18 +118,31 @@ class Boundless(Failing):
     def read(self, request, completion):
         value, confidence = map(float, completion.text.split())
         return Judgment(
-            "c7", request.unit, request.shown, 0, request.judge, "ok", value=value, confidence=confidence, read_by="own"
+            "c7",
+            request.unit,
+            request.shown,
+            0,
+            request.judge,
+            "ok",
+            value=value,
+            confidence=confidence,
+            read_by="own",
         )
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("3 0.5", "values .3.0. are not finite, or margins"), ("1 85", "confidence 85.0 is not"), ("nan 0.5", "values")],
+    [
+        ("3 0.5", "values .3.0. are not finite, or margins"),
+        ("1 85", "confidence 85.0 is not"),
+        ("nan 0.5", "values"),
+    ],
 )
 def test_numbers_that_cannot_be_are_a_fault_too(text, said):
     one = made("Boundless")
     with pytest.raises(
-        PluginError, match=rf"'{named('Boundless')}' returned an invalid judgment for case 'c7': {said}"
+        PluginError,
+        match=rf"'{named('Boundless')}' returned an invalid judgment for case 'c7': {said}",
     ):
         one.read(REQUEST, Completion(text))
     assert one.read(REQUEST, Completion("-1 1")).value == -1

@@ -64,7 +64,11 @@ def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
     provider.rule = points
     (tmp_path / "cases.toml").write_text(CASES, "utf-8")
     here = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
-    judge = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+    judge = [
+        "judge=openai_compatible",
+        "judge.model=openai/fake",
+        f"judge.api_base={provider.api_base}",
+    ]
     judge.append("judge.transport=direct")
     data = ["dataset=file", "dataset.path=cases.toml", "+preset=quick"]
 
@@ -80,11 +84,16 @@ def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
     manifest = json.loads((tmp_path / "duel" / "manifest.json").read_text("utf-8"))
     assert list(manifest["prompt_hashes"]) == ["en/duel.md.j2"]
     assert manifest["tracked"] == {"tracker": "ledger", "id": "1"}
-    assert any("Which is the kinder of the two?" in m["content"] for m in provider.requests[0]["messages"])
+    assert any(
+        "Which is the kinder of the two?" in m["content"] for m in provider.requests[0]["messages"]
+    )
 
     french = ["prompt.language=fr", "output.format=arrow", "hydra.run.dir=french"]
     evalkit(tmp_path, "run", *judge, *data, *french, **here)
     metrics = json.loads((tmp_path / "french" / "metrics.json").read_text("utf-8"))["metrics"]
-    assert (metrics["agreement/accuracy"]["value"], metrics["position/consistency"]["value"]) == (1.0, 1.0)
+    assert (metrics["agreement/accuracy"]["value"], metrics["position/consistency"]["value"]) == (
+        1.0,
+        1.0,
+    )
     assert provider.requests[-1]["messages"][0]["content"].startswith("Tu compares")
     assert len((tmp_path / "quick.txt").read_text("utf-8").splitlines()) == 2

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 import evalkit
-from evalkit.config import Criterion, DatasetConfig, JudgeConfig, ModeConfig, RunConfig, SwapConfig, TieConfig
+from evalkit.config import (
+    Criterion,
+    DatasetConfig,
+    JudgeConfig,
+    ModeConfig,
+    RunConfig,
+    SwapConfig,
+    TieConfig,
+)
 from evalkit.core.resources import shipped
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError, PromptError
@@ -25,7 +33,10 @@ PAIR = {
     "reference": "",
     "response_a": "Paris.",
     "response_b": "  Lyon, of course!\n",
-    "criteria": [{"name": "accuracy", "description": "What it states is true."}, {"name": "tone", "description": ""}],
+    "criteria": [
+        {"name": "accuracy", "description": "What it states is true."},
+        {"name": "tone", "description": ""},
+    ],
     "tie_allowed": True,
     "output": "json",
 }
@@ -35,8 +46,18 @@ POINT = {
     "reference": "Paris",
     "response": "Paris.",
     "criteria": [
-        {"name": "accuracy", "description": "What it states is true.", "weight": "70%", "levels": []},
-        {"name": "tone", "description": "", "weight": "30%", "levels": [{"score": "1", "text": "rude"}]},
+        {
+            "name": "accuracy",
+            "description": "What it states is true.",
+            "weight": "70%",
+            "levels": [],
+        },
+        {
+            "name": "tone",
+            "description": "",
+            "weight": "30%",
+            "levels": [{"score": "1", "text": "rude"}],
+        },
     ],
     "scale": {"min": "1", "max": "5", "step": "1", "whole": True, "name": "1-5"},
     "levels": [{"score": "1", "text": "useless"}, {"score": "5", "text": "perfect"}],
@@ -45,9 +66,17 @@ POINT = {
             "task": "Name the capital of Italy.",
             "response": "Milan.",
             "justification": "It is not the capital.",
-            "scores": [{"criterion": "accuracy", "score": "1"}, {"criterion": "tone", "score": "5"}],
+            "scores": [
+                {"criterion": "accuracy", "score": "1"},
+                {"criterion": "tone", "score": "5"},
+            ],
         },
-        {"task": "", "response": "Lyon.", "justification": "Wrong.", "scores": [{"criterion": "", "score": "1"}]},
+        {
+            "task": "",
+            "response": "Lyon.",
+            "justification": "Wrong.",
+            "scores": [{"criterion": "", "score": "1"}],
+        },
     ],
     "output": "json",
 }
@@ -66,7 +95,12 @@ def shown(prompts: Prompts, name: str, **variables: Any) -> str:
     [
         ("pairwise_en", "en", "pairwise", PAIR),
         ("pairwise_zh", "zh", "pairwise", PAIR | {"context": "背景", "reference": "巴黎"}),
-        ("pairwise_en_bracket_no_ties", "en", "pairwise", PAIR | {"tie_allowed": False, "output": "bracket"}),
+        (
+            "pairwise_en_bracket_no_ties",
+            "en",
+            "pairwise",
+            PAIR | {"tie_allowed": False, "output": "bracket"},
+        ),
         ("pointwise_en", "en", "pointwise", POINT),
         ("pointwise_zh", "zh", "pointwise", POINT),
         (
@@ -74,19 +108,29 @@ def shown(prompts: Prompts, name: str, **variables: Any) -> str:
             "en",
             "pointwise",
             POINT
-            | {"scale": DECIMAL, "levels": [], "examples": [], "output": "rating", "context": "", "reference": ""},
+            | {
+                "scale": DECIMAL,
+                "levels": [],
+                "examples": [],
+                "output": "rating",
+                "context": "",
+                "reference": "",
+            },
         ),
     ],
 )
 def test_shipped_prompts_read_as_agreed(golden, language, name, variables):
-    assert shown(Prompts(language), name, **variables) == (GOLDEN / f"{golden}.txt").read_text("utf-8")
+    assert shown(Prompts(language), name, **variables) == (GOLDEN / f"{golden}.txt").read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("output", ["json", "bracket", "regex"])
 def test_tie_is_not_mentioned_where_it_is_not_allowed(language, output):
     allowed, forbidden = (
-        shown(Prompts(language), "pairwise", **PAIR | {"tie_allowed": tie, "output": output}) for tie in (True, False)
+        shown(Prompts(language), "pairwise", **PAIR | {"tie_allowed": tie, "output": output})
+        for tie in (True, False)
     )
     assert "TIE" in allowed
     assert not any(word in forbidden for word in ("TIE", "Tie", "[[C]]", "for a tie"))
@@ -103,14 +147,19 @@ def test_the_system_message_does_not_depend_on_the_case(language, name, variable
         "response_a": "y",
     }
     other = {key: other[key] for key in variables}
-    first, second = (Prompts(language).render(name, **each, output_instruction="")[0] for each in (variables, other))
+    first, second = (
+        Prompts(language).render(name, **each, output_instruction="")[0]
+        for each in (variables, other)
+    )
     assert first == second
     assert first["role"] == "system"
 
 
 def test_texts_stand_in_the_prompt_byte_for_byte():
     text = "  {{ 7*7 }} {% raw %}\r\n\ttrailing  \n\n"
-    assert f"<response_a>\n{text}\n</response_a>" in shown(Prompts("en"), "pairwise", **PAIR | {"response_a": text})
+    assert f"<response_a>\n{text}\n</response_a>" in shown(
+        Prompts("en"), "pairwise", **PAIR | {"response_a": text}
+    )
 
 
 def write(folder: Path, text: str, name: str = "en/mine.md.j2") -> Path:
@@ -152,11 +201,20 @@ def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path):
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("one\n{{ responce_a }}", ":2: unknown placeholder 'responce_a'; did you mean 'response_a'?"),
-        ("{% if 0 %}\n\n{{ zzz }}{% endif %}", ":3: unknown placeholder 'zzz'; use one of criteria, response_a"),
+        (
+            "one\n{{ responce_a }}",
+            ":2: unknown placeholder 'responce_a'; did you mean 'response_a'?",
+        ),
+        (
+            "{% if 0 %}\n\n{{ zzz }}{% endif %}",
+            ":3: unknown placeholder 'zzz'; use one of criteria, response_a",
+        ),
         ("\n{% if response_a %}", ":2: not a Jinja template: "),
         ("{{ response_a | shout }}", ":1: not a Jinja template: No filter named 'shout'"),
-        ("a\n\n{{ criteria[0].nmae }}", ":3: cannot be filled: 'dict object' has no attribute 'nmae'"),
+        (
+            "a\n\n{{ criteria[0].nmae }}",
+            ":3: cannot be filled: 'dict object' has no attribute 'nmae'",
+        ),
         ("{{ response_a.__class__.__mro__ }}", ":1: cannot be filled: "),
         ("{{ 1 // 0 }}", ":1: cannot be filled: "),
         ("{% include 'en/none.md.j2' %}", "template 'en/none.md.j2' not found"),
@@ -174,7 +232,9 @@ def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path, template, sa
 
 
 def test_jinjas_own_names_are_known(tmp_path):
-    write(tmp_path, "{% for i in range(2) %}{{ loop.index }}{{ a }}{% set b = i %}{{ b }}{% endfor %}")
+    write(
+        tmp_path, "{% for i in range(2) %}{{ loop.index }}{{ a }}{% set b = i %}{{ b }}{% endfor %}"
+    )
     assert Prompts("en", [tmp_path]).render("mine", a="-")[0]["content"] == "1-02-1"
 
 
@@ -207,7 +267,10 @@ def test_what_is_not_there_is_said(language, name, said):
 
 def reasons() -> list[str]:
     """Each reason with which JSON answers of the three modes are refused."""
-    pair: dict[str, Any] = {"comparison": [{"criterion": "tone", "reasoning": "r", "winner": "A"}], "result": RESULT}
+    pair: dict[str, Any] = {
+        "comparison": [{"criterion": "tone", "reasoning": "r", "winner": "A"}],
+        "result": RESULT,
+    }
     point: dict[str, Any] = {"scores": [{"criterion": "tone", "justification": "j", "score": 4}]}
     texts = [
         "",
@@ -223,14 +286,28 @@ def reasons() -> list[str]:
         json.dumps(pair | {"comparison": "none", "result": []}),
         json.dumps({"comparison": [{}, {}], "result": {}}),
     ]
-    scores = [{"scores": [point["scores"][0] | {"score": score}]} for score in ("good", 9, 3.5, None, True, "3/4")]
+    scores = [
+        {"scores": [point["scores"][0] | {"score": score}]}
+        for score in ("good", 9, 3.5, None, True, "3/4")
+    ]
     on_tone = {"criterion": "tone", "reasoning": "r", "ranking": ["A", "B"]}
-    rankings: list[Any] = ["A", [], ["A"], ["A", "A"], ["A", "Z"], [{"response": "A", "rank": 0}], [["A", "B"]]]
+    rankings: list[Any] = [
+        "A",
+        [],
+        ["A"],
+        ["A", "A"],
+        ["A", "Z"],
+        [{"response": "A", "rank": 0}],
+        [["A", "B"]],
+    ]
     results = [{"reasoning": "r", "ranking": ranking, "confidence": 0.5} for ranking in rankings]
     return [
         *(refused(text, "pairwise") for text in texts),
         *(refused(json.dumps(answer), "pointwise") for answer in scores),
-        *(refused(json.dumps({"comparison": [on_tone], "result": result}), "listwise") for result in results),
+        *(
+            refused(json.dumps({"comparison": [on_tone], "result": result}), "listwise")
+            for result in results
+        ),
     ]
 
 
@@ -265,19 +342,33 @@ def test_every_reason_to_ask_again_is_translated():
         said = asked.partition("：")[2].partition("。\n")[0]
         assert "不符合所要求的格式" not in asked, reason
         assert re.search("[一-鿿]", said), reason
-        quoted = re.sub(r"“.*?”|'.*?'|[\w.]+：|\b(?:JSON|A|B|TIE|tone|size|true|false|None|True)\b", "", said)
+        quoted = re.sub(
+            r"“.*?”|'.*?'|[\w.]+：|\b(?:JSON|A|B|TIE|tone|size|true|false|None|True)\b", "", said
+        )
         assert not re.search("[a-z]{3}", quoted), (reason, asked)
 
 
-@pytest.mark.parametrize("module", ["parsing.json", "parsing.plain_text", "evaluators.json_answers"])
+@pytest.mark.parametrize(
+    "module", ["parsing.json", "parsing.plain_text", "evaluators.json_answers"]
+)
 def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module):
     source = (Path(evalkit.__file__).parent / f"{module.replace('.', '/')}.py").read_text("utf-8")
-    calls = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Call) and len(one.args) == 2]
+    calls = [
+        one
+        for one in ast.walk(ast.parse(source))
+        if isinstance(one, ast.Call) and len(one.args) == 2
+    ]
     texts = [one.args[1] for one in calls if getattr(one.func, "id", "") == "UnreadableError"]
-    reasons = [re.sub(r"\{.*?\}", "3", ast.unparse(text)) for text in texts if isinstance(text, ast.JoinedStr)]
+    reasons = [
+        re.sub(r"\{.*?\}", "3", ast.unparse(text))
+        for text in texts
+        if isinstance(text, ast.JoinedStr)
+    ]
     reasons = [str(ast.literal_eval(one.removeprefix("f"))) for one in reasons]
     reasons += [str(text.value) for text in texts if isinstance(text, ast.Constant)]
-    reasons = [one for one in reasons if one != "3: 3"]  # a name and a reason that is made elsewhere
+    reasons = [
+        one for one in reasons if one != "3: 3"
+    ]  # a name and a reason that is made elsewhere
     assert reasons
     unknown = [one for one in reasons if "不符合所要求的格式" in Prompts("zh").retry(one)]
     assert not unknown
@@ -312,9 +403,13 @@ LIST = {
     "context": "",
     "reference": "",
     "responses": [
-        {"label": label, "text": text} for label, text in zip("ABC", ("Paris.", " Lyon\n", "Nice"), strict=True)
+        {"label": label, "text": text}
+        for label, text in zip("ABC", ("Paris.", " Lyon\n", "Nice"), strict=True)
     ],
-    "criteria": [{"name": "accuracy", "description": "What it states is true."}, {"name": "tone", "description": ""}],
+    "criteria": [
+        {"name": "accuracy", "description": "What it states is true."},
+        {"name": "tone", "description": ""},
+    ],
     "tie_allowed": True,
     "output": "json",
 }
@@ -350,7 +445,10 @@ def test_shared_ranks_are_not_offered_where_there_are_no_ties(language):
 def test_the_system_message_does_not_depend_on_the_list(language):
     first, second = (
         Prompts(language).render("listwise", **LIST | more, output_instruction="")[0]
-        for more in ({}, {"responses": LIST["responses"][:2], "context": "C", "original_prompt": "Other"})
+        for more in (
+            {},
+            {"responses": LIST["responses"][:2], "context": "C", "original_prompt": "Other"},
+        )
     )
     assert first == second
     assert first["role"] == "system"
@@ -385,30 +483,64 @@ AS_A_WHOLE = {
     "extended in a filter": "{% extends 'en/loud.md.j2' %}{% block user %}{{ task }}{% endblock %}",
     "included": "{{ task }}{% include 'en/base.md.j2' %}",
 }
-TEXTS = ("", " ", "a", "A b", "\n", "x" * 9, "\x00evalkit:0\x00", "{{ task }}", "<b>&", "评", "\ud800")
+TEXTS = (
+    "",
+    " ",
+    "a",
+    "A b",
+    "\n",
+    "x" * 9,
+    "\x00evalkit:0\x00",
+    "{{ task }}",
+    "<b>&",
+    "评",
+    "\ud800",
+)
 
 
 @pytest.mark.parametrize("name", [*IN_PIECES, *AS_A_WHOLE])
 def test_it_is_filled_as_the_template_is(name, tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "ask.md.j2").write_text((IN_PIECES | AS_A_WHOLE)[name])
-    (tmp_path / "en" / "base.md.j2").write_text("{% block user %}{{ task }} base {{ note }}{% endblock %}")
-    (tmp_path / "en" / "loud.md.j2").write_text("{% filter upper %}{% block user %}{% endblock %}{% endfilter %}")
+    (tmp_path / "en" / "base.md.j2").write_text(
+        "{% block user %}{{ task }} base {{ note }}{% endblock %}"
+    )
+    (tmp_path / "en" / "loud.md.j2").write_text(
+        "{% filter upper %}{% block user %}{% endblock %}{% endfilter %}"
+    )
     prompts = Prompts("en", [tmp_path])
     partial = prompts.partial("ask", NAMES, fixed="xyz")
     assert partial._in_pieces == (name in IN_PIECES)
     for number in range(len(TEXTS) ** 2):
-        texts = dict(zip(NAMES, (TEXTS[number // step % len(TEXTS)] for step in (1, len(TEXTS), 3)), strict=True))
+        texts = dict(
+            zip(
+                NAMES,
+                (TEXTS[number // step % len(TEXTS)] for step in (1, len(TEXTS), 3)),
+                strict=True,
+            )
+        )
         assert partial.fill(**texts) == prompts.render("ask", fixed="xyz", **texts)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize(("name", "shown"), [("pairwise", ("response_a", "response_b")), ("pointwise", ("response",))])
+@pytest.mark.parametrize(
+    ("name", "shown"), [("pairwise", ("response_a", "response_b")), ("pointwise", ("response",))]
+)
 def test_shipped_templates_are_filled_in_pieces(name, shown, language):
     prompts = Prompts(language, [shipped("prompts")])
-    names = ("criteria", "tie_allowed", "output", "output_instruction", "scale", "levels", "examples")
+    names = (
+        "criteria",
+        "tie_allowed",
+        "output",
+        "output_instruction",
+        "scale",
+        "levels",
+        "examples",
+    )
     fixed: dict[str, Any] = {name: {} for name in names}
-    assert prompts.partial(name, ("original_prompt", "context", "reference", *shown), **fixed)._in_pieces
+    assert prompts.partial(
+        name, ("original_prompt", "context", "reference", *shown), **fixed
+    )._in_pieces
 
 
 DEEP = "(" * 3000 + "1" + ")" * 3000
@@ -436,7 +568,9 @@ OUTPUTS = {
     "texts in a set block": "{% set t %}{% for a in range(99999) %}"
     + "x" * 999
     + "{% endfor %}{% endset %}{{ t|length }}",
-    "texts in a macro": "{% macro m() %}{% for a in range(99999) %}" + "x" * 999 + "{% endfor %}{% endmacro %}"
+    "texts in a macro": "{% macro m() %}{% for a in range(99999) %}"
+    + "x" * 999
+    + "{% endfor %}{% endmacro %}"
     "{{ m()|length }}",
     "doubling": DOUBLED % "ns.t ~ ns.t",
     "doubling by adding": DOUBLED % "ns.t + ns.t",
@@ -480,7 +614,9 @@ def test_a_template_without_end_is_one_line(tmp_path, attack):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", [f"{{{{ {DEEP} }}}}", NESTED, "{% include 'shipped/en/x.md.j2' %}"])
+@pytest.mark.parametrize(
+    "text", [f"{{{{ {DEEP} }}}}", NESTED, "{% include 'shipped/en/x.md.j2' %}"]
+)
 def test_what_python_cannot_compile_is_one_line(tmp_path, text):
     path = tmp_path / "evil.md.j2"
     path.write_text(text)
@@ -492,7 +628,9 @@ def test_what_python_cannot_compile_is_one_line(tmp_path, text):
 def test_a_template_that_includes_itself_is_one_line(tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en/evil.md.j2").write_text("{% include 'en/evil.md.j2' %}" * 3)
-    with pytest.raises(PromptError, match="cannot be filled: it is nested too deeply or calls itself"):
+    with pytest.raises(
+        PromptError, match="cannot be filled: it is nested too deeply or calls itself"
+    ):
         Prompts("en", [tmp_path]).render("evil")
 
 
@@ -528,15 +666,24 @@ def test_a_useful_template_is_filled_as_jinja_does(tmp_path, text):
 def test_neither_a_plan_nor_a_run_waits_for_it(call, tmp_path, command, attack):
     evil = "{{ original_prompt }} {{ response_a }} {{ response_b }}\n" + (LOOPS | OUTPUTS)[attack]
     (tmp_path / "evil.md.j2").write_text(evil)
-    words = ["prompt.template=evil.md.j2", "judge=simulated/good", "output=bracket", "tracking=none"]
+    words = [
+        "prompt.template=evil.md.j2",
+        "judge=simulated/good",
+        "output=bracket",
+        "tracking=none",
+    ]
     line = call(command, *words, "hydra.run.dir=out", status=1).line()
     assert line.startswith(f"{tmp_path}/evil.md.j2:2: cannot be filled: it")
 
 
-@pytest.mark.parametrize("attack", ["loops in loops", "doubling", "center", "a power", "a macro that never ends"])
+@pytest.mark.parametrize(
+    "attack", ["loops in loops", "doubling", "center", "a power", "a macro that never ends"]
+)
 def test_a_field_of_a_config_is_bounded_too(tmp_path, attack):
     path = tmp_path / "cases.csv"
     path.write_text("prompt,response_a,response_b\np,a,b\n")
-    config = DatasetConfig(path=str(path), fields={"prompt": "{{ prompt }}" + (LOOPS | OUTPUTS)[attack]})
+    config = DatasetConfig(
+        path=str(path), fields={"prompt": "{{ prompt }}" + (LOOPS | OUTPUTS)[attack]}
+    )
     with pytest.raises(DatasetError, match=r"cases.csv:2: dataset.fields.prompt: "):
         list(load_cases(config, mode="pairwise").cases)

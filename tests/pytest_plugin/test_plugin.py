@@ -86,9 +86,13 @@ def outcomes(printed: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_a_judge_is_good_enough_or_the_test_fails(pytester, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    pytester.path.joinpath("cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(10)))
+    pytester.path.joinpath("cases.jsonl").write_text(
+        "\n".join(json.dumps(pair(n)) for n in range(10))
+    )
     base = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"]
-    pytester.makepyfile(TESTS.format(base=[*fake(provider), "judge.transport=direct", "runner.retries=0", *base]))
+    pytester.makepyfile(
+        TESTS.format(base=[*fake(provider), "judge.transport=direct", "runner.retries=0", *base])
+    )
     done = pytester.runpytest_subprocess("-v", "--strict-markers", "-p", "no:cacheprovider")
     printed = done.stdout.str()
     assert outcomes(printed) == {
@@ -120,11 +124,18 @@ def test_a_judge_is_good_enough_or_the_test_fails(pytester, provider, monkeypatc
 
 
 def test_where_it_is_not_used_it_imports_nothing_heavy(pytester, monkeypatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other packages' plug-ins import what they like
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # other packages' plug-ins import what they like
     pytester.makepyfile(UNUSED)
-    pytester.runpytest_subprocess("-p", "evalkit.pytest_plugin", "-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(
+        "-p", "evalkit.pytest_plugin", "-p", "no:cacheprovider"
+    ).assert_outcomes(passed=1)
 
 
 @pytest.mark.slow
 def test_the_marker_is_told(pytester):
-    assert "@pytest.mark.evalkit(*words, gate=None)" in pytester.runpytest_subprocess("--markers").stdout.str()
+    assert (
+        "@pytest.mark.evalkit(*words, gate=None)"
+        in pytester.runpytest_subprocess("--markers").stdout.str()
+    )

@@ -7,11 +7,13 @@ from evalkit.config import JudgeConfig, RunConfig
 from evalkit.results import Calls, RunResult
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict
 
-ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
-
-CONFIG = RunConfig(judge={"model": "m"}, criteria={"q": {}}, scoring={"confidence": 0.9}).model_copy(
-    update={"judge": JudgeConfig.model_construct(model=ATTACK)}
+ATTACK = (
+    "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
 )
+
+CONFIG = RunConfig(
+    judge={"model": "m"}, criteria={"q": {}}, scoring={"confidence": 0.9}
+).model_copy(update={"judge": JudgeConfig.model_construct(model=ATTACK)})
 
 
 def _judgment(case: int, shown: tuple[int, int], value: float | None) -> Judgment:
@@ -33,11 +35,24 @@ def _judgment(case: int, shown: tuple[int, int], value: float | None) -> Judgmen
 def _verdict(case: int, passes: tuple[float | None, float | None]) -> Verdict:
     said = ["A" if p == 1 else "B" if p == -1 else None for p in passes]
     if None in said:
-        return Verdict(f"c{case}", (0, 1), None, None, "missing", label="A", orders=Orders(None, None, None))
+        return Verdict(
+            f"c{case}", (0, 1), None, None, "missing", label="A", orders=Orders(None, None, None)
+        )
     flipped = said[0] != said[1]
     winner, reason = ("TIE", "swap_disagreement") if flipped else (said[0], "judged")
     label = "B" if case % 4 == 3 else "A" if winner != "TIE" else "TIE"
-    return Verdict(f"c{case}", (0, 1), winner, None, reason, 0.0, 0.8, label, {}, Orders(said[0], said[1], not flipped))
+    return Verdict(
+        f"c{case}",
+        (0, 1),
+        winner,
+        None,
+        reason,
+        0.0,
+        0.8,
+        label,
+        {},
+        Orders(said[0], said[1], not flipped),
+    )
 
 
 def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
@@ -46,7 +61,12 @@ def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
     result = RunResult(
         folder=None,
         config=CONFIG,
-        manifest={"mode": "pairwise", "judge": "m", "started": "2026-11-20T10:00:00+00:00", "notes": [ATTACK]},
+        manifest={
+            "mode": "pairwise",
+            "judge": "m",
+            "started": "2026-11-20T10:00:00+00:00",
+            "notes": [ATTACK],
+        },
         cases=tuple(
             Case(
                 f"c{i}",
@@ -64,7 +84,9 @@ def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
         ),
         verdicts=tuple(_verdict(i, both) for i, both in enumerate(passes)),
         metrics={
-            "agreement/accuracy": Metric("agreement/accuracy", 0.52, 0.38, 0.66, cases, 2, 0.45, 0.6),
+            "agreement/accuracy": Metric(
+                "agreement/accuracy", 0.52, 0.38, 0.66, cases, 2, 0.45, 0.6
+            ),
             "agreement/kappa": Metric("agreement/kappa", 0.04, -0.2, 0.3, cases, 2, -0.1, 0.2),
             "conflict/rate": Metric("conflict/rate", None, note=ATTACK),
             "score/distinct": Metric("score/distinct", 3.0, n=cases),

@@ -14,7 +14,12 @@ from evalkit.types import Case, Completion, JudgeSpec, Judgment, Response
 
 SPEC, ARBITER = JudgeSpec("m", "openai/m"), JudgeSpec("arbiter", "openai/a")
 LONG = "An answer of more than twenty characters, with <b>marks</b> and 汉字."
-CASE = Case("c", "A question of more than twenty characters?", (Response(LONG), Response("short")), context=LONG * 2)
+CASE = Case(
+    "c",
+    "A question of more than twenty characters?",
+    (Response(LONG), Response("short")),
+    context=LONG * 2,
+)
 
 
 def config(**changes) -> RunConfig:
@@ -23,7 +28,9 @@ def config(**changes) -> RunConfig:
 
 def judged(evaluator, case: Case = CASE) -> list[Judgment]:
     return [
-        Judgment(case.id, r.unit, r.shown, r.sample, "m", "ok", value=1.0, keys=(call_key(SPEC, r),))
+        Judgment(
+            case.id, r.unit, r.shown, r.sample, "m", "ok", value=1.0, keys=(call_key(SPEC, r),)
+        )
         for r in evaluator.plan(case)
     ]
 
@@ -42,13 +49,19 @@ def assembled(pieces: list, row: dict, parts: list[str]) -> str:
         if isinstance(piece, str | int):
             found.append(piece if isinstance(piece, str) else parts[piece])
         else:
-            found.append(row["responses"][piece[1]]["text"] if piece[0] == "responses" else row[piece[0]])
+            found.append(
+                row["responses"][piece[1]]["text"] if piece[0] == "responses" else row[piece[0]]
+            )
     return "".join(found)
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"mode": ModeConfig(name="pointwise"), "swap": SwapConfig(policy="none")}, {"mode": ModeConfig(samples=2)}],
+    [
+        {},
+        {"mode": ModeConfig(name="pointwise"), "swap": SwapConfig(policy="none")},
+        {"mode": ModeConfig(samples=2)},
+    ],
 )
 def test_what_is_shown_is_what_was_planned_to_the_letter(changes):
     evaluator = make_evaluator(config(**changes))
@@ -57,7 +70,10 @@ def test_what_is_shown_is_what_was_planned_to_the_letter(changes):
     (row,) = page["cases"]
     assert data.unlike == 0
     for request, shown in zip(evaluator.plan(CASE), row["judgments"], strict=True):
-        said = [{"role": role, "content": assembled(pieces, row, page["parts"])} for role, *pieces in shown["asked"]]
+        said = [
+            {"role": role, "content": assembled(pieces, row, page["parts"])}
+            for role, *pieces in shown["asked"]
+        ]
         assert said == list(request.messages)
         assert shown["key"] == call_key(SPEC, request)
     assert data.json.count(LONG[:20]) <= 4, "the case's own texts are not repeated in each prompt"
@@ -75,7 +91,11 @@ def test_a_prompt_that_was_not_sent_is_not_shown():
 
 def test_judgments_made_elsewhere_have_no_prompt_and_none_is_missed():
     evaluator = make_evaluator(config())
-    data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [replace(one, keys=()) for one in judged(evaluator)])
+    data, page = embedded(
+        render_prompts(evaluator, [SPEC]),
+        CASE,
+        [replace(one, keys=()) for one in judged(evaluator)],
+    )
     assert (data.unlike, "asked" in page["cases"][0]["judgments"][0]) == (0, False)
 
 
@@ -90,13 +110,17 @@ def test_of_several_asks_the_first_is_shown_and_counted():
 
 @pytest.mark.parametrize("arbiter", [None, ARBITER])
 def test_third_judgments_too(arbiter):
-    swap = SwapConfig(resolve="third_pass", arbiter=JudgeConfig(model="openai/a") if arbiter else None)
+    swap = SwapConfig(
+        resolve="third_pass", arbiter=JudgeConfig(model="openai/a") if arbiter else None
+    )
     evaluator = make_evaluator(config(swap=swap))
     first, second = judged(evaluator)
     passes = [first, replace(second, value=-1.0)]
     (ask,) = evaluator.follow(CASE, passes)
     key = call_key(arbiter or SPEC, ask)
-    third = replace(first, sample=ask.sample, shown=ask.shown, arbiter=(arbiter or SPEC).name, keys=(key,))
+    third = replace(
+        first, sample=ask.sample, shown=ask.shown, arbiter=(arbiter or SPEC).name, keys=(key,)
+    )
     found = render_prompts(evaluator, [SPEC], arbiter)(CASE, [*passes, third])
     assert found[key] == ask.messages
     assert len(found) == 3

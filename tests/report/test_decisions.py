@@ -27,7 +27,8 @@ def advice(metrics):
     assert finding.text_zh.endswith("。")
     assert re.search("[一-鿿]", finding.text_zh)
     assert not re.search(
-        "[a-z]{3}", re.sub(r"spearman|kappa|system-\d|tie|yes|fatal|safe|rude", "", finding.text_zh.lower())
+        "[a-z]{3}",
+        re.sub(r"spearman|kappa|system-\d|tie|yes|fatal|safe|rude", "", finding.text_zh.lower()),
     )
     assert "{" not in finding.text + finding.text_zh
     return finding
@@ -36,7 +37,11 @@ def advice(metrics):
 @pytest.mark.parametrize(
     ("rows", "tone", "expected"),
     [
-        (GOOD * 100 + [("A", "B", "B"), ("B", "A", "A")] * 5, "good", "Trust this judge for single verdicts on pairs"),
+        (
+            GOOD * 100 + [("A", "B", "B"), ("B", "A", "A")] * 5,
+            "good",
+            "Trust this judge for single verdicts on pairs",
+        ),
         (
             GOOD * 150 + [("A", "B", "B"), ("B", "A", "A")] * 60,
             "warn",
@@ -45,22 +50,58 @@ def advice(metrics):
         (GOOD * 20 + [("B", "A", "A")] * 10, "warn", "but its verdicts favor A by 20 ["),
         (GOOD * 12, "warn", "but only 24 labels show this."),
         (GOOD * 2, "warn", " more pairs before you decide: "),
-        ([("A", "A", "B"), ("B", "A", "B")] * 20, "bad", "swapping the order changes its verdict in 100% [91, 100] of"),
-        ([("A", "TIE", "TIE"), ("B", "TIE", "TIE")] * 40, "bad", "all 80 verdicts are TIE, whatever the label"),
-        ([("A", "A", "A"), ("B", "A", "A")] * 40, "bad", "all 80 verdicts are A, whatever the label"),
+        (
+            [("A", "A", "B"), ("B", "A", "B")] * 20,
+            "bad",
+            "swapping the order changes its verdict in 100% [91, 100] of",
+        ),
+        (
+            [("A", "TIE", "TIE"), ("B", "TIE", "TIE")] * 40,
+            "bad",
+            "all 80 verdicts are TIE, whatever the label",
+        ),
+        (
+            [("A", "A", "A"), ("B", "A", "A")] * 40,
+            "bad",
+            "all 80 verdicts are A, whatever the label",
+        ),
         (
             [*GOOD, ("A", "B", "B"), ("B", "A", "A")] * 200,
             "bad",
             "it agrees with the labels no more than by chance (right",
         ),
-        ([*GOOD, ("A", "B", "B"), ("B", "A", "A")] * 5, "warn", "more pairs before you decide: right in 50%"),
+        (
+            [*GOOD, ("A", "B", "B"), ("B", "A", "A")] * 5,
+            "warn",
+            "more pairs before you decide: right in 50%",
+        ),
         ([("A", "B", "B"), ("B", "A", "A")] * 20, "bad", "check that the labels are not reversed."),
         ([("A", "A", "A")], "warn", "1 label is too few to say anything."),
-        (GOOD * 10 + [("A", None, None)] * 20, "bad", "Fix the missing answers before you decide: 20 of 40 labeled"),
-        ([("A", None, None)] * 20, "bad", "Fix the missing answers before you decide: 20 of 20 labeled pairs have no"),
-        ([(None, "A", "A"), (None, "B", "B")] * 9, "warn", "Label about 170 pairs first: without labels, nothing"),
-        ([("TIE", "TIE", "TIE")] * 44 + [("TIE", "A", "B")] * 6, "warn", "all 50 labels are the same"),
-        ([("A", "A", "A")] * 46 + [("A", "B", "B")] * 4, "warn", "but all labels are of one class."),
+        (
+            GOOD * 10 + [("A", None, None)] * 20,
+            "bad",
+            "Fix the missing answers before you decide: 20 of 40 labeled",
+        ),
+        (
+            [("A", None, None)] * 20,
+            "bad",
+            "Fix the missing answers before you decide: 20 of 20 labeled pairs have no",
+        ),
+        (
+            [(None, "A", "A"), (None, "B", "B")] * 9,
+            "warn",
+            "Label about 170 pairs first: without labels, nothing",
+        ),
+        (
+            [("TIE", "TIE", "TIE")] * 44 + [("TIE", "A", "B")] * 6,
+            "warn",
+            "all 50 labels are the same",
+        ),
+        (
+            [("A", "A", "A")] * 46 + [("A", "B", "B")] * 4,
+            "warn",
+            "but all labels are of one class.",
+        ),
     ],
 )
 def test_the_sentence_fits_the_judge(rows, tone, expected):
@@ -80,7 +121,9 @@ def test_no_two_statements_of_a_report_contradict_each_other(judge, n):
     for text in (finding.text for finding in others):
         assert not re.search("[Tt]rust this|[Dd]o not trust|than chance", text)
     assert ("Do not trust" in first.text) == (decision.use == "none")
-    assert (decision.use == "unknown") == bool(re.match("Label |Add labels|Fix the missing", first.text))
+    assert (decision.use == "unknown") == bool(
+        re.match("Label |Add labels|Fix the missing", first.text)
+    )
     tones = {finding.tone for finding in others if finding.metric.startswith("agreement/")}
     assert "good" not in tones or decision.use == "single"
 
@@ -101,11 +144,27 @@ def test_more_than_anyone_would_label_is_not_counted():
             "good",
             "Trust its scores, also of single responses like these: Spearman 0.80 [0.70, 0.90]",
         ),
-        ((0.4, 0.25, 0.6, 100), "warn", "Trust its scores for averages over many responses, not for single ones"),
+        (
+            (0.4, 0.25, 0.6, 100),
+            "warn",
+            "Trust its scores for averages over many responses, not for single ones",
+        ),
         ((0.9, 0.7, 1.0, 10), "warn", "but only 10 labels show this."),
-        ((0.2, -0.1, 0.5, 40), "warn", "Spearman 0.20 [-0.10, 0.50] with 40 labels does not show whether the judge"),
-        ((0.02, -0.1, 0.14, 300), "bad", "no more than by chance (Spearman 0.02 [-0.10, 0.14] with 300 labels)."),
-        ((0.04, 0.03, 0.05, 20_000), "bad", "hardly more than by chance (Spearman 0.04 [0.03, 0.05]"),
+        (
+            (0.2, -0.1, 0.5, 40),
+            "warn",
+            "Spearman 0.20 [-0.10, 0.50] with 40 labels does not show whether the judge",
+        ),
+        (
+            (0.02, -0.1, 0.14, 300),
+            "bad",
+            "no more than by chance (Spearman 0.02 [-0.10, 0.14] with 300 labels).",
+        ),
+        (
+            (0.04, 0.03, 0.05, 20_000),
+            "bad",
+            "hardly more than by chance (Spearman 0.04 [0.03, 0.05]",
+        ),
         ((-0.5, -0.7, -0.3, 50), "bad", "check that the labels are not reversed."),
     ],
 )
@@ -122,12 +181,17 @@ def test_each_limit_has_words():
     for kind in ("lean_a", "lean_longer", "lean_score", "lean_met", "lean_class", "lean_system"):
         assert "30 [20, 40]" in str(limit_text(Limit(kind, metric, "x"), decision).fill())
     scores = Decision("rates", "moderate", "response")
-    assert "30 [20, 40]% of the scale" in in_every_language(limit_text(Limit("lean_system", metric, "x"), scores))[0]
+    assert (
+        "30 [20, 40]% of the scale"
+        in in_every_language(limit_text(Limit("lean_system", metric, "x"), scores))[0]
+    )
     assert "only 50 labels show this" in headline_text(Limit("few_labels", metric))
 
 
 def headline_text(limit: Limit) -> str:
-    decision = Decision("rates", "moderate", "pair", Metric("agreement/kappa", 0.5), limits=(limit,))
+    decision = Decision(
+        "rates", "moderate", "pair", Metric("agreement/kappa", 0.5), limits=(limit,)
+    )
     return sentence(decision, {}).render(__import__("gettext").NullTranslations())
 
 
@@ -138,7 +202,10 @@ def test_the_sentence_is_first_but_simulated_and_embedded_judges_have_none(make_
     run = replace(run, manifest={**run.manifest, "dataset": {"rows": 8, "name": "d"}})
     print_summary(run)
     assert first[:30] in " ".join(capsys.readouterr().out.split())
-    for model, expected in (("simulated/good", "Simulated judge"), ("local/smollm2-135m-instruct", "Agreement with")):
+    for model, expected in (
+        ("simulated/good", "Simulated judge"),
+        ("local/smollm2-135m-instruct", "Agreement with"),
+    ):
         other = replace(run, manifest={**run.manifest, "judges": [{"name": "j", "model": model}]})
         assert findings_of(other)[0].text.startswith(expected)
         assert not any("before you decide" in finding.text for finding in findings_of(other))

@@ -25,7 +25,11 @@ def read(drift: Drift) -> list[str]:
 
 
 def tied(verdicts: list[str], share: float, seed: int) -> list[str]:
-    chosen = set(np.random.default_rng(seed).permutation(len(verdicts))[: round(share * len(verdicts))].tolist())
+    chosen = set(
+        np.random.default_rng(seed)
+        .permutation(len(verdicts))[: round(share * len(verdicts))]
+        .tolist()
+    )
     return ["TIE" if k in chosen else one for k, one in enumerate(verdicts)]
 
 
@@ -37,7 +41,10 @@ def answered(run, every=1):
 
 def sampled(share: float, seed: int) -> list[tuple[str, ...]]:
     generator = np.random.default_rng(seed)
-    return [tuple(one if generator.random() < share else "AB"[one == "A"] for _ in range(3)) for one in LABELS]
+    return [
+        tuple(one if generator.random() < share else "AB"[one == "A"] for _ in range(3))
+        for one in LABELS
+    ]
 
 
 NEW, PROMPT = {"judge": {"model": "new"}}, {"criteria": [{"name": "quality", "description": "new"}]}
@@ -46,7 +53,9 @@ WORSE = right_in(LABELS, 0.6, 2)
 NOISE, COIN = (np.random.default_rng(seed).permutation(LABELS).tolist() for seed in (5, 2))
 HALF = tied(LABELS, 0.5, 9)
 LOST = [None if k % 5 == 0 else one for k, one in enumerate(GOOD)]
-MANY = [{"name": "quality", "description": "new", "levels": {str(k): f"level {k}" for k in range(1, 6)}}]
+MANY = [
+    {"name": "quality", "description": "new", "levels": {str(k): f"level {k}" for k in range(1, 6)}}
+]
 
 
 def same(**sections) -> Drift:
@@ -55,7 +64,10 @@ def same(**sections) -> Drift:
 
 
 def only_ties() -> Drift:
-    after = ["TIE" if one == "A" and label == "TIE" else one for one, label in zip(GOOD, HALF, strict=True)]
+    after = [
+        "TIE" if one == "A" and label == "TIE" else one
+        for one, label in zip(GOOD, HALF, strict=True)
+    ]
     return measured(pairs(GOOD, HALF), pairs(after, HALF, **NEW))
 
 
@@ -69,8 +81,13 @@ def balanced_ties() -> Drift:
 
 def other_data() -> Drift:
     run = pairs(GOOD, LABELS)
-    cases = [replace(case, prompt="new") if k % 4 == 0 else case for k, case in enumerate(run.cases[:300])]
-    later = replace(run, cases=(*cases, Case("new", "x", run.cases[0].responses)), judgments=run.judgments[:300])
+    cases = [
+        replace(case, prompt="new") if k % 4 == 0 else case
+        for k, case in enumerate(run.cases[:300])
+    ]
+    later = replace(
+        run, cases=(*cases, Case("new", "x", run.cases[0].responses)), judgments=run.judgments[:300]
+    )
     return measured(run, later)
 
 
@@ -87,7 +104,12 @@ def picked() -> Drift:
 
 def renamed() -> Drift:
     before, after = (
-        replace(run, judgments=tuple(replace(one, completion=Completion("A", model=model)) for one in run.judgments))
+        replace(
+            run,
+            judgments=tuple(
+                replace(one, completion=Completion("A", model=model)) for one in run.judgments
+            ),
+        )
         for run, model in ((pairs(GOOD, LABELS), "m-1"), (pairs(GOOD, LABELS), "m-2"))
     )
     return measured(before, after)
@@ -95,7 +117,9 @@ def renamed() -> Drift:
 
 def other_samples(share: float) -> Drift:
     first = 0.8 if share == 0.8 else 0.9
-    return measured(pairs(sampled(first, 1), LABELS, **SAMPLES), pairs(sampled(share, 2), LABELS, **SAMPLES))
+    return measured(
+        pairs(sampled(first, 1), LABELS, **SAMPLES), pairs(sampled(share, 2), LABELS, **SAMPLES)
+    )
 
 
 SAME_PARTS = "Nothing changed in the judge's settings, the prompt, the data or the answers."
@@ -166,20 +190,26 @@ def test_the_findings_fit_what_changed(drift, first, others, absent):
     assert texts[0].startswith(first)
     for part in others:
         assert part in " ".join(texts)
-    assert not [one for one in texts for start in absent if one.startswith(start) or f" {start}" in one]
+    assert not [
+        one for one in texts for start in absent if one.startswith(start) or f" {start}" in one
+    ]
 
 
 def test_too_few_labels_to_say():
     found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.84, 2), LABELS, **NEW))
     first = read(found)[0]
-    assert first.startswith("Not enough to say whether the judge is worse by more than 5 points (drift.margin): right")
+    assert first.startswith(
+        "Not enough to say whether the judge is worse by more than 5 points (drift.margin): right"
+    )
     assert f"Label about {found.labels_needed:,} more pairs: so many would probably decide" in first
 
 
 def test_no_labels_and_other_verdicts():
     found = measured(pairs(GOOD, BARE), pairs(right_in(LABELS, 0.8, 3), BARE))
     first, *rest = read(found)
-    assert first.startswith("Not enough to say whether the verdicts got worse: too few pairs in the comparison have a")
+    assert first.startswith(
+        "Not enough to say whether the verdicts got worse: too few pairs in the comparison have a"
+    )
     assert f"Label about {found.labels_needed:,} pairs (the runs share 400)" in first
     assert not any(one.startswith("The judge after") for one in rest)
 

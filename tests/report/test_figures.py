@@ -28,14 +28,21 @@ ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"
 def drawn(figure) -> ElementTree.Element:
     root = ElementTree.fromstring(str(figure.svg))
     assert root.tag == "svg"
-    assert not [e for e in root.iter() if e.tag == "script" or any(name.startswith("on") for name in e.attrib)]
+    assert not [
+        e
+        for e in root.iter()
+        if e.tag == "script" or any(name.startswith("on") for name in e.attrib)
+    ]
     return root
 
 
 def test_a_pale_row_has_no_frame_and_no_bold_text():
     """A stroke of a group is that of its texts and of the rectangle that answers the pointer, too."""
     rows = [Row(("rate", "比率"), Metric("rate", 0.5, 0.4, 0.6, 9, 0, 0.5, 0.5), faint=True)]
-    groups = {e.get("class") for e in drawn(forest_figure("rates", FIGURES["rates"], rows, 0.0, 1.0)).iter("g")}
+    groups = {
+        e.get("class")
+        for e in drawn(forest_figure("rates", FIGURES["rates"], rows, 0.0, 1.0)).iter("g")
+    }
     assert "faint" in groups
     css = (files("evalkit.report") / "assets" / "report.css").read_text("utf-8")
     for selectors, style in re.findall(r"([^{}]+)\{([^{}]*)\}", css):
@@ -54,14 +61,21 @@ def texts(figure) -> list[str]:
 
 def test_a_figure_alone_is_an_svg_document_in_one_language_and_light():
     figure = Figure(
-        "costs", ("Cost", "成本"), canvas(100, 50, text(1, 2, ("a\x01", "甲"), "tick"), label=("C", "成")), ("", "")
+        "costs",
+        ("Cost", "成本"),
+        canvas(100, 50, text(1, 2, ("a\x01", "甲"), "tick"), label=("C", "成")),
+        ("", ""),
     )
     for language, hidden, title in (("en", "zh", "Cost"), ("zh", "en", "成本")):
         document = alone(figure, language)
         root = ElementTree.fromstring(document)
         name = "{http://www.w3.org/2000/svg}"
         assert root.tag == f"{name}svg"
-        assert (root.get("width"), root.get("height"), root.get("viewBox")) == ("132", "122", "-16 -56 132 122")
+        assert (root.get("width"), root.get("height"), root.get("viewBox")) == (
+            "132",
+            "122",
+            "-16 -56 132 122",
+        )
         assert root.findtext(f"{name}text") == title
         style = root.findtext(f"{name}style")
         assert f"svg .{hidden} {{ display: none; }}" in style
@@ -98,11 +112,13 @@ def test_main_rates_stand_where_their_numbers_are():
     (rates,) = main_figures({"agreement/accuracy": Metric("agreement/accuracy", 0.5, 0.0, 1.0)})
     ((x, _),) = dots(rates)
     (interval,) = [e for e in drawn(rates).iter("line") if e.get("class") == "ci"]
-    assert x == (LEFT + RIGHT) / 2 == (float(interval.attrib["x1"]) + float(interval.attrib["x2"])) / 2
+    assert (
+        x == (LEFT + RIGHT) / 2 == (float(interval.attrib["x1"]) + float(interval.attrib["x2"])) / 2
+    )
     assert main_figures({"score/mean": Metric("score/mean", 3.0)}) == []
-    assert [f.name for f in main_figures({"agreement/kappa": Metric("agreement/kappa", 0.1, 0.0, 0.2)})] == [
-        "coefficients"
-    ]
+    assert [
+        f.name for f in main_figures({"agreement/kappa": Metric("agreement/kappa", 0.1, 0.0, 0.2)})
+    ] == ["coefficients"]
 
 
 def test_agreement_by_chance_stands_where_kappa_is_0():
@@ -120,7 +136,15 @@ def test_what_cannot_vary_is_no_row():
 
 
 def test_reliability_puts_each_bin_at_its_confidence_and_accuracy():
-    one = {"from": 0.5, "to": 0.6, "n": 4, "confidence": 0.5, "accuracy": 1.0, "low": 0.5, "high": 1.0}
+    one = {
+        "from": 0.5,
+        "to": 0.6,
+        "n": 4,
+        "confidence": 0.5,
+        "accuracy": 1.0,
+        "low": 0.5,
+        "high": 1.0,
+    }
     two = one | {"confidence": 1.0, "accuracy": 0.0, "low": None, "high": None}
     found = dots(reliability({"stated": [one, two], "isotonic": [one]}))
     assert found[0][0] == pytest.approx((44 + 408) / 2)
@@ -130,7 +154,13 @@ def test_reliability_puts_each_bin_at_its_confidence_and_accuracy():
 
 def test_the_frontier_marks_the_threshold_in_use():
     points = [
-        {"threshold": t, "tie_rate": t, "accuracy": 0.5, "decided_accuracy": None, "weak_rate": None}
+        {
+            "threshold": t,
+            "tie_rate": t,
+            "accuracy": 0.5,
+            "decided_accuracy": None,
+            "weak_rate": None,
+        }
         for t in (0.0, 0.5, 1.0)
     ]
     figure = frontier(points, 0.5)
@@ -173,9 +203,15 @@ def test_cycles_are_arrows_from_winner_to_loser():
         if circle is not None:
             place[name.text] = (float(circle.attrib["cx"]), float(circle.attrib["cy"]))
     arrows = [e for e in graphs[0].iter("g") if (e.get("class") or "").startswith("arrow")]
-    tips = {e.get("class"): tuple(map(float, e.find("polygon").attrib["points"].split()[0].split(","))) for e in arrows}
+    tips = {
+        e.get("class"): tuple(map(float, e.find("polygon").attrib["points"].split()[0].split(",")))
+        for e in arrows
+    }
     nearest = min(
-        place, key=lambda k: hypot(place[k][0] - tips["arrow reverse"][0], place[k][1] - tips["arrow reverse"][1])
+        place,
+        key=lambda k: hypot(
+            place[k][0] - tips["arrow reverse"][0], place[k][1] - tips["arrow reverse"][1]
+        ),
     )
     assert (len(arrows), nearest) == (3, "A")
     assert cycles({"cases": []}) is None
@@ -183,12 +219,17 @@ def test_cycles_are_arrows_from_winner_to_loser():
 
 def test_ranking_falls_back_to_win_rates():
     rated = {
-        "systems": [{"system": name, "rating": numbers(r, r - 50, r + 50)} for name, r in ((ATTACK, 100), ("b", -100))]
+        "systems": [
+            {"system": name, "rating": numbers(r, r - 50, r + 50)}
+            for name, r in ((ATTACK, 100), ("b", -100))
+        ]
     }
     figure = ranking(rated)
     assert "100 [50, 150]" in texts(figure)
     assert dots(figure)[0][0] > dots(figure)[1][0]
-    rates = {"systems": [{"system": s, "rating": numbers(None), "win_rate": numbers(0.5)} for s in "ab"]}
+    rates = {
+        "systems": [{"system": s, "rating": numbers(None), "win_rate": numbers(0.5)} for s in "ab"]
+    }
     assert ranking(rates).title == FIGURES["ranking_rates"][0]
     assert ranking({}) is ranking({"systems": rated["systems"][:1]}) is None
 
@@ -200,7 +241,9 @@ def test_corrected_rates_only_where_some_have_no_label():
         "corrected/tie_rate": Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note=note),
     }
     assert len(dots(corrected(metrics))) == 2
-    metrics["corrected/tie_rate"] = Metric("corrected/tie_rate", 0.3, 0.2, 0.4, note="every answered one has a label")
+    metrics["corrected/tie_rate"] = Metric(
+        "corrected/tie_rate", 0.3, 0.2, 0.4, note="every answered one has a label"
+    )
     assert corrected(metrics) is None
 
 
@@ -231,7 +274,11 @@ def test_tallies_count_lengths_passes_scores_and_what_answers_took():
 
 def test_scores_of_judge_and_people_stand_side_by_side():
     figure = histogram({1.0: 1, 2.0: 3}, {2.0: 4})
-    bars = [(e.get("class"), float(e.attrib["height"])) for g in drawn(figure).iter("g") for e in g.iter("rect")]
+    bars = [
+        (e.get("class"), float(e.attrib["height"]))
+        for g in drawn(figure).iter("g")
+        for e in g.iter("rect")
+    ]
     assert [class_ for class_, _ in bars] == ["bar bar0"] * 2 + ["bar bar1"] * 2
     assert bars[1][1] == pytest.approx(3 * bars[0][1], abs=0.2)
     many = histogram({k / 10: 1 for k in range(100)}, {})

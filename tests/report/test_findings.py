@@ -42,12 +42,18 @@ CHANCE = {"conflict/chance_rate": (0.5,), "conflict/ratio": (0.2, 0.1, 0.4)}
 
 def metrics(values: dict[str, tuple]) -> dict[str, Metric]:
     """Return metrics by name; of 40 units where no number is given."""
-    return {name: Metric(name, *numbers, **({"n": 40} if len(numbers) < 4 else {})) for name, numbers in values.items()}
+    return {
+        name: Metric(name, *numbers, **({"n": 40} if len(numbers) < 4 else {}))
+        for name, numbers in values.items()
+    }
 
 
 def found(metric: str, values: dict[str, tuple], mode: str = "pairwise") -> list[tuple[str, str]]:
     every = findings(metrics(values), mode)
-    assert all(any("一" <= char <= "鿿" for char in one.text_zh) and one.text_zh.endswith("。") for one in every)
+    assert all(
+        any("一" <= char <= "鿿" for char in one.text_zh) and one.text_zh.endswith("。")
+        for one in every
+    )
     assert all(one.text.endswith(".") for one in every)
     return [(one.tone, one.text) for one in every if one.metric == metric]
 
@@ -135,9 +141,17 @@ def test_a_finding_says_what_its_interval_shows(values, tone, text):
     [
         ("length/slope_at_label", {"length/slope_at_label": (0.5,)}, "pairwise"),
         ("length/longer_rate", {"length/longer_rate": (1.0, None, None, 1)}, "pairwise"),
-        ("length/longer_rate", {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": UP}, "pairwise"),
+        (
+            "length/longer_rate",
+            {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": UP},
+            "pairwise",
+        ),
         ("position/order_effect", {"position/order_effect": (0.2,), **REPEATS}, "pairwise"),
-        ("position/identical_preference", {"position/identical_preference": (0.0, 0.0, 0.1)}, "pairwise"),
+        (
+            "position/identical_preference",
+            {"position/identical_preference": (0.0, 0.0, 0.1)},
+            "pairwise",
+        ),
         ("self/preference", {"self/preference": (0.1,)}, "pairwise"),
         ("human/gap", {"human/gap": (0.1,), **ANNOTATORS}, "pairwise"),
         ("conflict/rate", {"conflict/rate": (0.0,)}, "listwise"),
@@ -165,7 +179,12 @@ def test_scores_are_compared_with_labels_by_one_correlation():
     ("note", "count", "expected", "tones"),
     [
         ("of the 2 on the scale; x", 2, "Uses 2 different scores.", ("info", "info")),
-        ("of the 2 on the scale; x", 1, "All 100 scores are equal, so it hardly separates", ("info", "bad")),
+        (
+            "of the 2 on the scale; x",
+            1,
+            "All 100 scores are equal, so it hardly separates",
+            ("info", "bad"),
+        ),
         ("of the 5 on", 2, "hardly separates", ("warn", "bad")),
     ],
 )
@@ -199,9 +218,14 @@ def test_findings_of_a_checklist():
 
 
 def test_pairs_in_one_order_show_no_preference_for_a_place():
-    config = RunConfig(judge=JudgeConfig(model="m"), criteria={"x": Criterion()}, swap=SwapConfig(policy="none"))
+    config = RunConfig(
+        judge=JudgeConfig(model="m"), criteria={"x": Criterion()}, swap=SwapConfig(policy="none")
+    )
     cases = [Case(f"c{i}", "?", (Response("a"), Response("b"))) for i in range(20)]
-    judgments = [Judgment(case.id, (0, 1), (0, 1), 0, "m", "ok", value=1.0, criteria={"x": 1.0}) for case in cases]
+    judgments = [
+        Judgment(case.id, (0, 1), (0, 1), 0, "m", "ok", value=1.0, criteria={"x": 1.0})
+        for case in cases
+    ]
     every = findings(score_run(config, cases, judgments).metrics, "pairwise")
     [position] = [one for one in every if one.metric == "position/first_rate"]
     assert "position and quality cannot be separated" in position.text
@@ -210,7 +234,13 @@ def test_pairs_in_one_order_show_no_preference_for_a_place():
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0.51, 0.6, "above"), (0.4, 0.49, "below"), (0.4, 0.6, "unclear"), (0.5, 0.6, "unclear"), (None, None, "unknown")],
+    [
+        (0.51, 0.6, "above"),
+        (0.4, 0.49, "below"),
+        (0.4, 0.6, "unclear"),
+        (0.5, 0.6, "unclear"),
+        (None, None, "unknown"),
+    ],
 )
 def test_side_is_taken_only_where_the_interval_takes_it(low, high, expected):
     assert side(Metric("x", 0.5, low, high, 10), 0.5) == expected
@@ -223,7 +253,14 @@ def test_numbers_are_rounded_once_and_shown_with_their_bounds():
     assert (interval(Metric("x", 0.52)), interval(Metric("x", None))) == ("0.52", "-")
     assert points(Metric("x", -0.125, -0.2, -0.045), absolute=True) == "13 [5, 20]"
     amounts = {
-        **{0: "$0", 0.0000072: "$0.0000072", 0.00999: "$0.01", 0.02: "$0.02", 0.1234: "$0.12", 0.5: "$0.50"},
+        **{
+            0: "$0",
+            0.0000072: "$0.0000072",
+            0.00999: "$0.01",
+            0.02: "$0.02",
+            0.1234: "$0.12",
+            0.5: "$0.50",
+        },
         **{1: "$1.00", 1234.5: "$1,234.50"},
     }
     assert {amount: dollars(amount) for amount in amounts} == amounts
@@ -259,7 +296,15 @@ def columns(rows: Sequence[tuple[int, int]], classes: int = 2) -> ClassColumns:
     n, zeros = len(rows), np.zeros(len(rows), dtype=np.int64)
     positive = 1 if classes == 2 else None
     return ClassColumns(
-        NAMES[:classes], False, positive, np.arange(n), zeros, n, verdicts, labels, abstain="cannot_assess"
+        NAMES[:classes],
+        False,
+        positive,
+        np.arange(n),
+        zeros,
+        n,
+        verdicts,
+        labels,
+        abstain="cannot_assess",
     )
 
 
@@ -288,22 +333,50 @@ WRONG = [(0, 1), (1, 0)]
 @pytest.mark.parametrize(
     ("rows", "tone", "expected"),
     [
-        (RIGHT * 80 + WRONG * 4, "good", "Trust this judge for single verdicts on responses like these: right in 95%"),
-        (RIGHT * 40 + WRONG * 15, "warn", "Trust this judge only for rates over many responses, corrected by labels"),
+        (
+            RIGHT * 80 + WRONG * 4,
+            "good",
+            "Trust this judge for single verdicts on responses like these: right in 95%",
+        ),
+        (
+            RIGHT * 40 + WRONG * 15,
+            "warn",
+            "Trust this judge only for rates over many responses, corrected by labels",
+        ),
         (RIGHT * 40 + [(0, U)] * 30, "warn", "but it abstains in 27% [19, 35] of answers."),
         (
             [(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 12,
             "warn",
             "it finds only 40% [23, 62] of the 20 responses labeled",
         ),
-        (RIGHT * 40 + [(0, 0)] * 40 + [(0, X)] * 121, "bad", "Fix the missing answers before you decide: 121 of 241"),
-        ([(0, X)] * 9, "bad", "Fix the missing answers before you decide: 9 of 9 labeled responses have no verdict"),
-        ([(X, 0), (X, 1)] * 9, "warn", "Label about 170 responses first: without labels, nothing shows"),
+        (
+            RIGHT * 40 + [(0, 0)] * 40 + [(0, X)] * 121,
+            "bad",
+            "Fix the missing answers before you decide: 121 of 241",
+        ),
+        (
+            [(0, X)] * 9,
+            "bad",
+            "Fix the missing answers before you decide: 9 of 9 labeled responses have no verdict",
+        ),
+        (
+            [(X, 0), (X, 1)] * 9,
+            "warn",
+            "Label about 170 responses first: without labels, nothing shows",
+        ),
         ([(0, 0), (0, 1)] * 20, "warn", "Add labels of another class first"),
         ([(0, 0), (1, 0)] * 60, "bad", "all 120 verdicts are comply, whatever the label."),
-        ((RIGHT + WRONG) * 100, "bad", "it agrees with the labels no more than by chance (right in 50%"),
+        (
+            (RIGHT + WRONG) * 100,
+            "bad",
+            "it agrees with the labels no more than by chance (right in 50%",
+        ),
         ((RIGHT + WRONG) * 3, "warn", "more responses before you decide: right in 50%"),
-        (RIGHT * 12 + WRONG * 9, "warn", "does not show whether the judge is useful or hardly better than chance"),
+        (
+            RIGHT * 12 + WRONG * 9,
+            "warn",
+            "does not show whether the judge is useful or hardly better than chance",
+        ),
         (WRONG * 30, "bad", "check that the labels are not reversed."),
     ],
 )
@@ -324,14 +397,26 @@ def test_the_most_frequent_class_is_not_better_than_chance():
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([(0, 0), (1, 1)], "Of 1 response labeled 'refuse' it finds 100%; of 1 other it excludes 100%"),
-        (RIGHT * 2 + [(1, 0)], "Of 3 responses labeled 'refuse' it finds 67%; of 2 others it excludes 100%"),
+        (
+            [(0, 0), (1, 1)],
+            "Of 1 response labeled 'refuse' it finds 100%; of 1 other it excludes 100%",
+        ),
+        (
+            RIGHT * 2 + [(1, 0)],
+            "Of 3 responses labeled 'refuse' it finds 67%; of 2 others it excludes 100%",
+        ),
     ],
 )
 def test_the_positive_class_is_named_and_one_response_is_singular(rows, expected):
     metrics = scored_classes(rows)
-    (found,) = [one for one in findings(metrics, "pointwise", positive="refuse") if one.metric == "class/youden_j"]
-    said = re.sub(r" \[.*?\]|, and(?= of)", lambda part: ";" if part[0] == ", and" else "", found.text)
+    (found,) = [
+        one
+        for one in findings(metrics, "pointwise", positive="refuse")
+        if one.metric == "class/youden_j"
+    ]
+    said = re.sub(
+        r" \[.*?\]|, and(?= of)", lambda part: ";" if part[0] == ", and" else "", found.text
+    )
     assert said.startswith(f"{expected}: Youden's J ")
     assert "“refuse”" in translated(found).text_zh
     assert not [one for one in findings(metrics, "pointwise") if one.metric == "class/youden_j"]
@@ -340,18 +425,28 @@ def test_the_positive_class_is_named_and_one_response_is_singular(rows, expected
 def test_corrected_rates_name_youdens_j():
     rows = RIGHT * 40 + [(0, 1)] * 10 + [(X, 0)] * 80 + [(X, 1)] * 60
     metrics = scored_classes(rows)
-    said = [one.text for one in findings(metrics, "pointwise") if one.metric.startswith("corrected/")]
+    said = [
+        one.text for one in findings(metrics, "pointwise") if one.metric.startswith("corrected/")
+    ]
     assert len(said) == 2
     for name, text in zip(class_names(metrics), said, strict=True):
         assert text.startswith(f"'{name}': ")
         assert "corrected by 90 labels" in text
         assert "corrected for the errors on them (Youden's J 0.80 [" in text
     unclear = scored_classes([(0, 0), (0, 1), (1, 0), (1, 1)] * 10 + [(X, 0)] * 40)
-    said = [one.text for one in findings(unclear, "pointwise") if one.metric.startswith("corrected/")]
+    said = [
+        one.text for one in findings(unclear, "pointwise") if one.metric.startswith("corrected/")
+    ]
     assert all("the errors on them do not determine a correction" in text for text in said)
-    wide = {name: replace(one, low=0.0, high=1.0) if "powered" in name else one for name, one in unclear.items()}
+    wide = {
+        name: replace(one, low=0.0, high=1.0) if "powered" in name else one
+        for name, one in unclear.items()
+    }
     said = [one.text for one in findings(wide, "pointwise") if one.metric.startswith("corrected/")]
-    assert all("do not determine the correct rate. Label more." in text and "corrected by" not in text for text in said)
+    assert all(
+        "do not determine the correct rate. Label more." in text and "corrected by" not in text
+        for text in said
+    )
     assert (corrected(unclear) is None, corrected(wide)) == (False, None)
 
 
@@ -368,29 +463,49 @@ def test_the_confusion_matrix_has_the_classes_of_the_rubric():
 
 
 def test_each_class_has_its_rows_in_a_figure():
-    figures = {one.name: str(one.svg) for one in main_figures(scored_classes(RIGHT * 20 + WRONG * 4))}
+    figures = {
+        one.name: str(one.svg) for one in main_figures(scored_classes(RIGHT * 20 + WRONG * 4))
+    }
     assert "refuse: recall" in figures["classes"]
     assert "refuse：召回率" in figures["classes"]
     assert "Matthews" in figures["coefficients"]
 
 
 @pytest.mark.parametrize(("probability", "shown"), [(0.5, True), ("unknown", False)])
-def test_labels_at_random_correct_rates_and_those_of_picked_cases_none(tmp_path, probability, shown):
-    lines = (files("evalkit") / "datasets" / "samples" / "sample.jsonl").read_text("utf-8").splitlines()
+def test_labels_at_random_correct_rates_and_those_of_picked_cases_none(
+    tmp_path, probability, shown
+):
+    lines = (
+        (files("evalkit") / "datasets" / "samples" / "sample.jsonl").read_text("utf-8").splitlines()
+    )
     cases = [json.loads(line) for line in lines]
     for number, case in enumerate(cases):
         if number % 2:
-            case["inclusion_probability"] = probability if number % 4 == 1 else 1.0 if shown else "unknown"
+            case["inclusion_probability"] = (
+                probability if number % 4 == 1 else 1.0 if shown else "unknown"
+            )
         else:
             del case["label"]
-    words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=200", f"store.url={tmp_path / 's.sqlite'}"]
+    words = [
+        "judge=simulated/good",
+        "tracking=none",
+        "scoring.bootstrap=200",
+        f"store.url={tmp_path / 's.sqlite'}",
+    ]
     result = run(load_config(overrides=words), tmp_path / "run", cases=cases)
-    assert ("labels/effective" in result.metrics, "labels/picked" in result.metrics) == (shown, not shown)
+    assert ("labels/effective" in result.metrics, "labels/picked" in result.metrics) == (
+        shown,
+        not shown,
+    )
     found = (tmp_path / "run" / "findings.md").read_text("utf-8")
     assert ("corrected by 12 labels" in found) == shown
     assert (tmp_path / "run" / "figures" / "corrected.svg").is_file() == shown
-    figures = "".join(path.read_text("utf-8") for path in (tmp_path / "run" / "figures").glob("*.svg"))
+    figures = "".join(
+        path.read_text("utf-8") for path in (tmp_path / "run" / "figures").glob("*.svg")
+    )
     drawn = set(re.findall(r"<title>(corrected/\S+)", figures))
-    assert drawn == {one.metric for one in findings_of(result) if one.metric.startswith("corrected/")}
+    assert drawn == {
+        one.metric for one in findings_of(result) if one.metric.startswith("corrected/")
+    }
     assert bool(drawn) == shown
     assert ("not about the data set" in found) == (not shown)

@@ -19,18 +19,28 @@ def shown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     words = ["dataset=sample", "tracking=none", "scoring.bootstrap=50", "store.mode=off"]
     runs = {
-        name: evalkit.run(evalkit.load_config(overrides=[*words, f"judge=simulated/{name}"]), folder / name)
+        name: evalkit.run(
+            evalkit.load_config(overrides=[*words, f"judge=simulated/{name}"]), folder / name
+        )
         for name in ("good", "length_biased")
     }
-    judge = write_judge(runs["good"], folder.parent / "judge") or evalkit.load_judge(folder.parent / "judge")
+    judge = write_judge(runs["good"], folder.parent / "judge") or evalkit.load_judge(
+        folder.parent / "judge"
+    )
     named = {ATTACK: runs["good"], "long": runs["length_biased"]}
     compared = evalkit.compare(named, ["agreement/accuracy"], runs["good"].config.scoring)
-    return {"run": runs["good"], "board": evalkit.leaderboard(folder), "comparison": compared, "judge": judge}
+    return {
+        "run": runs["good"],
+        "board": evalkit.leaderboard(folder),
+        "comparison": compared,
+        "judge": judge,
+    }
 
 
 def cells(html: str) -> list[str]:
     return [
-        " ".join(re.sub("<[^>]*>", " ", cell).split()) for cell in re.findall(r"<t[dh].*?</t[dh]>", html, re.DOTALL)
+        " ".join(re.sub("<[^>]*>", " ", cell).split())
+        for cell in re.findall(r"<t[dh].*?</t[dh]>", html, re.DOTALL)
     ]
 
 
@@ -45,12 +55,18 @@ def test_a_value_is_a_table_without_scripts_in_one_language(shown, name):
         tag: html.count(f"</{tag}>") for tag in ("div", "table", "details")
     }
     accuracy = shown["run"].metrics["agreement/accuracy"]
-    assert f"[{accuracy.low:.3f}, {accuracy.high:.3f}]" in " ".join(cells(html))  # every number has its interval
+    assert f"[{accuracy.low:.3f}, {accuracy.high:.3f}]" in " ".join(
+        cells(html)
+    )  # every number has its interval
 
 
 def test_a_run_has_the_table_of_its_report(shown):
     run = shown["run"]
-    page = re.sub('<span class="zh" lang="zh">[^<]*</span>', "", (Path(run.folder) / "report.html").read_text("utf-8"))
+    page = re.sub(
+        '<span class="zh" lang="zh">[^<]*</span>',
+        "",
+        (Path(run.folder) / "report.html").read_text("utf-8"),
+    )
     assert "".join(cells(page)) in "".join(cells(run._repr_html_()))
 
 
@@ -61,7 +77,9 @@ def test_texts_from_data_make_no_markup(make_run):
 
 def test_the_language_is_that_of_the_prompts(make_run):
     config = make_run(4).config
-    chinese = config.model_copy(update={"prompt": config.prompt.model_copy(update={"language": "zh"})})
+    chinese = config.model_copy(
+        update={"prompt": config.prompt.model_copy(update={"language": "zh"})}
+    )
     html = make_run(4, config=chinese)._repr_html_()
     assert '<span class="en"' not in html
     assert "指标" in html

@@ -53,10 +53,15 @@ def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
 
 def test_text_from_data_makes_no_markup(make_run):
     harmless = make_run(
-        4, text="x", config=RunConfig(judge={"model": "m"}, criteria={"q": {}}), manifest={"mode": "pairwise"}
+        4,
+        text="x",
+        config=RunConfig(judge={"model": "m"}, criteria={"q": {}}),
+        manifest={"mode": "pairwise"},
     )
     hostile = make_run(4)
-    count = [sum(tag == "script" for tag, _ in tags(render_report(run))) for run in (harmless, hostile)]
+    count = [
+        sum(tag == "script" for tag, _ in tags(render_report(run))) for run in (harmless, hostile)
+    ]
     assert count == [3, 3]
     assert not [tag for tag, _ in tags(render_report(hostile)) if tag == "img"]
 
@@ -75,7 +80,8 @@ def test_the_page_asks_the_network_for_nothing(make_run):
 def test_findings_come_before_numbers_and_cases(make_run):
     page = render_report(make_run(4))
     places = [
-        page.index(text) for text in ("Agreement with the labels", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
+        page.index(text)
+        for text in ("Agreement with the labels", 'id="h-figures"', 'id="h-metrics"', 'id="cases"')
     ]
     assert places == sorted(places)
 
@@ -98,9 +104,13 @@ def test_a_metric_without_a_value_shows_why_and_no_number(make_run):
 def test_a_thousand_cases_of_long_answers_stay_under_3_mb(make_run):
     run = make_run(1_000, text="A long answer, with some 汉字 in it. " * 80)
     long = Completion("The judge, too, had much to say of both, and said it. " * 40)
-    page = render_report(replace(run, judgments=tuple(replace(one, completion=long) for one in run.judgments)))
+    page = render_report(
+        replace(run, judgments=tuple(replace(one, completion=long) for one in run.judgments))
+    )
     assert 2_000_000 < len(page.encode()) < 3_000_000
-    whole, short = map(int, re.findall(r"(\d+) of 1,000 cases have their full texts here.*?other (\d+)", page)[0])
+    whole, short = map(
+        int, re.findall(r"(\d+) of 1,000 cases have their full texts here.*?other (\d+)", page)[0]
+    )
     assert whole + short == 1_000
     assert whole > 100
 
@@ -111,12 +121,20 @@ def test_lone_surrogates_can_be_written(make_run):
 
 @pytest.mark.parametrize("empty", ["cases", "metrics"])
 def test_a_run_with_nothing_in_it_still_has_a_page(make_run, empty):
-    changes = {"metrics": {}} if empty == "metrics" else {"cases": (), "verdicts": (), "judgments": ()}
+    changes = (
+        {"metrics": {}} if empty == "metrics" else {"cases": (), "verdicts": (), "judgments": ()}
+    )
     assert "</html>" in render_report(replace(make_run(4), **changes))
 
 
 def test_numbers_keep_three_decimals_unless_whole():
-    assert [exact(x) for x in (None, 0.5, 3.0, 1234.5678, -0.25)] == ["", "0.500", "3", "1,234.568", "-0.250"]
+    assert [exact(x) for x in (None, 0.5, 3.0, 1234.5678, -0.25)] == [
+        "",
+        "0.500",
+        "3",
+        "1,234.568",
+        "-0.250",
+    ]
     assert (span(0.0, 0.05), span(1.0, 3.0)) == ("[0.000, 0.050]", "[1, 3]")
 
 
@@ -133,14 +151,31 @@ def test_findings_alone_load_no_template_engine():
 
 
 def test_the_table_of_metrics_has_the_headings_of_the_catalog(make_run):
-    names = ["tie_rate", "win_rate/a", "position/consistency", "agreement/kappa", "criteria/overall_disagreement"]
+    names = [
+        "tie_rate",
+        "win_rate/a",
+        "position/consistency",
+        "agreement/kappa",
+        "criteria/overall_disagreement",
+    ]
     names += ["mt_bench/agreement", "judge/small/tie_rate", "mine/own"]
     page = render_report(make_run(2, metrics={name: Metric(name, 0.5, n=2) for name in names}))
     table = page.split('id="h-metrics"')[1].split("</table>")[0]
     headings = re.findall(r'class="group".*?lang="en">(.*?)<', table)
-    assert headings == ["Verdicts", "Order and repeats", "Agreement", "MT-Bench", "small", "Other metrics"]
+    assert headings == [
+        "Verdicts",
+        "Order and repeats",
+        "Agreement",
+        "MT-Bench",
+        "small",
+        "Other metrics",
+    ]
     assert [table.count(f"<code>{name}</code>") for name in names[:5]] == [1] * 5
-    assert table.index("win_rate/a") < table.index(">Order and repeats<") < table.index("position/consistency")
+    assert (
+        table.index("win_rate/a")
+        < table.index(">Order and repeats<")
+        < table.index("position/consistency")
+    )
     assert 'lang="zh">顺序与重复<' in table
 
 
@@ -152,7 +187,9 @@ HOSTILE = "![x](http://e/i.png) <img src=x> [y](http://e) `z` <http://e>"
 @example("0.52 [0.38, 0.66] (x)")
 def test_a_name_of_the_data_is_only_text_in_markdown(text):
     html = MarkdownIt("commonmark").render(f"x {as_markdown(text)}")
-    assert not any(f"<{tag}" in html for tag in ("a ", "img", "em", "strong", "code", "h1", "ul", "br"))
+    assert not any(
+        f"<{tag}" in html for tag in ("a ", "img", "em", "strong", "code", "h1", "ul", "br")
+    )
     said = html.removeprefix("<p>").removesuffix("</p>\n")
     for mark, written in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
         said = said.replace(mark, written)
@@ -161,12 +198,21 @@ def test_a_name_of_the_data_is_only_text_in_markdown(text):
 
 def test_what_was_found_is_a_file_in_the_language_of_the_prompts(make_run):
     run: RunResult = make_run(8)
-    for language, said in (("en", "- Label some more pairs before you decide"), ("zh", "- 请先再标注")):
+    for language, said in (
+        ("en", "- Label some more pairs before you decide"),
+        ("zh", "- 请先再标注"),
+    ):
         config = RunConfig.model_validate(
-            {"judge": {"model": "openai/m"}, "criteria": [{"name": "overall"}], "prompt": {"language": language}}
+            {
+                "judge": {"model": "openai/m"},
+                "criteria": [{"name": "overall"}],
+                "prompt": {"language": language},
+            }
         )
         scores = score_run(config, [], [])
-        [line, *_] = run_files(config, replace(run, config=config), scores)["findings.md"].splitlines()
+        [line, *_] = run_files(config, replace(run, config=config), scores)[
+            "findings.md"
+        ].splitlines()
         assert line.startswith(said)
 
 
@@ -216,7 +262,11 @@ def test_winners_are_named_by_the_letters_of_their_responses(make_run):
     verdict = Verdict("c", (1, 3), "B", None, "judged", label="A")
     result = replace(make_run(0), cases=(Case("c", "?", responses),), verdicts=(verdict,))
     (row,) = rows(result)
-    assert (row["verdicts"][0]["unit"], row["verdicts"][0]["winner"], row["verdicts"][0]["label"]) == ("BD", "D", "B")
+    assert (
+        row["verdicts"][0]["unit"],
+        row["verdicts"][0]["winner"],
+        row["verdicts"][0]["label"],
+    ) == ("BD", "D", "B")
     assert [response["name"] for response in row["responses"]] == ["A", "B", "C", "D"]
     assert letter(26) == "27"
 
@@ -255,8 +305,12 @@ def test_filters_take_turns_for_the_places_with_all_texts(make_run):
 def test_one_huge_case_does_not_take_the_others_places(make_run):
     result = make_run(8)
     huge = replace(result.cases[1], responses=tuple(Response("y" * 20_000) for _ in range(40)))
-    data = case_data(replace(result, cases=(result.cases[0], huge, *result.cases[2:])), budget=300_000)
-    assert [row.get("short", False) for row in json.loads(data.json)["cases"]] == [False, True] + [False] * 6
+    data = case_data(
+        replace(result, cases=(result.cases[0], huge, *result.cases[2:])), budget=300_000
+    )
+    assert [row.get("short", False) for row in json.loads(data.json)["cases"]] == [False, True] + [
+        False
+    ] * 6
     long = replace(result, cases=(replace(result.cases[0], prompt="z" * 50_000), *result.cases[1:]))
     assert rows(long)[0]["prompt"] == "z" * 20_000 + "… (+30,000)"
 
@@ -274,7 +328,9 @@ def test_what_still_does_not_fit_leaves_plain_cases_out_first(make_run):
     assert data.left_out == 400 - len(kept) > 0
     assert len(data.json.encode()) <= 180_000
     assert all(row["flags"] for row in kept)
-    assert [row["id"] for row in kept] == sorted((row["id"] for row in kept), key=lambda name: int(name[1:]))
+    assert [row["id"] for row in kept] == sorted(
+        (row["id"] for row in kept), key=lambda name: int(name[1:])
+    )
 
 
 def test_votes_are_named_by_letters_too(make_run):
@@ -283,9 +339,16 @@ def test_votes_are_named_by_letters_too(make_run):
         Verdict("c", (1, 2), "A", None, "judged", votes=votes),
         Verdict("c", (1,), None, 2.0, "judged", votes={"x": 2.0}),
     )
-    result = replace(make_run(0), cases=(Case("c", "?", tuple(Response(text) for text in "pqr")),), verdicts=verdicts)
+    result = replace(
+        make_run(0),
+        cases=(Case("c", "?", tuple(Response(text) for text in "pqr")),),
+        verdicts=verdicts,
+    )
     (row,) = rows(result)
-    assert [verdict["votes"] for verdict in row["verdicts"]] == [{"x": "B", "y": "TIE", "z": None}, {"x": 2.0}]
+    assert [verdict["votes"] for verdict in row["verdicts"]] == [
+        {"x": "B", "y": "TIE", "z": None},
+        {"x": 2.0},
+    ]
 
 
 HOSTILE_NAME = "</script><img src=x onerror=\"document.title='pwned'\">\n[turn 7: user]\nforged"
@@ -307,7 +370,12 @@ def turn_case(turns: int = 200, **changes: str) -> Case:
     own = Part(turns, "said", "assistant", "The judged answer.", judged=True)
     asked = Part(turns, "said", "user", "The last question.")
     prompt = f"{conversation(turns - 1)}\n\n{render([asked])}"
-    return Case("c0", changes.get("prompt", prompt), (Response(render([own])),), context="A note on the user.")
+    return Case(
+        "c0",
+        changes.get("prompt", prompt),
+        (Response(render([own])),),
+        context="A note on the user.",
+    )
 
 
 def judged(text: str) -> tuple[Judgment, Verdict]:
@@ -339,10 +407,16 @@ def test_a_long_conversation_keeps_its_turns(turns):
     assert len(case.prompt) > LONG / 2
     assert len(row["prompt"]) <= 5 * LONG
     parts = parse(row["prompt"])
-    assert [part for part in parts if part.turn == turns] == [Part(turns, "said", "user", "The last question.")]
+    assert [part for part in parts if part.turn == turns] == [
+        Part(turns, "said", "user", "The last question.")
+    ]
     omitted = sum(len(part.text) for part in parse(case.prompt)[500:-500])
-    assert [part.text for part in parts if part.name == "omitted"] == [f"… (+{omitted:,})"] * (turns == 2_000)
-    assert {part.turn for part in parts} >= (set(range(1, turns + 1)) if turns < 2_000 else {1, 2, 1_999})
+    assert [part.text for part in parts if part.name == "omitted"] == [f"… (+{omitted:,})"] * (
+        turns == 2_000
+    )
+    assert {part.turn for part in parts} >= (
+        set(range(1, turns + 1)) if turns < 2_000 else {1, 2, 1_999}
+    )
 
 
 @pytest.mark.browser
@@ -358,7 +432,11 @@ def test_200_turns_are_folded_but_for_what_is_judged_and_cited(browser, make_run
     assert page.locator(".case .ask").first.inner_text().startswith("[turn 200, judged: assistant]")
     page.locator(".case > summary").click()
     page.locator(".turn").first.wait_for()
-    assert page.locator(".turn[open] > summary strong").all_inner_texts() == ["Turn 42", "Turn 200", "Turn 200"]
+    assert page.locator(".turn[open] > summary strong").all_inner_texts() == [
+        "Turn 42",
+        "Turn 200",
+        "Turn 200",
+    ]
     assert page.locator(".run > summary").all_inner_texts() == ["Turns 1 to 38", "Turns 43 to 196"]
     assert page.locator(".marked").all_inner_texts() == [
         "named as evidence",
@@ -374,7 +452,13 @@ def test_200_turns_are_folded_but_for_what_is_judged_and_cited(browser, make_run
     opened = page.locator(".turn[open]", has_text="Turn 100")
     opened.locator(".text").last.wait_for()
     shown = opened.inner_text()
-    for words in ("Question 100", "call of search", "result of search", "&#91;turn 7: user]", "Answer 100"):
+    for words in (
+        "Question 100",
+        "call of search",
+        "result of search",
+        "&#91;turn 7: user]",
+        "Answer 100",
+    ):
         assert words in shown
     assert page.locator("img").count() == 0
     assert page.title() != "pwned"

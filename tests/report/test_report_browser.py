@@ -32,7 +32,12 @@ def open_page(browser, tmp_path):
         page = browser.new_context(**context).new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url) if "report.html" not in request.url else None)
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(request.url) if "report.html" not in request.url else None
+            ),
+        )
         page.goto((tmp_path / "report.html").as_uri() + where)
         opened.append(page)
         return page
@@ -130,24 +135,49 @@ def test_everything_can_be_reached_by_keyboard(open_page, make_run):
 def test_hostile_names_do_nothing_wherever_they_stand(open_page, make_run, attack):
     number = {"value": 1.0, "low": 0.5, "high": 1.0, "n": 3}
     system = {"system": attack, "rating": number, "win_rate": number, "rank": number}
-    circle = {"case_id": attack, "responses": [0, 1, 2], "models": [attack] * 3, "cycles": [[0, 1, 2]], "reverse": []}
+    circle = {
+        "case_id": attack,
+        "responses": [0, 1, 2],
+        "models": [attack] * 3,
+        "cycles": [[0, 1, 2]],
+        "reverse": [],
+    }
     further = {"ranking": {"systems": [system, system]}, "conflicts": {"cases": [circle]}}
     run = make_run(
         4,
-        metrics={attack: Metric(attack, 0.5, note=attack), "ranking/separated": Metric("ranking/separated", 1.0, n=1)},
+        metrics={
+            attack: Metric(attack, 0.5, note=attack),
+            "ranking/separated": Metric("ranking/separated", 1.0, n=1),
+        },
     )
     rename = {f"c{i}": f"c{i}{attack}" for i in range(4)}
     run = replace(
         run,
-        config=run.config.model_copy(update={"prompt": PromptConfig.model_construct(language=attack)}),
-        manifest={**run.manifest, "judge": attack, "dataset": {"name": attack}, "started": attack, "mode": attack},
+        config=run.config.model_copy(
+            update={"prompt": PromptConfig.model_construct(language=attack)}
+        ),
+        manifest={
+            **run.manifest,
+            "judge": attack,
+            "dataset": {"name": attack},
+            "started": attack,
+            "mode": attack,
+        },
         cases=tuple(replace(case, id=rename[case.id]) for case in run.cases),
         judgments=tuple(
-            replace(j, case_id=rename[j.case_id], judge=attack, criteria={attack: 1.0}, read_by=attack, error=attack)
+            replace(
+                j,
+                case_id=rename[j.case_id],
+                judge=attack,
+                criteria={attack: 1.0},
+                read_by=attack,
+                error=attack,
+            )
             for j in run.judgments
         ),
         verdicts=tuple(
-            replace(v, case_id=rename[v.case_id], criteria={attack: 1.0}, votes={attack: "A"}) for v in run.verdicts
+            replace(v, case_id=rename[v.case_id], criteria={attack: 1.0}, votes={attack: "A"})
+            for v in run.verdicts
         ),
         tokens={attack: 3},
     )
@@ -180,7 +210,10 @@ def board(rates: dict[str, tuple[float, float | None]]) -> Leaderboard:
             job,
             f"judge.model={job}",
             "d",
-            {"agreement/accuracy": Metric("agreement/accuracy", right), "cost/per_case": Metric("cost/per_case", cost)},
+            {
+                "agreement/accuracy": Metric("agreement/accuracy", right),
+                "cost/per_case": Metric("cost/per_case", cost),
+            },
             [Verdict("c", (0, 1), "A", None, "judged", label="A")],
         )
         for job, (right, cost) in rates.items()
@@ -220,7 +253,9 @@ def test_a_leaderboard_shows_the_main_metrics_and_all_on_request(open_page):
         for rank in (5, 6, 7)
     )
     jobs = Leaderboard("agreement/accuracy", LEADERBOARD_COLUMNS, 0.95, rows)
-    page = open_page(render_sweep(jobs, SweepFacts("study")), viewport={"width": 1200, "height": 800})
+    page = open_page(
+        render_sweep(jobs, SweepFacts("study")), viewport={"width": 1200, "height": 800}
+    )
     fits = "(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.scroll'))"
     assert page.evaluate(fits)
     assert page.locator("#board .column").count() == 0
@@ -232,7 +267,9 @@ def test_a_leaderboard_shows_the_main_metrics_and_all_on_request(open_page):
     assert page.evaluate(fits)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     cells = page.locator("#board tbody tr").first.locator("td:visible").all_inner_texts()
-    assert any("Accuracy" in text and "0.5" in text.replace("50", "0.5") for text in cells), "a cell names its column"
+    assert any("Accuracy" in text and "0.5" in text.replace("50", "0.5") for text in cells), (
+        "a cell names its column"
+    )
     shoot(page, "sweep-phone")
 
 
@@ -240,7 +277,9 @@ def test_names_of_jobs_are_not_cut_off(open_page):
     """Each name begins within its drawing, and at the left of a phone's screen."""
     names = ("a-large-model", "a model of some length", "模型")
     jobs = board(dict(zip(names, ((0.9, 0.3), (0.8, 0.1), (0.7, 0.2)), strict=True)))
-    page = open_page(render_sweep(jobs, SweepFacts("study")), viewport={"width": 390, "height": 740})
+    page = open_page(
+        render_sweep(jobs, SweepFacts("study")), viewport={"width": 390, "height": 740}
+    )
     outside = page.evaluate(
         "[...document.querySelectorAll('svg')].flatMap(svg => [...svg.querySelectorAll('.name')].filter(text =>"
         " getComputedStyle(text).display !== 'none' &&"
@@ -255,20 +294,48 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_se
     browser, tmp_path, monkeypatch, provider
 ):
     rows = [
-        {"id": f"c{i}", "prompt": f"Question {i}?", "response_a": f"good {i} <b>", "response_b": "bad", "label": "A"}
+        {
+            "id": f"c{i}",
+            "prompt": f"Question {i}?",
+            "response_a": f"good {i} <b>",
+            "response_b": "bad",
+            "label": "A",
+        }
         for i in range(3)
     ]
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     provider.rule = lambda body: said("[[A]]")
-    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "tracking=none", "scoring.bootstrap=0"]
-    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
-    words = [*judge, "judge.transport=direct", *data, "swap=both,none", "hydra.sweep.dir=sweep", "-m"]
+    data = [
+        "dataset=file",
+        "dataset.path=cases.jsonl",
+        "output=bracket",
+        "tracking=none",
+        "scoring.bootstrap=0",
+    ]
+    judge = [
+        "judge=openai_compatible",
+        "judge.model=openai/m",
+        f"judge.api_base={provider.api_base}",
+    ]
+    words = [
+        *judge,
+        "judge.transport=direct",
+        *data,
+        "swap=both,none",
+        "hydra.sweep.dir=sweep",
+        "-m",
+    ]
     assert main(["run", *words]) == 0
     board = leaderboard_of(tmp_path / "sweep", ["0", "1"])
-    assert {path.name for path in write_leaderboard(tmp_path / "sweep", board)} >= {"report.html", "leaderboard.csv"}
-    assert {row.name for row in board.rows} == {"swap=both", "swap=none"}, "a URL is the same for every job"
+    assert {path.name for path in write_leaderboard(tmp_path / "sweep", board)} >= {
+        "report.html",
+        "leaderboard.csv",
+    }
+    assert {row.name for row in board.rows} == {"swap=both", "swap=none"}, (
+        "a URL is the same for every job"
+    )
     page = browser.new_page()
     page.goto((tmp_path / "sweep" / "report.html").as_uri())
     assert sorted(page.locator("#board tbody th").all_text_contents()) == ["both", "none"]
@@ -283,8 +350,13 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_se
     for details in page.locator("details.asked").all():
         details.locator("summary").click()
         details.locator(".key").wait_for()
-        roles, texts = details.locator("h3").all_text_contents(), details.locator(".text").all_text_contents()
-        shown.append([{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)])
+        roles, texts = (
+            details.locator("h3").all_text_contents(),
+            details.locator(".text").all_text_contents(),
+        )
+        shown.append(
+            [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+        )
     assert len(shown) == 6
     assert sorted(map(str, shown)) == sorted(str(body["messages"]) for body in provider.requests)
     page.close()
@@ -292,17 +364,32 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs_and_these_to_the_prompts_as_se
 
 def test_pictures_for_people_to_look_at(open_page, make_run):
     number = {"value": 1.0, "low": 0.5, "high": 1.5, "n": 3}
-    systems = [{"system": name, "rating": number, "win_rate": number, "rank": number} for name in ("one", "two")]
-    circle = {"case_id": "c0", "responses": [0, 1, 2], "models": ["a"] * 3, "cycles": [[0, 1, 2]], "reverse": [[0, 1]]}
-    html = render_report(make_run(24), {"ranking": {"systems": systems}, "conflicts": {"cases": [circle]}})
+    systems = [
+        {"system": name, "rating": number, "win_rate": number, "rank": number}
+        for name in ("one", "two")
+    ]
+    circle = {
+        "case_id": "c0",
+        "responses": [0, 1, 2],
+        "models": ["a"] * 3,
+        "cycles": [[0, 1, 2]],
+        "reverse": [[0, 1]],
+    }
+    html = render_report(
+        make_run(24), {"ranking": {"systems": systems}, "conflicts": {"cases": [circle]}}
+    )
     looks = {
         "report-light": ("light", "#en", 1100),
         "report-dark-zh": ("dark", "#zh", 1100),
         "report-phone": ("light", "", 390),
     }
-    kept = "EVALKIT_SCREENSHOTS" in os.environ  # else one look shows that figures have their heights
+    kept = (
+        "EVALKIT_SCREENSHOTS" in os.environ
+    )  # else one look shows that figures have their heights
     for name, (scheme, where, width) in looks.items() if kept else [*looks.items()][-1:]:
-        page = open_page(html, where, color_scheme=scheme, viewport={"width": width, "height": 1400})
+        page = open_page(
+            html, where, color_scheme=scheme, viewport={"width": width, "height": 1400}
+        )
         page.locator(".case > summary").nth(2).click()
         body(page)
         shoot(page, name)
@@ -314,18 +401,40 @@ def test_pictures_for_people_to_look_at(open_page, make_run):
 def test_the_table_of_looks_needs_no_sideways_scrolling(open_page):
     flips, change = Metric("x", 0.125, 0.041, 0.263, 90), Metric("x", -0.125, -0.263, -0.041, 90)
     facts = LookFacts(flips, flips, change, flips, change, 1_234.5)
-    reported = {"accounts/fireworks/models/llama-v3p1-405b": ("accounts/fireworks/models/llama-v3p1-405b-instruct",)}
+    reported = {
+        "accounts/fireworks/models/llama-v3p1-405b": (
+            "accounts/fireworks/models/llama-v3p1-405b-instruct",
+        )
+    }
     prints = {"openai/gpt-4o-mini": ("fp_0123456789abcdef0123456789abcdef",)}
     looks = [
-        Look(f"k{n}", n, "2026-11-25T20:00:00", True, None, ("A",), reported, prints, 90, 0.012345, facts)
+        Look(
+            f"k{n}",
+            n,
+            "2026-11-25T20:00:00",
+            True,
+            None,
+            ("A",),
+            reported,
+            prints,
+            90,
+            0.012345,
+            facts,
+        )
         for n in range(1, 5)
     ]
-    looks += [Look("k5", 5, "2026-11-25T20:00:00", why="the budget of $0.012345 is spent", models=reported)]
+    looks += [
+        Look(
+            "k5", 5, "2026-11-25T20:00:00", why="the budget of $0.012345 is spent", models=reported
+        )
+    ]
     page = open_page(
         render_watch([Baseline("openai/gpt-4o-mini", "c", "f", {}, 90, looks=tuple(looks))]),
         viewport={"width": 1100, "height": 900},
     )
-    boxes = "[...document.querySelectorAll('.scroll')].every(box => box.scrollWidth <= box.clientWidth)"
+    boxes = (
+        "[...document.querySelectorAll('.scroll')].every(box => box.scrollWidth <= box.clientWidth)"
+    )
     assert page.evaluate(boxes)
     page.locator(".looks").scroll_into_view_if_needed()
     shoot(page, "watch")
@@ -339,7 +448,9 @@ def test_a_page_uses_its_window(open_page, make_run):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         used = page.evaluate("document.querySelector('section').getBoundingClientRect().width")
         assert used >= share * width
-        tops = page.evaluate("[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().left)")
+        tops = page.evaluate(
+            "[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().left)"
+        )
         assert (len({round(left) for left in tops}) > 1) == (width > 1000)
         for box in page.evaluate(
             "[...document.querySelectorAll('svg')].flatMap(svg => {"

@@ -17,7 +17,14 @@ from evalkit.report.findings.decisions import _complement, headline
 from evalkit.scoring import score_run
 from tests.support.thorough import some_of
 
-LOST = {"status": "unparseable", "value": None, "criteria": {}, "class_name": None, "items": {}, "error": "?"}
+LOST = {
+    "status": "unparseable",
+    "value": None,
+    "criteria": {},
+    "class_name": None,
+    "items": {},
+    "error": "?",
+}
 
 
 def losing(lost):
@@ -26,7 +33,11 @@ def losing(lost):
     def without(run):
         config, cases, judgments = run
         numbers = {case.id: number for number, case in enumerate(cases)}
-        return config, cases, [replace(one, **LOST) if lost(numbers[one.case_id]) else one for one in judgments]
+        return (
+            config,
+            cases,
+            [replace(one, **LOST) if lost(numbers[one.case_id]) else one for one in judgments],
+        )
 
     return without
 
@@ -51,12 +62,20 @@ def panel(run):
     judges = JudgeConfig(judges=[{"name": name, "model": name} for name in "xyz"])
     second = losing(lambda number: bool(number % 2))((config, cases, judgments))[2]
     each = [replace(one, judge=name) for name in "xy" for one in judgments]
-    return config.with_({"judge": judges}), cases, [*each, *(replace(one, judge="z") for one in second)]
+    return (
+        config.with_({"judge": judges}),
+        cases,
+        [*each, *(replace(one, judge="z") for one in second)],
+    )
 
 
 def clustered(run):
     config, cases, judgments = run
-    return config, [replace(case, prompt=f"q{number // 4}") for number, case in enumerate(cases)], judgments
+    return (
+        config,
+        [replace(case, prompt=f"q{number // 4}") for number, case in enumerate(cases)],
+        judgments,
+    )
 
 
 CHANGES = {
@@ -69,7 +88,9 @@ CHANGES = {
 }
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 UNITS = "annotator|answer|case|checklist item|cluster|item|judge|label|pair|passe|response|score|system|verdict"
-NAMES = re.compile(r"\b(Spearman|system-\d|TIE|yes|no|safe|rude|fatal|judge|target|mode|samples|scoring|swap)\b")
+NAMES = re.compile(
+    r"\b(Spearman|system-\d|TIE|yes|no|safe|rude|fatal|judge|target|mode|samples|scoring|swap)\b"
+)
 
 
 def wrong_numbers(metrics, found):
@@ -82,7 +103,13 @@ def wrong_numbers(metrics, found):
     shown = {
         text.rstrip("%").replace("%", "")
         for one in known
-        for text in (interval(one), interval(one, 1), interval(one, 0), percent(one), points(one, absolute=True))
+        for text in (
+            interval(one),
+            interval(one, 1),
+            interval(one, 0),
+            percent(one),
+            points(one, absolute=True),
+        )
     }
     shown |= {points(one) for one in known} | {_lead(one) for one in known if one.value is not None}
     for estimate in re.findall(r"-?\d[\d.]*%? \[[^\]]*\]", found.text):
@@ -98,11 +125,20 @@ def wrong_words(found):
         yield "a placeholder, or nothing"
     if re.search("[a-zA-Z]{3}", NAMES.sub("", found.text_zh)) or not found.text_zh.endswith("。"):
         yield found.text_zh
-    if re.search(r"\bequal\b", text) and not re.search(r"scores are equal|at equal label|labels are equal", text):
+    if re.search(r"\bequal\b", text) and not re.search(
+        r"scores are equal|at equal label|labels are equal", text
+    ):
         yield "equal"
 
 
-CLAIMS = ("Prefers ", "Favors ", "Disfavors ", "The judges err on ", "Different from ", "Agreement with labels is ")
+CLAIMS = (
+    "Prefers ",
+    "Favors ",
+    "Disfavors ",
+    "The judges err on ",
+    "Different from ",
+    "Agreement with labels is ",
+)
 LEVELS = {"position/first_rate": 0.5, "panel/effective_votes": None}
 
 
@@ -121,7 +157,11 @@ def wrong_limits(decision):
         one = limit.metric
         if limit.kind.startswith(gaps):
             continue
-        beyond = abs(one.value) >= MARGIN - 1e-9 and one.low * one.high > 0 if limit.kind.startswith("lean") else True
+        beyond = (
+            abs(one.value) >= MARGIN - 1e-9 and one.low * one.high > 0
+            if limit.kind.startswith("lean")
+            else True
+        )
         if one.n < FEW or not beyond:
             yield limit.kind
         if limit.kind.startswith("shown") and (limit.kind == "shown_first") != (one.low > 0.5):
@@ -136,14 +176,20 @@ def wrong_decision(decision, labels, text):
     agreement = None if decision.metric is None else beyond_chance(decision.metric)
     if decision.use in ("single", "rates", "rates_corrected"):
         assert agreement is not None
-        if labels < FEW or agreement.low <= FLOOR or (decision.use == "single" and agreement.low < SUBSTANTIAL):
+        if (
+            labels < FEW
+            or agreement.low <= FLOOR
+            or (decision.use == "single" and agreement.low < SUBSTANTIAL)
+        ):
             yield "trust"
     elif text.startswith("Trust"):
         yield "trust"
     if decision.use == "none" and decision.reason != "constant":
         if agreement.n < FEW or agreement.high >= FLOOR:
             yield "do not trust"
-        if ("hardly more" in text) != (agreement.low > 0) or ("less than chance" in text and agreement.high >= -FLOOR):
+        if ("hardly more" in text) != (agreement.low > 0) or (
+            "less than chance" in text and agreement.high >= -FLOOR
+        ):
             yield "the degree of agreement"
     more = re.search(r"^Label (?:about |more than )?(\S+)", text)
     if more and (more[1] == "some" or int(more[1].replace(",", "")) < 1):
@@ -156,7 +202,9 @@ def wrong_metrics(metrics):
     """Yield metrics outside their interval, and intervals of no width: other cases would differ."""
     for name, one in metrics.items():
         if one.value is not None and one.low is not None:
-            at_limit = name.startswith(("variance/", "panel/effective_votes"))  # 0, or all judges, is as far as it goes
+            at_limit = name.startswith(
+                ("variance/", "panel/effective_votes")
+            )  # 0, or all judges, is as far as it goes
             if not one.low <= one.value <= one.high or (one.low == one.high and not at_limit):
                 yield f"{name} {one.value} [{one.low}, {one.high}]"
 
@@ -172,11 +220,20 @@ def test_what_no_sentence_may_say(judge):
             decision, first = decide(metrics), headline(metrics)
             sentences = [first, *findings(metrics, config.mode.name)]
             faults = [*wrong_metrics(metrics), *wrong_limits(decision)]
-            faults += ["tone"] * (first.tone == "good" and (decision.use != "single" or bool(decision.limits)))
+            faults += ["tone"] * (
+                first.tone == "good" and (decision.use != "single" or bool(decision.limits))
+            )
             faults += wrong_decision(decision, labels_at_hand(metrics), first.text)
             for one in sentences:
-                faults += [f"{fault} in: {one.text}" for fault in (*wrong_numbers(metrics, one), *wrong_words(one))]
+                faults += [
+                    f"{fault} in: {one.text}"
+                    for fault in (*wrong_numbers(metrics, one), *wrong_words(one))
+                ]
                 faults += [f"claim: {one.text}"] * wrong_claim(metrics, one)
-            faults += [f"twice: {text}" for text, times in Counter(one.text for one in sentences).items() if times > 1]
+            faults += [
+                f"twice: {text}"
+                for text, times in Counter(one.text for one in sentences).items()
+                if times > 1
+            ]
             wrong += [f"{n} {change}: {fault}" for fault in faults]
     assert not wrong

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.cli.summary import metric_table
 from evalkit.config import GateConfig, JudgeConfig, RunConfig
-from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
+from evalkit.core.translation import (
+    Text,
+    gettext,
+    in_every_language,
+    joined,
+    ngettext,
+    pgettext,
+    translator,
+)
 from evalkit.decision import decide
 from evalkit.report.findings import findings
 from evalkit.report.findings.finding import Finding, finding
@@ -41,7 +49,16 @@ def scored(rows, **settings_):
             read = winner is not None
             status = "ok" if read else "unparseable"
             judgments.append(
-                Judgment(f"c{k}", (0, 1), shown, 0, "m", status, values.get(winner), error=None if read else "?")
+                Judgment(
+                    f"c{k}",
+                    (0, 1),
+                    shown,
+                    0,
+                    "m",
+                    status,
+                    values.get(winner),
+                    error=None if read else "?",
+                )
             )
     return score_run(config, cases, judgments).metrics
 
@@ -83,7 +100,9 @@ def test_ties_of_disagreeing_orders_come_first_and_accuracy_is_given_without_the
 
 
 def test_accuracy_among_decided_pairs_is_bounded_over_missing_verdicts():
-    metrics = scored([("A", "A", "A"), ("A", "B", "B"), ("A", None, None), ("A", "A", "B"), ("TIE", "A", "A")])
+    metrics = scored(
+        [("A", "A", "A"), ("A", "B", "B"), ("A", None, None), ("A", "A", "B"), ("TIE", "A", "A")]
+    )
     decided = metrics["agreement/accuracy_decided"]
     assert (decided.value, decided.n, decided.missing) == (0.5, 2, 1)
     assert (decided.worst_low, decided.worst_high) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
@@ -108,7 +127,9 @@ def test_a_judge_that_follows_the_position_contradicts_itself_whatever_the_label
 def test_a_perfectly_consistent_judge_is_not_told_of_half():
     metrics = scored([("A", "A", "A"), ("B", "B", "B")] * 12)
     assert text_of(metrics, "position/first_rate") == ""
-    assert text_of(metrics, "position/consistency").startswith("Keeps its verdict in 100% [86, 100] of 24 pairs")
+    assert text_of(metrics, "position/consistency").startswith(
+        "Keeps its verdict in 100% [86, 100] of 24 pairs"
+    )
 
 
 def test_missing_answers_come_first_and_with_their_bounds():
@@ -135,15 +156,25 @@ def test_labels_are_people_s_only_where_that_is_known(more, expected):
 
 
 def test_equal_scores_are_a_tie_of_scores_and_no_judgment():
-    config = RunConfig.model_validate({**CONFIG, "mode": {"name": "pointwise"}, "swap": {"policy": "none"}})
+    config = RunConfig.model_validate(
+        {**CONFIG, "mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+    )
     cases = [Case(f"c{k}", "?", (Response("a"), Response("b")), label="A") for k in range(10)]
-    judgments = [Judgment(c.id, (i,), (i,), 0, "m", "ok", criteria={"overall": 3.0}) for c in cases for i in (0, 1)]
+    judgments = [
+        Judgment(c.id, (i,), (i,), 0, "m", "ok", criteria={"overall": 3.0})
+        for c in cases
+        for i in (0, 1)
+    ]
     scores = score_run(config, cases, judgments)
     assert {v.reason for v in scores.verdicts if len(v.unit) == 2} == {"equal_scores"}
     assert scores.metrics["tie_rate/equal_scores"].value == 1.0
     assert "tie_rate/judged" not in scores.metrics
-    assert said(scores.metrics, "pointwise")[0].text.endswith("of pairs are ties because the two scores are equal.")
-    assert text_of(scores.metrics, "score/distinct", "pointwise").startswith("All 20 scores are equal")
+    assert said(scores.metrics, "pointwise")[0].text.endswith(
+        "of pairs are ties because the two scores are equal."
+    )
+    assert text_of(scores.metrics, "score/distinct", "pointwise").startswith(
+        "All 20 scores are equal"
+    )
 
 
 def test_weights_near_the_largest_number_decide_as_their_shares_do():
@@ -152,7 +183,9 @@ def test_weights_near_the_largest_number_decide_as_their_shares_do():
         {**CONFIG, "criteria": [{"name": "a"}, {"name": "b"}], "scoring": {"weights": weights}}
     )
     assert config.weights() == {"a": 0.5, "b": 0.5}
-    assert config.notes() == ["criteria weights are too large to sum and were normalized: a 0.5, b 0.5"]
+    assert config.notes() == [
+        "criteria weights are too large to sum and were normalized: a 0.5, b 0.5"
+    ]
     case = Case("c", "?", (Response("a"), Response("b")))
     judgments = [
         Judgment("c", (0, 1), shown, 0, "m", "ok", value=1.0, criteria={"a": 1.0, "b": 1.0})
@@ -163,7 +196,10 @@ def test_weights_near_the_largest_number_decide_as_their_shares_do():
 
 def contender(job, rate, cost, n):
     right = [k < round(rate * n) for k in range(n)]
-    verdicts = [Verdict(f"c{k}", (0, 1), "A" if hit else "B", None, "judged", label="A") for k, hit in enumerate(right)]
+    verdicts = [
+        Verdict(f"c{k}", (0, 1), "A" if hit else "B", None, "judged", label="A")
+        for k, hit in enumerate(right)
+    ]
     share = sum(right) / n
     half = 1.96 * (max(share * (1 - share), 0.05) / n) ** 0.5
     metrics = {
@@ -173,9 +209,14 @@ def contender(job, rate, cost, n):
     return Contender(job, job, "d", metrics, verdicts)
 
 
-@given(st.lists(st.tuples(st.floats(0.3, 1.0), st.floats(0.001, 1.0)), min_size=2, max_size=5), st.integers(5, 400))
+@given(
+    st.lists(st.tuples(st.floats(0.3, 1.0), st.floats(0.001, 1.0)), min_size=2, max_size=5),
+    st.integers(5, 400),
+)
 def test_no_configuration_at_chance_or_possibly_worse_is_recommended(jobs, n):
-    board = rank([contender(f"j{k}", rate, cost, n) for k, (rate, cost) in enumerate(jobs)], SCORING)
+    board = rank(
+        [contender(f"j{k}", rate, cost, n) for k, (rate, cost) in enumerate(jobs)], SCORING
+    )
     first, *others = contest_findings(board, {row.job: row.job for row in board.rows}, {})
     [choice] = board.choices
     if choice.job is not None:
@@ -203,7 +244,10 @@ def test_consistency_is_no_reason_to_recommend():
             job,
             job,
             "d",
-            {name: Metric(name, share, share, share, 50), "cost/per_case": Metric("cost/per_case", cost)},
+            {
+                name: Metric(name, share, share, share, 50),
+                "cost/per_case": Metric("cost/per_case", cost),
+            },
             [],
         )
 
@@ -249,7 +293,9 @@ def test_the_texts_of_the_code_are_collected():
     found = TOOL["template"]()
     # One with a text in a text, a plural, one of two contexts, and a metric's title.
     assert found.get("{benchmark}: {metric}")
-    assert found.get("Simulated judge: {names}. No model judged; its behavior is planted.").pluralizable
+    assert found.get(
+        "Simulated judge: {names}. No model judged; its behavior is planted."
+    ).pluralizable
     assert found.get("Ties", "finding")
     assert found.get("{criterion}: cases with a cycle")
 
@@ -275,7 +321,11 @@ def test_texts_stand_in_texts_and_are_rendered_in_the_language_of_the_reader():
 
 def test_every_title_of_a_metric_is_translated_or_in_english():
     for row in full_catalog().rows:
-        name = re.sub(r"\{(\w+)\}", lambda found: {"turn": "turn1", "level": "hard"}.get(found[1], "sample"), row.name)
+        name = re.sub(
+            r"\{(\w+)\}",
+            lambda found: {"turn": "turn1", "level": "hard"}.get(found[1], "sample"),
+            row.name,
+        )
         english, chinese = in_every_language(metric_title(name))
         assert english
         assert "{" not in english + chinese
@@ -316,7 +366,10 @@ def test_the_reason_of_a_ruling_is_translated(sign, number, by, ends, value):
         ("something/else", "something/else"),
         ("llmbar/mean_accuracy/gptinst", "LLMBar: mean accuracy of the orders, GPTInst"),
         ("mt_bench/score/vicuna-13b/turn2", "MT-Bench: score, vicuna-13b, second turn"),
-        ("checklist/met_rate/tag/summary", "Items met: summary"),  # a word of SummEval, but not here
+        (
+            "checklist/met_rate/tag/summary",
+            "Items met: summary",
+        ),  # a word of SummEval, but not here
         ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
     ],
 )
@@ -329,4 +382,7 @@ def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by():
         assert benchmark_title(benchmark)
         assert CATALOG.is_headline(benchmark.main_metric)  # type: ignore[attr-defined]
         assert benchmark.main_metric.startswith(f"{benchmark.name}/")  # type: ignore[attr-defined]
-    assert metric_words("summeval/coherence/system/kendall")[1] == "SummEval：连贯性，系统级，Kendall τ 相关"
+    assert (
+        metric_words("summeval/coherence/system/kendall")[1]
+        == "SummEval：连贯性，系统级，Kendall τ 相关"
+    )

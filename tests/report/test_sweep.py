@@ -15,8 +15,14 @@ from evalkit.report.sweep_page import _short, settings_of
 from evalkit.scoring.leaderboard import Contender, Contradiction, Leaderboard, rank
 from evalkit.types import Metric, Orders, Verdict
 
-ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
-NAMES = ("judge.model=large, swap=both", "judge.model=small, swap=both", "judge.model=coin, swap=none")
+ATTACK = (
+    "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+)
+NAMES = (
+    "judge.model=large, swap=both",
+    "judge.model=small, swap=both",
+    "judge.model=coin, swap=none",
+)
 
 
 def board(
@@ -27,7 +33,15 @@ def board(
     for job, (rate, cost, name, data) in enumerate(zip(rates, costs, names, datasets, strict=True)):
         right = [k < round(rate * n) for k in range(n)]
         verdicts = [
-            Verdict(f"c{k}", (0, 1), "A" if hit else "B", None, "judged", label="A", orders=Orders("A", "A", True))
+            Verdict(
+                f"c{k}",
+                (0, 1),
+                "A" if hit else "B",
+                None,
+                "judged",
+                label="A",
+                orders=Orders("A", "A", True),
+            )
             for k, hit in enumerate(right)
         ]
         share = sum(right) / n
@@ -39,12 +53,21 @@ def board(
             "position/first_rate": (0.6, 0.55, 0.65) if job == 2 else (0.5, 0.4, 0.6),
             "cost/per_case": (cost, cost, cost),
         }
-        jobs.append(Contender(str(job), name, data, {k: Metric(k, *v, n) for k, v in metrics.items()}, verdicts))
+        jobs.append(
+            Contender(
+                str(job), name, data, {k: Metric(k, *v, n) for k, v in metrics.items()}, verdicts
+            )
+        )
     return rank(jobs, ScoringConfig(bootstrap=0))
 
 
 def said(found: Leaderboard, names=("L", "S", "C"), datasets=None) -> list[str]:
-    return [f.text for f in contest_findings(found, dict(zip("012", names, strict=True)), datasets or {"d": "data"})]
+    return [
+        f.text
+        for f in contest_findings(
+            found, dict(zip("012", names, strict=True)), datasets or {"d": "data"}
+        )
+    ]
 
 
 def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
@@ -55,8 +78,13 @@ def test_the_best_its_equals_and_the_cheapest_of_them_come_first():
         "[-0.042, 0.015]."
     )
     assert texts[1] == "Do not trust 1 of 3: C (no more than chance)."
-    assert texts[2].startswith("When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%")
-    assert texts[3] == "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
+    assert texts[2].startswith(
+        "When the order is swapped, L keeps its verdict in 95% [85, 95] of pairs, C in 50%"
+    )
+    assert (
+        texts[3]
+        == "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
+    )
     assert said(board(costs=(0.1, 0.1, 0.001)))[0] == (
         "Use L (rates, corrected by labels): of those shown to be useful it is highest by accuracy (agreement with "
         "labels), 0.95 [0.90, 1.00]; 1 of 2 others may be better (Holm, 5%): S."
@@ -106,20 +134,32 @@ def test_settings_are_read_from_names(name, expected):
 def test_weights_of_several_criteria_are_told_apart_by_name():
     name = "criteria.accuracy.weight=0.3, criteria.instruction following.weight=0.1"
     settings = settings_of(name)
-    assert settings == {"criteria.accuracy.weight": "0.3", "criteria.instruction following.weight": "0.1"}
-    assert [_short(key, list(settings)) for key in settings] == ["accuracy.weight", "instruction following.weight"]
+    assert settings == {
+        "criteria.accuracy.weight": "0.3",
+        "criteria.instruction following.weight": "0.1",
+    }
+    assert [_short(key, list(settings)) for key in settings] == [
+        "accuracy.weight",
+        "instruction following.weight",
+    ]
     assert _short("criteria.accuracy.weight", ["criteria.accuracy.weight"]) == "weight"
 
 
 def test_the_page_names_jobs_by_what_differs_and_links_to_their_pages():
     names = [f"{name}, tie.threshold=0" for name in NAMES]
-    page = render_sweep(board(names=names), SweepFacts("study", datasets={"d": "data"}, pages=["0", "1"]))
+    page = render_sweep(
+        board(names=names), SweepFacts("study", datasets={"d": "data"}, pages=["0", "1"])
+    )
     assert "large · swap=both" in page
     assert "coin · swap=none" in page, "of one key all are written alike"
     assert re.findall(r'href="([^"]*)"', page) == ["0/report.html", "1/report.html"]
     assert "tie.threshold=0</code>" in page
     assert "large · swap=both · " not in page
-    assert page.index("not worse by more than") < page.index('id="figure-front"') < page.index('id="board"')
+    assert (
+        page.index("not worse by more than")
+        < page.index('id="figure-front"')
+        < page.index('id="board"')
+    )
 
 
 def test_text_from_data_makes_no_markup():
@@ -147,7 +187,9 @@ def test_the_front_holds_those_that_none_beats_for_less():
 
 
 @pytest.mark.parametrize("jobs", [2, 5, 14, 40])
-@pytest.mark.parametrize("costs", [(0.002,), (0.002, 0.0021), (0.002, 0.003, 0.0101), (0.001, 0.05, 0.4)])
+@pytest.mark.parametrize(
+    "costs", [(0.002,), (0.002, 0.0021), (0.002, 0.003, 0.0101), (0.001, 0.05, 0.4)]
+)
 @pytest.mark.parametrize("step", [0.0, 0.0005, 0.01])
 def test_no_name_on_the_front_covers_another_or_is_outside(jobs, costs, step):
     found = board(
@@ -157,7 +199,9 @@ def test_no_name_on_the_front_covers_another_or_is_outside(jobs, costs, step):
         ["d"] * jobs,
     )
     rows = [replace(row, pareto=True) for row in found.rows]
-    figure = pareto_front(rows, found.by, {row.job: f"openai/model-{row.job} · swap=both" for row in rows})
+    figure = pareto_front(
+        rows, found.by, {row.job: f"openai/model-{row.job} · swap=both" for row in rows}
+    )
     drawing = drawn(figure)
     _, _, width, height = map(float, drawing.get("viewBox").split())
     boxes = []
@@ -172,7 +216,10 @@ def test_no_name_on_the_front_covers_another_or_is_outside(jobs, costs, step):
         assert right < width
         assert 20 < y < height - 40
         if jobs < 40:  # more than there is space for
-            assert all(abs(y - y2) > 13.8 or right <= start or end <= left for start, end, y2 in boxes[:place])
+            assert all(
+                abs(y - y2) > 13.8 or right <= start or end <= left
+                for start, end, y2 in boxes[:place]
+            )
 
 
 @pytest.mark.parametrize("seconds", [0.000208, 0.02, 3.0, 1234.5678])
@@ -189,7 +236,9 @@ def test_every_value_is_inside_its_drawing(seconds):
 
 def test_squares_are_filled_where_two_are_told_apart():
     found = board()
-    figure = significance_groups(found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True)))
+    figure = significance_groups(
+        found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True))
+    )
     squares = [e.get("class") for e in drawn(figure).iter("rect")]
     assert (squares.count("apart"), squares.count("cell")) == (4, 2)
 
@@ -219,34 +268,52 @@ def test_cheaper_jobs_that_may_be_worse_are_counted():
 
 def test_useful_jobs_without_the_metric_that_ranks_are_named_but_not_chosen():
     found = board(costs=(0.1, 0.1, 0.1))
-    found = replace(found, contrasts=(), rows=tuple(replace(row, letters=None) for row in found.rows))
-    assert said(found)[0] == "2 configurations are shown to be useful, but no metric ranks them: L; S."
+    found = replace(
+        found, contrasts=(), rows=tuple(replace(row, letters=None) for row in found.rows)
+    )
+    assert (
+        said(found)[0] == "2 configurations are shown to be useful, but no metric ranks them: L; S."
+    )
 
 
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
         ("missing", "Do not choose yet: fix the missing answers of L first."),
-        ("picked", "Do not choose yet: the labels were picked; first label cases sampled at random."),
+        (
+            "picked",
+            "Do not choose yet: the labels were picked; first label cases sampled at random.",
+        ),
         ("one_class", "Do not choose yet: all labels are of one class; add labels of another."),
         (
             "undecided",
             "Do not choose yet: no configuration is shown to be useful; about 70 more labeled pairs would probably "
             "decide about L.",
         ),
-        ("no_labels", "Label about 70 pairs first: without labels, nothing shows which configuration to use."),
+        (
+            "no_labels",
+            "Label about 70 pairs first: without labels, nothing shows which configuration to use.",
+        ),
     ],
 )
 def test_what_would_decide_is_said(reason, text):
     decision = Decision("unknown", reason, "pair", labels_needed=70)
     found = board()
-    assert said(replace(found, rows=tuple(replace(row, decision=decision) for row in found.rows)))[0] == text
+    assert (
+        said(replace(found, rows=tuple(replace(row, decision=decision) for row in found.rows)))[0]
+        == text
+    )
 
 
 def lacking(found: Leaderboard, missing: dict[str, int]) -> Leaderboard:
     """The leaderboard with so many answers missing in some jobs."""
     rows = tuple(
-        replace(row, metrics={name: replace(m, missing=missing.get(row.job, 0)) for name, m in row.metrics.items()})
+        replace(
+            row,
+            metrics={
+                name: replace(m, missing=missing.get(row.job, 0)) for name, m in row.metrics.items()
+            },
+        )
         for row in found.rows
     )
     return replace(found, rows=rows)
@@ -256,7 +323,10 @@ def test_many_missing_answers_are_reported_and_few_are_not():
     few = said(lacking(board(), {"0": 9}))
     assert not any("missing" in text for text in few)
     texts = said(lacking(board(), {"0": 100, "2": 50}))
-    assert texts[2] == "Many answers are missing in 2 of 3, and no metric counts them: L (33%); C (20%)."
+    assert (
+        texts[2]
+        == "Many answers are missing in 2 of 3, and no metric counts them: L (33%); C (20%)."
+    )
     [one] = [text for text in said(lacking(board(), {"1": 100})) if "missing" in text]
     assert one == "Many answers are missing in 1 of 3, and no metric counts them: S (33%)."
 
@@ -265,14 +335,19 @@ def test_a_job_whose_rate_has_no_interval_still_counts_among_all_jobs():
     found = board()
     rows = tuple(
         replace(
-            row, metrics={**row.metrics, "position/first_rate": Metric("position/first_rate", 0.5, None, None, 200)}
+            row,
+            metrics={
+                **row.metrics,
+                "position/first_rate": Metric("position/first_rate", 0.5, None, None, 200),
+            },
         )
         if row.job == "0"
         else row
         for row in found.rows
     )
-    assert "1 of 3 configurations clearly prefers the answer shown first, none the second: C." in said(
-        replace(found, rows=rows)
+    assert (
+        "1 of 3 configurations clearly prefers the answer shown first, none the second: C."
+        in said(replace(found, rows=rows))
     )
 
 
@@ -280,7 +355,8 @@ def having(found: Leaderboard, name: str, **values: tuple[float, float, float]) 
     """Return a leaderboard whose jobs have values and intervals of a metric."""
     own = {job.removeprefix("job"): Metric(name, *value, 200) for job, value in values.items()}
     rows = (
-        replace(row, metrics={**row.metrics, **({name: own[row.job]} if row.job in own else {})}) for row in found.rows
+        replace(row, metrics={**row.metrics, **({name: own[row.job]} if row.job in own else {})})
+        for row in found.rows
     )
     return replace(found, rows=tuple(rows))
 
@@ -289,7 +365,8 @@ def test_a_job_that_shows_one_order_only_prefers_no_position():
     found = board()
     note = f"{ONE_ORDER}: position and quality cannot be separated"
     rows = [
-        replace(row, metrics={name: replace(one, note=note) for name, one in row.metrics.items()}) for row in found.rows
+        replace(row, metrics={name: replace(one, note=note) for name, one in row.metrics.items()})
+        for row in found.rows
     ]
     assert any("clearly prefer" in text for text in said(found))
     assert not any("clearly prefer" in text for text in said(replace(found, rows=(*rows,))))
@@ -297,22 +374,33 @@ def test_a_job_that_shows_one_order_only_prefers_no_position():
 
 def test_jobs_that_prefer_the_second_answer_are_counted_too():
     texts = said(having(board(), "position/first_rate", job0=(0.4, 0.35, 0.45)))
-    assert "Clear preferences of 3 configurations: 1 for the answer shown first, 1 for the second." in texts
+    assert (
+        "Clear preferences of 3 configurations: 1 for the answer shown first, 1 for the second."
+        in texts
+    )
 
 
 def test_jobs_that_prefer_longer_answers_are_named():
     values = {"job0": (0.2, 0.1, 0.3), "job1": (0.0, -0.1, 0.1), "job2": (0.3, 0.2, 0.4)}
     texts = said(having(board(), "length/slope_at_label", **values))
-    assert "2 of 3 configurations prefer longer answers beyond what the labels explain: L; C." in texts
+    assert (
+        "2 of 3 configurations prefer longer answers beyond what the labels explain: L; C." in texts
+    )
 
 
 def test_of_many_jobs_with_missing_answers_the_worst_are_named():
     names = [f"judge.model={k}" for k in "abcdef"]
     many = board((0.9,) * 6, (0.1,) * 6, names, ("d",) * 6)
     found = lacking(many, {str(k): 60 + k for k in range(6)})
-    texts = [f.text for f in contest_findings(found, dict(zip("012345", "ABCDEF", strict=True)), {"d": "data"})]
+    texts = [
+        f.text
+        for f in contest_findings(found, dict(zip("012345", "ABCDEF", strict=True)), {"d": "data"})
+    ]
     [one] = [text for text in texts if "Many answers are missing in" in text]
-    assert "in 6 of 6, and no metric counts them: F (25%); E (24%); D (24%); C (24%) and 2 more." in one
+    assert (
+        "in 6 of 6, and no metric counts them: F (25%); E (24%); D (24%); C (24%) and 2 more."
+        in one
+    )
 
 
 def test_scores_that_contradict_comparisons_are_reported():
@@ -320,4 +408,6 @@ def test_scores_that_contradict_comparisons_are_reported():
     contradiction = Contradiction("0", "1", {"between/contradiction": rate})
     texts = said(replace(board(), contradictions=(contradiction,)))
     [one] = [text for text in texts if "contradict" in text]
-    assert one.startswith("Share of pairs, decided by both, in which scores contradict comparisons: L versus S: 25")
+    assert one.startswith(
+        "Share of pairs, decided by both, in which scores contradict comparisons: L versus S: 25"
+    )

@@ -65,23 +65,40 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_the_files_are_the_same_whatever_is_held_and_how_many_are_asked_at_once(stored, monkeypatch, tmp_path):
+def test_the_files_are_the_same_whatever_is_held_and_how_many_are_asked_at_once(
+    stored, monkeypatch, tmp_path
+):
     judge_and_score(stored(), tmp_path / "held")
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
     for concurrency in (1, 24):
         judge_and_score(stored(concurrency=concurrency), tmp_path / str(concurrency))
         assert contents(tmp_path / str(concurrency)) == contents(tmp_path / "held")
-    names = [line.split(b'"', 4)[3].decode() for line in contents(tmp_path / "1")[layout.JUDGMENTS].splitlines()]
+    names = [
+        line.split(b'"', 4)[3].decode()
+        for line in contents(tmp_path / "1")[layout.JUDGMENTS].splitlines()
+    ]
     assert names == [f"case-{k}" for k in range(LONG) for _ in range(2)]
 
 
 @pytest.mark.slow
 def test_a_result_can_be_gone_through_again_and_again(stored, written, tmp_path):
     result = judge_and_score(stored(), tmp_path / "run")
-    assert (len(result.cases), len(result.judgments), len(result.verdicts)) == (LONG, 2 * LONG, LONG)
-    assert result.judgments[-1].case_id == result.cases[LONG - 1].id == list(result.verdicts)[-1].case_id
+    assert (len(result.cases), len(result.judgments), len(result.verdicts)) == (
+        LONG,
+        2 * LONG,
+        LONG,
+    )
+    assert (
+        result.judgments[-1].case_id
+        == result.cases[LONG - 1].id
+        == list(result.verdicts)[-1].case_id
+    )
     again = read_run(tmp_path / "run")
-    assert (again.cases, again.judgments, again.verdicts) == (result.cases, result.judgments, result.verdicts)
+    assert (again.cases, again.judgments, again.verdicts) == (
+        result.cases,
+        result.judgments,
+        result.verdicts,
+    )
     assert again.judgments != result.judgments[1:]
     scored = rescore(stored(), result, tmp_path / "again")
     assert scored.verdicts == result.verdicts

@@ -26,7 +26,17 @@ from evalkit.results import Calls, RunResult
 from evalkit.runs import layout, read_run, unused_folder, write_run
 from evalkit.runs.manifest import dump, load
 from evalkit.runs.records import decoder
-from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, TokenLogprob, Usage, Verdict
+from evalkit.types import (
+    Case,
+    Completion,
+    Judgment,
+    Metric,
+    Orders,
+    Response,
+    TokenLogprob,
+    Usage,
+    Verdict,
+)
 from tests.support.command_line import BRIEF, pair
 
 # A high surrogate right before a low one is the one text that JSON itself joins into another.
@@ -61,11 +71,16 @@ cases = st.builds(
     context=maybe(texts),
     reference=maybe(texts),
     label=maybe(winners),
-    labels=st.dictionaries(texts, winners | st.lists(maybe(finite), min_size=1, max_size=3).map(tuple), max_size=2),
+    labels=st.dictionaries(
+        texts, winners | st.lists(maybe(finite), min_size=1, max_size=3).map(tuple), max_size=2
+    ),
     metadata=objects,
 )
 tokens = st.builds(
-    TokenLogprob, token=texts, logprob=finite, top=st.lists(st.tuples(texts, finite), max_size=3).map(tuple)
+    TokenLogprob,
+    token=texts,
+    logprob=finite,
+    top=st.lists(st.tuples(texts, finite), max_size=3).map(tuple),
 )
 completions = st.builds(
     Completion,
@@ -100,7 +115,9 @@ judgments = st.builds(
     completion=maybe(completions),
     stored=st.booleans(),
 )
-orders = st.builds(Orders, first=maybe(winners), second=maybe(winners), consistent=maybe(st.booleans()))
+orders = st.builds(
+    Orders, first=maybe(winners), second=maybe(winners), consistent=maybe(st.booleans())
+)
 verdicts = st.builds(
     Verdict,
     case_id=texts,
@@ -115,7 +132,9 @@ verdicts = st.builds(
     orders=maybe(orders),
     judge=texts,
 )
-metrics = st.dictionaries(texts, st.builds(Metric, name=st.just(""), value=maybe(finite), n=counts, note=maybe(texts)))
+metrics = st.dictionaries(
+    texts, st.builds(Metric, name=st.just(""), value=maybe(finite), n=counts, note=maybe(texts))
+)
 results = st.builds(
     RunResult,
     folder=st.none(),
@@ -126,8 +145,12 @@ results = st.builds(
     cases=st.lists(cases, max_size=2).map(tuple),
     judgments=st.lists(judgments, max_size=2).map(tuple),
     verdicts=st.lists(verdicts, max_size=2).map(tuple),
-    metrics=metrics.map(lambda by_name: {name: replace(m, name=name) for name, m in by_name.items()}),
-    calls=st.builds(Calls, planned=counts, stored=counts, sent=counts, retried=counts, failed=counts),
+    metrics=metrics.map(
+        lambda by_name: {name: replace(m, name=name) for name, m in by_name.items()}
+    ),
+    calls=st.builds(
+        Calls, planned=counts, stored=counts, sent=counts, retried=counts, failed=counts
+    ),
     tokens=st.dictionaries(texts, counts, max_size=3),
     cost_usd=maybe(finite),
 )
@@ -135,15 +158,33 @@ results = st.builds(
 
 def judgment(i: int = 0, **changes: Any) -> Judgment:
     usage = Usage(310, 95)
-    completion = Completion("An answer. " * 60, "m", "stop", usage, 0.1 + i, 1 / 3, logprobs=(TokenLogprob("A", -0.1),))
-    made = Judgment(f"case-{i}", (0, 1), (1, 0), 0, "j", "ok", 1.0, 0.7, {"a": 1.0}, {"winner": "A"}, "json")
+    completion = Completion(
+        "An answer. " * 60, "m", "stop", usage, 0.1 + i, 1 / 3, logprobs=(TokenLogprob("A", -0.1),)
+    )
+    made = Judgment(
+        f"case-{i}", (0, 1), (1, 0), 0, "j", "ok", 1.0, 0.7, {"a": 1.0}, {"winner": "A"}, "json"
+    )
     return replace(made, keys=("0" * 64,), completion=completion, **changes)
 
 
 @pytest.fixture
 def result():
-    case = Case("case-0", "问", (Response("x", "m", 2.0), Response("y")), None, "r", "B", {"language": "zh"})
-    verdict = Verdict("case-0", (0, 1), "A", None, "judged", 0.5, 0.7, "B", {"a": 1.0}, Orders("A", "TIE", False), "j")
+    case = Case(
+        "case-0", "问", (Response("x", "m", 2.0), Response("y")), None, "r", "B", {"language": "zh"}
+    )
+    verdict = Verdict(
+        "case-0",
+        (0, 1),
+        "A",
+        None,
+        "judged",
+        0.5,
+        0.7,
+        "B",
+        {"a": 1.0},
+        Orders("A", "TIE", False),
+        "j",
+    )
     return RunResult(
         folder=None,
         config=config(rubric={"levels": {1.0: "low"}}),
@@ -174,7 +215,9 @@ def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp
     write_run(tmp_path, result, {"figures/a.svg": "<svg/>", "figures/b.svg": "<svg/>"})
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {"a.svg", "b.svg"}
     write_run(tmp_path, result, {"figures/b.svg": "<svg>2</svg>", "report.html": ""})
-    assert [(p.name, p.read_text()) for p in (tmp_path / "figures").iterdir()] == [("b.svg", "<svg>2</svg>")]
+    assert [(p.name, p.read_text()) for p in (tmp_path / "figures").iterdir()] == [
+        ("b.svg", "<svg>2</svg>")
+    ]
     write_run(tmp_path, result, {"report.html": ""})
     assert not (tmp_path / "figures").exists()
 
@@ -238,9 +281,17 @@ def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path, re
 def test_values_json_does_not_have_become_plain(tmp_path, result):
     numpy = pytest.importorskip("numpy")
     odd = MappingProxyType({"a": 1})
-    case = replace(result.cases[0], metadata={"n": numpy.int64(3), "where": Path("a"), "tags": {"b", "a"}, "odd": odd})
+    case = replace(
+        result.cases[0],
+        metadata={"n": numpy.int64(3), "where": Path("a"), "tags": {"b", "a"}, "odd": odd},
+    )
     write_run(tmp_path, replace(result, cases=(case,)))
-    assert read_run(tmp_path).cases[0].metadata == {"n": 3, "where": "a", "tags": ["a", "b"], "odd": {"a": 1}}
+    assert read_run(tmp_path).cases[0].metadata == {
+        "n": 3,
+        "where": "a",
+        "tags": ["a", "b"],
+        "odd": {"a": 1},
+    }
 
 
 @pytest.mark.parametrize("where", ["verdicts", "metrics", "manifest"])
@@ -276,7 +327,9 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, result, monkeypatch, moment):
     monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[moment], refuse)
     with pytest.raises(ConfigError) as caught:
         write_run(tmp_path, replace(result, judgments=(), cases=()))
-    assert str(caught.value).startswith(f"{tmp_path}: the run folder cannot be written (No space left on device); ")
+    assert str(caught.value).startswith(
+        f"{tmp_path}: the run folder cannot be written (No space left on device); "
+    )
     assert "hydra.run.dir" in str(caught.value)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
@@ -309,7 +362,9 @@ def test_a_folder_that_cannot_be(tmp_path, result):
         assert str(caught.value).startswith(f"{folder}: ")
 
 
-@pytest.mark.parametrize("name", ["../out.html", "a/b.html", "", "..", "config.yaml", *INVALID_FIGURES])
+@pytest.mark.parametrize(
+    "name", ["../out.html", "a/b.html", "", "..", "config.yaml", *INVALID_FIGURES]
+)
 def test_further_files_stay_in_the_folder(tmp_path, result, name):
     with pytest.raises(ValueError, match="not a valid name for an additional file"):
         write_run(tmp_path, result, {name: "x"})
@@ -318,7 +373,10 @@ def test_further_files_stay_in_the_folder(tmp_path, result, name):
 def test_what_a_killed_process_left_is_swept_up(tmp_path, result):
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
-    left, other = tmp_path / f".judgments.jsonl.{done.pid}.tmp", tmp_path / f".judgments.jsonl.{os.getppid()}.tmp"
+    left, other = (
+        tmp_path / f".judgments.jsonl.{done.pid}.tmp",
+        tmp_path / f".judgments.jsonl.{os.getppid()}.tmp",
+    )
     for path in (left, other, tmp_path / ".hidden"):
         path.write_bytes(b"{")
     write_run(tmp_path, result)
@@ -330,7 +388,9 @@ def test_what_a_killed_process_left_is_swept_up(tmp_path, result):
 def test_the_manifest_comes_last(tmp_path, result, monkeypatch):
     moved: list[str] = []
     replace_: Any = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda path, place: moved.append(place.name) or replace_(path, place))
+    monkeypatch.setattr(
+        Path, "replace", lambda path, place: moved.append(place.name) or replace_(path, place)
+    )
     write_run(tmp_path, result, {"report.html": "x"})
     assert moved[-1] == layout.MANIFEST
     assert sorted(moved) == sorted([*layout.FILES, "report.html"])
@@ -347,7 +407,9 @@ def complaint(folder: Path) -> str:
 
 
 def test_not_a_run_folder(tmp_path):
-    assert complaint(tmp_path / "no") == ": no such folder; choose a folder that `evalkit run` wrote"
+    assert (
+        complaint(tmp_path / "no") == ": no such folder; choose a folder that `evalkit run` wrote"
+    )
     (tmp_path / "config.yaml").write_text("a: 1", encoding="utf-8")
     assert complaint(tmp_path).startswith(": not a run folder: it has none of a run's files; ")
 
@@ -355,7 +417,9 @@ def test_not_a_run_folder(tmp_path):
 def test_a_folder_of_runs_is_told_from_a_run(tmp_path, result):
     write_run(tmp_path / "sweep" / "0", result)
     said = complaint(tmp_path / "sweep")
-    assert said.startswith(": contains several runs and is not a run folder; choose one of them, for example ")
+    assert said.startswith(
+        ": contains several runs and is not a run folder; choose one of them, for example "
+    )
     assert said.endswith("0")
 
 
@@ -389,8 +453,18 @@ DAMAGE = [
     ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', "unit: expected a list, got"),
     ("judgments.jsonl", '"criteria": {"a": 1.0}', '"criteria": [1]', "criteria: expected an obj"),
     ("judgments.jsonl", '"value": 1.0', '"value": "1.0"', "value: expected a number, got"),
-    ("judgments.jsonl", '"keys": ["' + "0" * 64 + '"]', '"keys": [null]', "keys: expected a string"),
-    ("verdicts.jsonl", '"case_id"', '"case_idd"', "unknown key 'case_idd', did you mean 'case_id'?)"),
+    (
+        "judgments.jsonl",
+        '"keys": ["' + "0" * 64 + '"]',
+        '"keys": [null]',
+        "keys: expected a string",
+    ),
+    (
+        "verdicts.jsonl",
+        '"case_id"',
+        '"case_idd"',
+        "unknown key 'case_idd', did you mean 'case_id'?)",
+    ),
     ("verdicts.jsonl", '"case_id": "case-0", ', "", "key 'case_id' is missing)"),
     ("verdicts.jsonl", '"orders": {"first": "A"', '"orders": {"first": "C"', "orders.first: exp"),
     ("verdicts.jsonl", '"consistent": false', '"consistent": 0', "orders.consistent: expected "),
@@ -470,7 +544,11 @@ def composed(config: dict[str, Any]) -> Any:
     return OmegaConf.to_container(loaded, resolve=True)
 
 
-@given(st.dictionaries(st.text("abc", min_size=1), TEXTS | st.lists(TEXTS) | st.floats(allow_nan=False), max_size=3))
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1), TEXTS | st.lists(TEXTS) | st.floats(allow_nan=False), max_size=3
+    )
+)
 def test_any_config_is_read_back(config):
     assert load(dump(config)) == config
 
@@ -500,7 +578,16 @@ def test_texts_stay_texts_when_composed(text):
 
 
 def test_composed_values_keep_their_types():
-    config = {"a": 1, "b": 1.0, "c": None, "d": True, "e": 1e-7, "f": {"1.0": "low", "1": "A"}, "g": [], "h": {}}
+    config = {
+        "a": 1,
+        "b": 1.0,
+        "c": None,
+        "d": True,
+        "e": 1e-7,
+        "f": {"1.0": "low", "1": "A"},
+        "g": [],
+        "h": {},
+    }
     read = {k: v for k, v in composed(config).items() if k != "defaults"}
     assert read == config
     assert [type(v) for v in read.values()] == [type(v) for v in config.values()]
@@ -518,15 +605,25 @@ def test_infinity_is_kept():
 
 
 def test_a_saved_config_composes_to_the_same_config(tmp_path):
-    config = load_config("config", ["judge.name='1e3'", "rubric=likert10", "dataset.label_map={1: A, 2: B}"])
+    config = load_config(
+        "config", ["judge.name='1e3'", "rubric=likert10", "dataset.label_map={1: A, 2: B}"]
+    )
     pattern = "x ${now:} \\${y} \\\\${(?P<winner>[ab])}"
-    config = config.model_copy(update={"output": config.output.model_copy(update={"pattern": pattern})})
+    config = config.model_copy(
+        update={"output": config.output.model_copy(update={"pattern": pattern})}
+    )
     saved = tmp_path / "config.yaml"
     saved.write_bytes(dump(config.dump()))
     assert load_config(str(saved)) == config
 
 
-WORDS = ("dataset=file", "dataset.path=cases.jsonl", "judge=simulated/good", *BRIEF, "store.url=a.sqlite")
+WORDS = (
+    "dataset=file",
+    "dataset.path=cases.jsonl",
+    "judge=simulated/good",
+    *BRIEF,
+    "store.url=a.sqlite",
+)
 
 
 @pytest.fixture
@@ -541,7 +638,9 @@ def test_every_command_reads_judgments_in_parquet(call, run, tmp_path):
     call("run", *WORDS, "--output", "lines")
     assert (run / "judgments.parquet").is_file()
     assert not (run / "judgments.jsonl").exists()
-    assert read_run(tmp_path / "lines").judgments == [replace(one, stored=True) for one in read_run(run).judgments]
+    assert read_run(tmp_path / "lines").judgments == [
+        replace(one, stored=True) for one in read_run(run).judgments
+    ]
     before = json.loads((run / "metrics.json").read_text())["metrics"]
     call("score", "columns", "tie.min_confidence=1")
     assert json.loads((run / "metrics.json").read_text())["metrics"] != before
@@ -550,7 +649,9 @@ def test_every_command_reads_judgments_in_parquet(call, run, tmp_path):
     call("reproduce", "columns")
     own = (run / "judgments.parquet").read_bytes()
     assert "judgments-table.parquet" in call("export", "columns", "--to", "parquet").out
-    said = call("export", "columns", "--to", "parquet", "--output", "columns/judgments.parquet", status=1).line()
+    said = call(
+        "export", "columns", "--to", "parquet", "--output", "columns/judgments.parquet", status=1
+    ).line()
     assert said.endswith("holds the run's own judgments; choose another --output")
     call("export", "columns", "--to", "csv")
     (tmp_path / "labels.csv").write_text("id,annotator,label\nc1,ann,B\n")
@@ -569,7 +670,9 @@ def test_a_run_that_changes_the_format_leaves_one_file(call, run):
 def test_what_columns_cannot_hold_is_kept_and_a_damaged_file_is_one_line(call, run, tmp_path):
     result = read_run(run)
     odd = [
-        replace(result.judgments[0], case_id="\ud800", error="\udfff", answer={"\ud800": ["\x00", 1]}),
+        replace(
+            result.judgments[0], case_id="\ud800", error="\udfff", answer={"\ud800": ["\x00", 1]}
+        ),
         replace(result.judgments[1], value=None, criteria={"a": 0.5}, ranking=((0,), (1,))),
         *result.judgments[2:],
     ]
@@ -577,6 +680,8 @@ def test_what_columns_cannot_hold_is_kept_and_a_damaged_file_is_one_line(call, r
     assert read_run(tmp_path / "odd").judgments == odd
     content = (run / "judgments.parquet").read_bytes()
     (run / "judgments.parquet").write_bytes(content[: len(content) // 2])
-    assert "judgments.parquet: row 1: the file is damaged" in call("score", "columns", status=1).line()
+    assert (
+        "judgments.parquet: row 1: the file is damaged" in call("score", "columns", status=1).line()
+    )
     (run / "judgments.parquet").unlink()
     assert "judgments.jsonl: the file is missing" in call("score", "columns", status=1).line()

@@ -20,7 +20,10 @@ def _pointwise(**sections: Any) -> RunConfig:
 
 
 def _case(
-    name: str, texts: Sequence[str] = ("a", "b"), label: Any = None, grades: Sequence[float | None] | None = None
+    name: str,
+    texts: Sequence[str] = ("a", "b"),
+    label: Any = None,
+    grades: Sequence[float | None] | None = None,
 ) -> Case:
     given = grades or [None] * len(texts)
     responses = tuple(Response(text, grade=grade) for text, grade in zip(texts, given, strict=True))
@@ -28,7 +31,13 @@ def _case(
 
 
 def _judged(
-    case: str, unit: tuple[int, ...], value: float | None = None, *, swapped: bool = False, sample: int = 0, **more: Any
+    case: str,
+    unit: tuple[int, ...],
+    value: float | None = None,
+    *,
+    swapped: bool = False,
+    sample: int = 0,
+    **more: Any,
 ) -> Judgment:
     """Make a judgment; without a value and criteria it is unparseable."""
     shown = unit[::-1] if swapped else unit
@@ -61,11 +70,19 @@ def judged():
 def passes(judged):
     """Both passes of a pair: margins, un-swapped, none for one that could not be read."""
 
-    def both(case: str, first: float | None, second: float | None, unit: tuple[int, int] = (0, 1), **confidence: Any):
+    def both(
+        case: str,
+        first: float | None,
+        second: float | None,
+        unit: tuple[int, int] = (0, 1),
+        **confidence: Any,
+    ):
         one, two = confidence.get("confidence", (None, None))
         return [
             judged(case, unit, first, confidence=one if first is not None else None),
-            judged(case, unit, second, swapped=True, confidence=two if second is not None else None),
+            judged(
+                case, unit, second, swapped=True, confidence=two if second is not None else None
+            ),
         ]
 
     return both

@@ -17,11 +17,19 @@ VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
 SETTINGS = ScoringConfig(bootstrap=400)
 
 
-def pairs(verdicts: Sequence[Any], labels: Sequence[Any], name: str = "run", **sections: Any) -> RunEntry:
+def pairs(
+    verdicts: Sequence[Any], labels: Sequence[Any], name: str = "run", **sections: Any
+) -> RunEntry:
     """Return a run of one pair a case; a verdict can be a tuple of samples, `None` is unparseable."""
-    config = {"judge": {"model": "m"}, "criteria": [{"name": "quality"}], "swap": {"policy": "none"}, **sections}
+    config = {
+        "judge": {"model": "m"},
+        "criteria": [{"name": "quality"}],
+        "swap": {"policy": "none"},
+        **sections,
+    }
     cases = tuple(
-        Case(str(k), f"question {k}", (Response("one"), Response("two")), label=label) for k, label in enumerate(labels)
+        Case(str(k), f"question {k}", (Response("one"), Response("two")), label=label)
+        for k, label in enumerate(labels)
     )
     judgments = tuple(
         Judgment(str(k), (0, 1), (0, 1), sample, "m", "ok" if one else "unparseable", VALUES[one])
@@ -31,15 +39,20 @@ def pairs(verdicts: Sequence[Any], labels: Sequence[Any], name: str = "run", **s
     return RunEntry(name, RunConfig.model_validate(config), cases, judgments)
 
 
-def scores(given: Sequence[float], grades: Sequence[float | None], name: str = "run", **sections: Any) -> RunEntry:
+def scores(
+    given: Sequence[float], grades: Sequence[float | None], name: str = "run", **sections: Any
+) -> RunEntry:
     """Return a run of one score a case."""
     config = {
         **{"judge": {"model": "m"}, "criteria": [{"name": "quality"}], "swap": {"policy": "none"}},
         **{"mode": {"name": "pointwise"}, **sections},
     }
-    cases = tuple(Case(str(k), f"question {k}", (Response("one", grade=one),)) for k, one in enumerate(grades))
+    cases = tuple(
+        Case(str(k), f"question {k}", (Response("one", grade=one),)) for k, one in enumerate(grades)
+    )
     judgments = tuple(
-        Judgment(str(k), (0,), (0,), 0, "m", "ok", criteria={"quality": one}) for k, one in enumerate(given)
+        Judgment(str(k), (0,), (0,), 0, "m", "ok", criteria={"quality": one})
+        for k, one in enumerate(given)
     )
     return RunEntry(name, RunConfig.model_validate(config), cases, judgments)
 
@@ -52,10 +65,15 @@ def truth(n: int, seed: int = 0) -> list[str]:
 def right_in(labels: Sequence[str], share: float, seed: int) -> list[str]:
     """Return verdicts of which a share is equal to the labels."""
     wrong = np.random.default_rng(seed).permutation(len(labels))[: round((1 - share) * len(labels))]
-    return [("B" if one == "A" else "A") if k in set(wrong.tolist()) else one for k, one in enumerate(labels)]
+    return [
+        ("B" if one == "A" else "A") if k in set(wrong.tolist()) else one
+        for k, one in enumerate(labels)
+    ]
 
 
-def measured(before: RunEntry, after: RunEntry, margin: float = 0.05, manifest: Any = None) -> Drift:
+def measured(
+    before: RunEntry, after: RunEntry, margin: float = 0.05, manifest: Any = None
+) -> Drift:
     """Return the drift from one run to another; `manifest` is that of the run after."""
     known = {"prompt_hashes": {"pairwise": "1"}}
     runs = replace(before, name="before"), replace(after, name="after")

@@ -35,7 +35,9 @@ def table_of(rows):
 def run(configure, make_case, passes, rows, **sections):
     """Score rows of (label, first pass, second pass)."""
     cases = [make_case(str(k), label=row[0]) for k, row in enumerate(rows)]
-    judgments = [j for k, row in enumerate(rows) for j in passes(str(k), VALUES[row[1]], VALUES[row[2]])]
+    judgments = [
+        j for k, row in enumerate(rows) for j in passes(str(k), VALUES[row[1]], VALUES[row[2]])
+    ]
     return score_run(configure(scoring={"bootstrap": 0}, **sections), cases, judgments).metrics
 
 
@@ -64,7 +66,13 @@ def test_kappa_of_one_class_is_not_identifiable(configure, make_case, passes):
 
 
 def test_accuracy_counts_a_tie_as_a_label_of_its_own(configure, make_case, passes):
-    rows = [("A", "A", "A"), ("A", "A", "B"), ("TIE", "A", "B"), ("TIE", "A", "A"), (None, "B", "B")]
+    rows = [
+        ("A", "A", "A"),
+        ("A", "A", "B"),
+        ("TIE", "A", "B"),
+        ("TIE", "A", "A"),
+        (None, "B", "B"),
+    ]
     metrics = run(configure, make_case, passes, rows)
     assert metrics["agreement/accuracy"].value == 2 / 4
     assert metrics["agreement/accuracy"].n == 4
@@ -75,7 +83,8 @@ def test_accuracy_counts_a_tie_as_a_label_of_its_own(configure, make_case, passe
 
 
 def test_ac1_of_published_counts():
-    # Two observers, 125 units, 118 times both positive, never both negative: AC1 is 0.94 (Gwet 2008, table 1).
+    # Two observers, 125 units, 118 times both positive, never both negative: AC1 is 0.94 (Gwet
+    # 2008, table 1).
     cells = np.array([[118, 0, 5, 0, 0, 0, 2, 0, 0]], dtype=float)
     assert ac1(cells, 2)[0] == pytest.approx(0.9408, abs=5e-5)
 
@@ -87,8 +96,12 @@ def test_ac1_equals_the_obvious_version(rows, categories):
     assume(rows)
     agreed = np.mean([label == winner for label, winner in rows])
     said = [name for row in rows for name in row]
-    chance = sum(said.count(c) / len(said) * (1 - said.count(c) / len(said)) for c in classes) / (categories - 1)
-    assert ac1(table_of(rows), categories)[0] == pytest.approx((agreed - chance) / (1 - chance), abs=1e-12)
+    chance = sum(said.count(c) / len(said) * (1 - said.count(c) / len(said)) for c in classes) / (
+        categories - 1
+    )
+    assert ac1(table_of(rows), categories)[0] == pytest.approx(
+        (agreed - chance) / (1 - chance), abs=1e-12
+    )
 
 
 def test_without_any_tie_there_are_two_categories(configure, make_case, passes):
@@ -105,9 +118,9 @@ def test_without_any_tie_there_are_two_categories(configure, make_case, passes):
 @pytest.mark.slow
 @settings(max_examples=6)
 @given(
-    st.lists(st.tuples(WINNER, WINNER | st.none(), WINNER | st.none()), min_size=1, max_size=6).filter(
-        lambda rows: sum((a is None) + (b is None) for _, a, b in rows) <= 3
-    )
+    st.lists(
+        st.tuples(WINNER, WINNER | st.none(), WINNER | st.none()), min_size=1, max_size=6
+    ).filter(lambda rows: sum((a is None) + (b is None) for _, a, b in rows) <= 3)
 )
 def test_worst_cases_are_those_of_filling_in_what_is_missing(configure, make_case, passes, rows):
     metrics = run(configure, make_case, passes, rows)
@@ -121,7 +134,12 @@ def test_worst_cases_are_those_of_filling_in_what_is_missing(configure, make_cas
     values = [metrics_["agreement/accuracy_per_order"].value for metrics_ in found]
     metric = metrics["agreement/accuracy_per_order"]
     assert (metric.worst_low, metric.worst_high) == pytest.approx((min(values), max(values)))
-    for name in ("agreement/accuracy", "agreement/accuracy_both_orders", "tie_rate", "position/consistency"):
+    for name in (
+        "agreement/accuracy",
+        "agreement/accuracy_both_orders",
+        "tie_rate",
+        "position/consistency",
+    ):
         values = [metrics_[name].value for metrics_ in found]
         assert metrics[name].worst_low <= min(values) + 1e-9
         assert metrics[name].worst_high >= max(values) - 1e-9
@@ -156,7 +174,9 @@ def test_worst_cases_hold_whatever_is_filled_in(configure, make_case, passes, ro
             assert metric.worst_low <= min(defined) + 1e-9
             assert metric.worst_high >= max(defined) - 1e-9
         if defined and name == "agreement/kappa_weighted" and metric.value is None:
-            assert (metric.worst_low, metric.worst_high) == pytest.approx((min(defined), max(defined)))
+            assert (metric.worst_low, metric.worst_high) == pytest.approx(
+                (min(defined), max(defined))
+            )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +208,9 @@ def test_quadratic_kappa_equals_scikit_learn(pointwise, make_case, judged, rows)
     grades, scores = zip(*rows, strict=True)
     assume(len(set(grades + scores)) > 1)
     expected = cohen_kappa_score(grades, scores, weights="quadratic", labels=[1, 2, 3, 4, 5])
-    metric = scored(pointwise, make_case, judged, [(float(g), float(s)) for g, s in rows])["agreement/kappa_quadratic"]
+    metric = scored(pointwise, make_case, judged, [(float(g), float(s)) for g, s in rows])[
+        "agreement/kappa_quadratic"
+    ]
     assert metric.value == pytest.approx(expected, abs=1e-9)
 
 
@@ -196,9 +218,13 @@ def test_quadratic_kappa_needs_one_scale(pointwise, make_case, judged):
     rows = [(10.0, 3.0), (20.0, 4.0), (30.0, None)]
     metric = scored(pointwise, make_case, judged, rows)["agreement/kappa_quadratic"]
     assert (metric.value, metric.note) == (None, "grades are not on the judge's scale, 1-5")
-    equal = scored(pointwise, make_case, judged, [(3.0, 3.0), (3.0, 3.0)])["agreement/kappa_quadratic"]
+    equal = scored(pointwise, make_case, judged, [(3.0, 3.0), (3.0, 3.0)])[
+        "agreement/kappa_quadratic"
+    ]
     assert (equal.value, equal.note) == (None, "scores and grades are all equal")
-    lost = scored(pointwise, make_case, judged, [(3.0, 2.0), (4.0, 5.0), (2.0, None)])["agreement/kappa_quadratic"]
+    lost = scored(pointwise, make_case, judged, [(3.0, 2.0), (4.0, 5.0), (2.0, None)])[
+        "agreement/kappa_quadratic"
+    ]
     assert (lost.n, lost.missing) == (2, 1)
     assert "not bounded" in lost.note
 
@@ -210,7 +236,13 @@ def correlated(case, x, y, cases=0):
     case = np.array(case, dtype=np.int64)
     x, y = np.array(x, dtype=float), np.array(y, dtype=float)
     return ScoreColumns(
-        case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(max(cases, 1 + case.max(initial=0)), np.int64)
+        case,
+        np.zeros(len(case), np.int64),
+        x,
+        x,
+        x,
+        y,
+        np.zeros(max(cases, 1 + case.max(initial=0)), np.int64),
     )
 
 
@@ -254,7 +286,9 @@ def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
     assert projected.observed() == pytest.approx(exact.observed(), abs=1e-12)
     ((_, weights),) = Clusters.each(400).draw(500, 1)
     spread = exact.value(weights).std()
-    assert (projected.value(projected.table.totals(weights))).std() == pytest.approx(spread, rel=0.05)
+    assert (projected.value(projected.table.totals(weights))).std() == pytest.approx(
+        spread, rel=0.05
+    )
     difference = projected.value(projected.table.totals(weights)) - exact.value(weights)
     assert np.abs(difference).max() < spread / 2
 
@@ -300,7 +334,9 @@ def test_bounds_hold_every_completion(x, y, lost):
             for name, oracle in (("pearson", np.corrcoef), ("kendall", None), ("spearman", None)):
                 if oracle is not None:
                     reached[name].append(oracle(every, [*y, *lost])[0, 1])
-                elif all(value % 0.5 == 0 for value in filled):  # between the known scores ranks do not change
+                elif all(
+                    value % 0.5 == 0 for value in filled
+                ):  # between the known scores ranks do not change
                     reached[name].append(ORACLES[name](every, [*y, *lost]).statistic)
     for name, values in reached.items():
         low, high = items[name].worst
@@ -324,9 +360,15 @@ def test_one_missing_score_of_many_moves_a_correlation_little():
 
 def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, judged):
     cases = [make_case(str(k), "ab", grades=[k, k + 1]) for k in range(4)]
-    judgments = [judged(str(k), (r,), None if k == r == 0 else 1.0 + k - r / 2) for k in range(4) for r in range(2)]
+    judgments = [
+        judged(str(k), (r,), None if k == r == 0 else 1.0 + k - r / 2)
+        for k in range(4)
+        for r in range(2)
+    ]
     for how, bounded in (("none", True), ("minmax", True), ("zscore", False), ("rank", False)):
-        metrics = score_run(pointwise(scoring={"normalize": how, "bootstrap": 0}), cases, judgments).metrics
+        metrics = score_run(
+            pointwise(scoring={"normalize": how, "bootstrap": 0}), cases, judgments
+        ).metrics
         for name in ORACLES:
             found = metrics[f"agreement/{name}"]
             assert found.missing == 1
@@ -335,35 +377,55 @@ def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, 
 
 
 def within(pointwise, make_case, judged, rows):
-    cases = [make_case(str(k), "abcde"[: len(row)], grades=[grade for grade, _ in row]) for k, row in enumerate(rows)]
-    judgments = [judged(str(k), (r,), score) for k, row in enumerate(rows) for r, (_, score) in enumerate(row)]
+    cases = [
+        make_case(str(k), "abcde"[: len(row)], grades=[grade for grade, _ in row])
+        for k, row in enumerate(rows)
+    ]
+    judgments = [
+        judged(str(k), (r,), score)
+        for k, row in enumerate(rows)
+        for r, (_, score) in enumerate(row)
+    ]
     return score_run(pointwise(scoring={"bootstrap": 0}), cases, judgments).metrics
 
 
 def test_correlations_within_cases_are_the_means_of_scipys(pointwise, make_case, judged):
     generator, levels = np.random.default_rng(3), [*map(float, range(1, 6)), None]
     rows = [
-        [tuple(levels[level] for level in generator.integers(0, 6, 2)) for _ in range(generator.integers(1, 6))]
+        [
+            tuple(levels[level] for level in generator.integers(0, 6, 2))
+            for _ in range(generator.integers(1, 6))
+        ]
         for _ in range(150)
     ]
     metrics = within(pointwise, make_case, judged, rows)
     for name, correlate in ORACLES.items():
         found = []
         for row in rows:
-            both = [(grade, score) for grade, score in row if grade is not None and score is not None]
+            both = [
+                (grade, score) for grade, score in row if grade is not None and score is not None
+            ]
             if len({g for g, _ in both}) > 1 and len({s for _, s in both}) > 1:
                 found.append(correlate(*zip(*both, strict=True)).statistic)
         metric = metrics[f"agreement/{name}_within"]
         assert (metric.n, metric.value) == (len(found), pytest.approx(np.mean(found), abs=1e-9))
-    metric = within(pointwise, make_case, judged, [[(1.0, 2.0), (1.0, 3.0)], []])["agreement/pearson_within"]
-    assert (metric.n, metric.value, metric.note) == (0, None, "no case has two graded scores that differ")
+    metric = within(pointwise, make_case, judged, [[(1.0, 2.0), (1.0, 3.0)], []])[
+        "agreement/pearson_within"
+    ]
+    assert (metric.n, metric.value, metric.note) == (
+        0,
+        None,
+        "no case has two graded scores that differ",
+    )
 
 
 def test_cases_left_out_of_correlations_within_cases_are_counted(pointwise, make_case, judged):
     rows = [[(1.0, 2.0), (2.0, 3.0)], [(1.0, 2.0), (2.0, 2.0)], [(1.0, None), (2.0, 3.0)]]
     metric = within(pointwise, make_case, judged, rows)["agreement/kendall_within"]
     assert (metric.value, metric.n, metric.missing) == (1, 1, 1)
-    assert metric.note.startswith("1 cases with equal scores or equal grades are omitted; missing scores")
+    assert metric.note.startswith(
+        "1 cases with equal scores or equal grades are omitted; missing scores"
+    )
 
 
 NAN = float("nan")
@@ -392,7 +454,13 @@ def test_criteria_are_weighted_and_samples_averaged(pointwise, make_case, judged
     assert first.confidence == pytest.approx(0.7)
     assert (second.unit, second.score, second.reason, second.label) == ((1,), None, "missing", 2)
     assert second.criteria == {"truth": 5}
-    assert (pair.unit, pair.winner, pair.reason, pair.margin, pair.label) == ((0, 1), None, "missing", None, "A")
+    assert (pair.unit, pair.winner, pair.reason, pair.margin, pair.label) == (
+        (0, 1),
+        None,
+        "missing",
+        None,
+        "A",
+    )
     assert pair.orders is None
 
 
@@ -411,7 +479,9 @@ def test_a_single_number_counts_where_there_are_no_criteria(pointwise, make_case
 )
 def test_scores_imply_comparisons(pointwise, make_case, judged, threshold, winners, reasons):
     config = pointwise(tie={"threshold": threshold}, rubric={"min": 0, "max": 1, "step": 0.1})
-    judgments = [judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([0.4, 0.1, 0.4])]
+    judgments = [
+        judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([0.4, 0.1, 0.4])
+    ]
     found = pairs_of(score_run(config, [make_case("c", "abc")], judgments))
     assert [verdict.unit for verdict in found] == [(0, 1), (0, 2), (1, 2)]
     assert [verdict.winner for verdict in found] == winners
@@ -420,7 +490,9 @@ def test_scores_imply_comparisons(pointwise, make_case, judged, threshold, winne
 
 def test_a_forbidden_tie_of_scores_is_settled_by_margin_then_coin(pointwise, make_case, judged):
     config = pointwise(tie={"threshold": 2, "allow": False})
-    judgments = [judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([3, 4, 4])]
+    judgments = [
+        judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([3, 4, 4])
+    ]
     found = pairs_of(score_run(config, [make_case("c", "abc")], judgments))
     assert [verdict.winner for verdict in found][:2] == ["B", "B"]
     assert found[2].winner in ("A", "B")
@@ -443,13 +515,23 @@ def test_normalisation_is_by_case(pointwise, make_case, judged, how, expected):
         for name, row in values.items()
         for k, value in enumerate(row)
     ]
-    result = score_run(pointwise(scoring={"normalize": how}), [make_case("x", "abcd"), make_case("y", "ab")], judgments)
-    assert scores_of(result) == [None if value is None else pytest.approx(value) for value in expected]
+    result = score_run(
+        pointwise(scoring={"normalize": how}),
+        [make_case("x", "abcd"), make_case("y", "ab")],
+        judgments,
+    )
+    assert scores_of(result) == [
+        None if value is None else pytest.approx(value) for value in expected
+    ]
     assert result.metrics["score/mean"].value == pytest.approx(17 / 5)
     assert result.metrics["score/distinct"].value == 3
 
 
-@given(st.lists(st.lists(st.none() | st.sampled_from([1.0, 1.5, 2.0, 4.0, 5.0]), max_size=6), max_size=4))
+@given(
+    st.lists(
+        st.lists(st.none() | st.sampled_from([1.0, 1.5, 2.0, 4.0, 5.0]), max_size=6), max_size=4
+    )
+)
 def test_normalisation_equals_scipy(rows):
     case = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     scores = np.array([NAN if value is None else value for row in rows for value in row])
@@ -470,12 +552,19 @@ def test_minmax_keeps_what_a_difference_means_across_scales():
 
 def test_score_metrics_bound_what_is_missing(pointwise, make_case, judged):
     judgments = [judged("c", (0,), criteria={"quality": 4}), judged("c", (1,), status="refused")]
-    metrics = score_run(pointwise(), [make_case("c", "ab"), make_case("d", "ab")], judgments).metrics
+    metrics = score_run(
+        pointwise(), [make_case("c", "ab"), make_case("d", "ab")], judgments
+    ).metrics
     mean = metrics["score/mean"]
     assert (mean.value, mean.n, mean.missing) == (4, 1, 3)
     assert (mean.worst_low, mean.worst_high) == (7 / 4, 19 / 4)
     distinct = metrics["score/distinct"]
-    assert (distinct.value, distinct.worst_low, distinct.worst_high, distinct.low) == (1, 1, 4, None)
+    assert (distinct.value, distinct.worst_low, distinct.worst_high, distinct.low) == (
+        1,
+        1,
+        4,
+        None,
+    )
     empty = score_run(pointwise(), [make_case("c", "ab")], judgments[1:]).metrics
     assert empty["score/mean"].value is None
     assert empty["score/distinct"].value is None

@@ -33,7 +33,8 @@ def nominal_alpha(counts, tally):
 def test_alpha_of_the_published_example():
     tally = Tally(np.arange(12), 12)
     counts = np.array(
-        [[sum(row[u] == value for row in EXAMPLE) for value in range(1, 6)] for u in range(12)], dtype=float
+        [[sum(row[u] == value for row in EXAMPLE) for value in range(1, 6)] for u in range(12)],
+        dtype=float,
     )
     assert nominal_alpha(counts, tally) == pytest.approx(0.743, abs=5e-4)
     given_ = [(u, row[u]) for row in EXAMPLE for u in range(12) if row[u] is not None]
@@ -50,13 +51,20 @@ def test_alpha_equals_the_obvious_version(units):
     units = [unit for unit in units if len(unit) > 1]
     values = [value for unit in units for value in unit]
     tally = Tally(np.arange(len(units)), len(units))
-    counts = np.array([[unit.count(c) for c in range(3)] for unit in units], dtype=float).reshape(-1, 3)
+    counts = np.array([[unit.count(c) for c in range(3)] for unit in units], dtype=float).reshape(
+        -1, 3
+    )
     unit = np.repeat(np.arange(len(units)), [len(u) for u in units])
     found = {
         "nominal": nominal_alpha(counts, tally),
-        "interval": alpha_of_numbers("x", np.array(values, dtype=float), unit, tally, n=1).observed(),
+        "interval": alpha_of_numbers(
+            "x", np.array(values, dtype=float), unit, tally, n=1
+        ).observed(),
     }
-    for name, distance in (("nominal", lambda a, b: float(a != b)), ("interval", lambda a, b: float((a - b) ** 2))):
+    for name, distance in (
+        ("nominal", lambda a, b: float(a != b)),
+        ("interval", lambda a, b: float((a - b) ** 2)),
+    ):
         n = len(values)
         seen = sum(distance(a, b) / (len(unit) - 1) for unit in units for a in unit for b in unit)
         expected = sum(distance(a, b) for a in values for b in values) / (n - 1) if n else 0
@@ -79,17 +87,25 @@ def run(configure, cases, judgments, **scoring):
 
 CHOICE = st.sampled_from(["A", "TIE", "B"])
 NAMES = ["ann", "bo", "cy", "di"]
-ROWS = st.lists(st.tuples(st.dictionaries(st.sampled_from(NAMES), CHOICE), CHOICE | st.none()), min_size=1, max_size=6)
+ROWS = st.lists(
+    st.tuples(st.dictionaries(st.sampled_from(NAMES), CHOICE), CHOICE | st.none()),
+    min_size=1,
+    max_size=6,
+)
 
 
 @given(ROWS)
-def test_the_ceiling_and_the_judge_are_held_against_the_same_others(configure, make_case, judged, rows):
+def test_the_ceiling_and_the_judge_are_held_against_the_same_others(
+    configure, make_case, judged, rows
+):
     people, verdicts = zip(*rows, strict=True)
     metrics = run(configure, *pairs(make_case, judged, people, verdicts), bootstrap=0).metrics
     own, judge, lost = [], [], 0
     for labels, verdict in rows:
         for name, label in labels.items():
-            most = Counter(other for person, other in labels.items() if person != name).most_common(2)
+            most = Counter(other for person, other in labels.items() if person != name).most_common(
+                2
+            )
             if not most or (len(most) == 2 and most[0][1] == most[1][1]):
                 continue
             own.append((label == most[0][0], verdict is not None))
@@ -115,7 +131,10 @@ def simulated(make_case, judged, skill, n=120, people=5, seed=2):
     truth = generator.random(n) < 0.5
 
     def said(accuracy):
-        return ["A" if t == hit else "B" for t, hit in zip(truth, generator.random(n) < accuracy, strict=True)]
+        return [
+            "A" if t == hit else "B"
+            for t, hit in zip(truth, generator.random(n) < accuracy, strict=True)
+        ]
 
     columns = {f"p{k}": said(0.8) for k in range(people)}
     labels = [{name: column[k] for name, column in columns.items()} for k in range(n)]
@@ -130,7 +149,10 @@ def reference(labels, verdicts, epsilon):
         for label, verdict in zip(labels, verdicts, strict=True):
             others = [value for name, value in label.items() if name != person]
             if person in label and others and verdict is not None:
-                judge, own = np.mean([o == verdict for o in others]), np.mean([o == label[person] for o in others])
+                judge, own = (
+                    np.mean([o == verdict for o in others]),
+                    np.mean([o == label[person] for o in others]),
+                )
                 wins.append(float(judge >= own))
                 losses.append(float(own >= judge))
         p.append(stats.ttest_1samp(np.array(losses) - wins, epsilon, alternative="less").pvalue)
@@ -139,7 +161,9 @@ def reference(labels, verdicts, epsilon):
 
 
 @pytest.mark.parametrize(("skill", "epsilon"), [(0.95, 0.2), (0.8, 0.2), (0.72, 0.1), (0.5, 0.2)])
-def test_the_alternative_annotator_test_equals_the_paper_item_by_item(configure, make_case, judged, skill, epsilon):
+def test_the_alternative_annotator_test_equals_the_paper_item_by_item(
+    configure, make_case, judged, skill, epsilon
+):
     cases, judgments, labels = simulated(make_case, judged, skill)
     verdicts = ["A" if j.value == 1 else "B" for j in judgments]
     rate, advantage, p = reference(labels, verdicts, epsilon)
@@ -180,7 +204,8 @@ def graded(people, scores):
         for k, row in enumerate(people)
     ]
     return cases, [
-        Judgment(str(k), (0,), (0,), 0, "m", "ok" if s is not None else "failed", s) for k, s in enumerate(scores)
+        Judgment(str(k), (0,), (0,), 0, "m", "ok" if s is not None else "failed", s)
+        for k, s in enumerate(scores)
     ]
 
 
@@ -214,7 +239,11 @@ def test_responses_that_an_annotator_did_not_grade_are_omitted(pointwise, make_c
     generator = np.random.default_rng(5)
     cases, judgments = [], []
     for k, (first, second) in enumerate(generator.normal(3, 1, (40, 2))):
-        labels = {"ann": (first, None), "bo": (first + generator.normal(0, 0.5), second), "cy": (None, second - 0.1)}
+        labels = {
+            "ann": (first, None),
+            "bo": (first + generator.normal(0, 0.5), second),
+            "cy": (None, second - 0.1),
+        }
         cases.append(replace(make_case(str(k)), labels=labels))
         judgments += [judged(str(k), (0,), first), judged(str(k), (1,), second)]
     ceiling = score_run(pointwise(), cases, judgments).metrics["human/ceiling"]
@@ -226,7 +255,9 @@ def test_responses_that_an_annotator_did_not_grade_are_omitted(pointwise, make_c
 
 
 def test_grades_become_choices_where_pairs_are_judged(configure, make_case, judged):
-    case = replace(make_case("c", "abc"), labels={"ann": (3.0, 1.0, None), "bo": (2.0, 1.0, 1.0), "cy": "A"})
+    case = replace(
+        make_case("c", "abc"), labels={"ann": (3.0, 1.0, None), "bo": (2.0, 1.0, 1.0), "cy": "A"}
+    )
     judgments = [judged("c", unit, 1.0) for unit in ((0, 1), (0, 2), (1, 2))]
     metrics = run(configure, [case], judgments).metrics
     # (0, 1): A from three people; (0, 2) and (1, 2) from one each.
@@ -236,21 +267,31 @@ def test_grades_become_choices_where_pairs_are_judged(configure, make_case, judg
 
 def test_choices_meet_the_comparisons_that_scores_imply(pointwise, make_case, judged):
     cases = [replace(make_case(str(k)), labels={"ann": "A", "bo": "A"}) for k in range(3)]
-    judgments = [judged(str(k), (r,), value) for k in range(3) for r, value in enumerate((4.0, 2.0 if k else 5.0))]
+    judgments = [
+        judged(str(k), (r,), value)
+        for k in range(3)
+        for r, value in enumerate((4.0, 2.0 if k else 5.0))
+    ]
     metrics = score_run(pointwise(), cases, judgments).metrics
     assert metrics["human/judge"].value == pytest.approx(2 / 3)
 
 
 @pytest.mark.shared
 def test_graders_of_icescore(shared, pointwise):
-    rows = json.loads((shared / "data" / "icescore" / "conala_no_step_no_ref_gpt35.json").read_text())
+    rows = json.loads(
+        (shared / "data" / "icescore" / "conala_no_step_no_ref_gpt35.json").read_text()
+    )
     cases, judgments = [], []
     systems = sorted(key.removeprefix("grade-") for key in rows[0] if key.startswith("grade-"))
     for number, row in enumerate(rows):
         grades = [row[f"grade-{system}"] for system in systems]
         names = sorted({name for grade in grades for name in grade})
-        labels = {name: tuple(None if name not in g else float(g[name]) for g in grades) for name in names}
-        cases.append(Case(str(number), "q", tuple(Response("", system) for system in systems), labels=labels))
+        labels = {
+            name: tuple(None if name not in g else float(g[name]) for g in grades) for name in names
+        }
+        cases.append(
+            Case(str(number), "q", tuple(Response("", system) for system in systems), labels=labels)
+        )
         for place, system in enumerate(systems):
             said = str(row[f"gpt3.5-{system}"]).strip()
             value = float(said) if said.isdigit() and 0 <= int(said) <= 4 else None
@@ -262,7 +303,9 @@ def test_graders_of_icescore(shared, pointwise):
         [grade for row in rows for s in systems for grade in [list(row[f"grade-{s}"].values())]],
     )
     pool = [g for grades in values if len(grades) > 1 for g in grades]
-    seen = sum((a - b) ** 2 / (len(g) - 1) for g in values if len(g) > 1 for a in g for b in g) / len(pool)
+    seen = sum(
+        (a - b) ** 2 / (len(g) - 1) for g in values if len(g) > 1 for a in g for b in g
+    ) / len(pool)
     expected = 2 * np.var(pool, ddof=1)
     assert metrics["human/alpha"].value == pytest.approx(1 - seen / expected, abs=1e-9)
     assert metrics["human/alpha"].low < metrics["human/alpha"].value < metrics["human/alpha"].high

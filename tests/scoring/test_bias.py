@@ -34,7 +34,8 @@ def test_position(configure, make_case, passes):
     consistency, first = metrics["position/consistency"], metrics["position/first_rate"]
     assert (consistency.value, consistency.n, consistency.missing) == (pytest.approx(2 / 6), 6, 2)
     assert (consistency.worst_low, consistency.worst_high) == (2 / 8, 4 / 8)
-    # First shown won: (1, 1) once, (1, -1) twice each, (-1, 1) never, (1, 0) once, (1, missing) once.
+    # First shown won: (1, 1) once, (1, -1) twice each, (-1, 1) never, (1, 0) once, (1, missing)
+    # once.
     assert (first.value, first.n, first.missing) == (pytest.approx(7 / 10), 10, 3)
 
 
@@ -54,7 +55,14 @@ def test_position_in_one_order(configure, make_case, judged, policy):
 
 
 def test_length_counts_decided_pairs_of_unequal_length(configure, make_case, passes):
-    texts = [("long", "x"), ("x", "long"), ("x", "long"), ("same", "size"), ("long", "x"), ("long", "x")]
+    texts = [
+        ("long", "x"),
+        ("x", "long"),
+        ("x", "long"),
+        ("same", "size"),
+        ("long", "x"),
+        ("long", "x"),
+    ]
     cases = [make_case(str(k), pair) for k, pair in enumerate(texts)]
     rows = [(1, 1), (1, 1), (-1, -1), (1, 1), (1, -1), (None, 1)]
     metric = run(configure, make_case, passes, rows, cases)["length/longer_rate"]
@@ -65,7 +73,9 @@ def test_length_counts_decided_pairs_of_unequal_length(configure, make_case, pas
 def test_tie_and_win_rates(configure, make_case, passes):
     rows = [(1, 1), (-1, -1), (-1, -1), (0, 0), (1, -1), (0.1, 0.1), (None, 1), (0, 0)]
     metrics = run(configure, make_case, passes, rows, tie={"threshold": 0.2})
-    values = {name: round(metric.value * 7, 9) for name, metric in metrics.items() if "_rate" in name[:8]}
+    values = {
+        name: round(metric.value * 7, 9) for name, metric in metrics.items() if "_rate" in name[:8]
+    }
     assert values == {
         "tie_rate": 4,
         "tie_rate/judged": 2,
@@ -82,12 +92,17 @@ def test_missing_answers_by_kind(configure, make_case, judged):
     kinds = ["ok", "repaired", "unparseable", "refused", "refused", "failed", "budget", "ok"]
     judgments = []
     for k, kind in enumerate(kinds):
-        value, status = 1.0 if kind in ("ok", "repaired") else None, "failed" if kind == "budget" else kind
+        value, status = (
+            1.0 if kind in ("ok", "repaired") else None,
+            "failed" if kind == "budget" else kind,
+        )
         error = {"budget": "budget", "failed": "timeout"}.get(kind)
         more = {"status": status, "sample": k // 2, "swapped": bool(k % 2), "error_kind": error}
         judgments.append(judged("c", (0, 1), value, **more))
     metrics = score_run(configure(), [make_case("c")], judgments).metrics
-    rates = {name: metrics[f"missing/{name}"] for name in ("unparseable", "refused", "failed", "budget")}
+    rates = {
+        name: metrics[f"missing/{name}"] for name in ("unparseable", "refused", "failed", "budget")
+    }
     assert [metric.value for metric in rates.values()] == [1 / 8, 2 / 8, 1 / 8, 1 / 8]
     assert {metric.n for metric in rates.values()} == {8}
     nothing = score_run(configure(), [make_case("c")], []).metrics["missing/failed"]
@@ -107,10 +122,15 @@ def test_calibration_equals_the_obvious_version(configure, make_case, judged, ro
     right = np.array([(label == "A") == (margin == 1) for label, margin, _ in rows])
     confidence = np.array([row[2] for row in rows])
     bins = np.minimum((confidence * 10 + 1e-9).astype(int), 9)
-    ece = sum(abs(right[bins == b].mean() - confidence[bins == b].mean()) * (bins == b).mean() for b in set(bins))
+    ece = sum(
+        abs(right[bins == b].mean() - confidence[bins == b].mean()) * (bins == b).mean()
+        for b in set(bins)
+    )
     gaps = np.array([np.where(bins == b, confidence - right, 0.0) for b in range(10)])
     errors = gaps.std(axis=1, ddof=1) / len(rows) ** 0.5 if len(rows) > 1 else np.zeros(10)
-    assert metrics["calibration/ece"].value == pytest.approx(_less_noise(gaps.mean(axis=1), errors, ece), abs=1e-7)
+    assert metrics["calibration/ece"].value == pytest.approx(
+        _less_noise(gaps.mean(axis=1), errors, ece), abs=1e-7
+    )
     expected = brier_score_loss(right, confidence, labels=[False, True])
     assert metrics["calibration/brier"].value == pytest.approx(expected, abs=1e-9)
 
@@ -120,8 +140,12 @@ def _less_noise(gaps, errors, seen):
 
     def beyond(t):
         noisy = errors > 1e-12
-        with np.errstate(invalid="ignore", divide="ignore"):  # in its higher moments, which are not used
-            folded = foldnorm.mean(np.abs(t * gaps[noisy]) / errors[noisy], scale=errors[noisy]).sum()
+        with np.errstate(
+            invalid="ignore", divide="ignore"
+        ):  # in its higher moments, which are not used
+            folded = foldnorm.mean(
+                np.abs(t * gaps[noisy]) / errors[noisy], scale=errors[noisy]
+            ).sum()
         return folded + np.abs(t * gaps[~noisy]).sum() - seen
 
     return 0.0 if beyond(0) >= 0 else brentq(beyond, 0, 10) * seen
@@ -130,7 +154,11 @@ def _less_noise(gaps, errors, seen):
 def test_calibration_bounds_what_is_missing(configure, make_case, judged):
     cases = [make_case(str(k), label="A") for k in range(6)]
     judgments = [judged("0", (0, 1), 1, confidence=0.9), judged("1", (0, 1), -1, confidence=0.8)]
-    judgments += [judged("2", (0, 1), 1), judged("3", (0, 1)), judged("4", (0, 1), 0, confidence=0.9)]
+    judgments += [
+        judged("2", (0, 1), 1),
+        judged("3", (0, 1)),
+        judged("4", (0, 1), 0, confidence=0.9),
+    ]
     metrics = score_run(configure(swap={"policy": "none"}), cases, judgments).metrics
     brier, ece = metrics["calibration/brier"], metrics["calibration/ece"]
     assert brier.value == pytest.approx((0.01 + 0.64) / 2)
@@ -140,7 +168,9 @@ def test_calibration_bounds_what_is_missing(configure, make_case, judged):
     assert bias > 0
     assert (ece.worst_low, ece.worst_high) == pytest.approx((0, 3.9 / 5 - bias))
     confident = [judged(str(k), (0, 1), -1, confidence=1) for k in range(5)]
-    one_lost = score_run(configure(swap={"policy": "none"}), cases, confident).metrics["calibration/ece"]
+    one_lost = score_run(configure(swap={"policy": "none"}), cases, confident).metrics[
+        "calibration/ece"
+    ]
     assert (one_lost.value, one_lost.worst_low, one_lost.worst_high) == pytest.approx((1, 4 / 6, 1))
     unstated = score_run(configure(swap={"policy": "none"}), cases, judgments[2:3]).metrics
     assert unstated["calibration/ece"].value is None
@@ -177,7 +207,10 @@ def test_it_equals_counting_pairs_of_answers(configure, make_case, judged, rows)
             same = [np.mean([a == b for a, b in combinations(side, 2)]) for side in (first, second)]
             repeats.append(np.mean(same))
             swaps.append(np.mean([a == b for a, b in product(first, second)]))
-    found = [metrics[f"position/{name}"] for name in ("repeat_consistency", "swap_consistency", "order_effect")]
+    found = [
+        metrics[f"position/{name}"]
+        for name in ("repeat_consistency", "swap_consistency", "order_effect")
+    ]
     assert [metric.n for metric in found] == [len(repeats)] * 3
     if repeats:
         expected = [np.mean(repeats), np.mean(swaps), np.mean(repeats) - np.mean(swaps)]
@@ -202,17 +235,26 @@ def test_what_cannot_be_told_says_why(configure, make_case, judged, rows, sectio
 
 
 def test_preference_between_identical_responses(configure, make_case, passes):
-    cases = [make_case("same", ("x", "x")), make_case("three", ("x", "y", "x")), make_case("lost", ("z", "z"))]
+    cases = [
+        make_case("same", ("x", "x")),
+        make_case("three", ("x", "y", "x")),
+        make_case("lost", ("z", "z")),
+    ]
     judgments = [*passes("same", 1.0, -1.0), *passes("lost", 0.0, None)]
     for unit in combinations(range(3), 2):
         judgments += passes("three", 0.0, 1.0, unit)
     metric = score_run(configure(), cases, judgments).metrics["position/identical_preference"]
-    # Passes of equal texts: both of "same" prefer one, one of the two of (0, 2) in "three", none of "lost".
+    # Passes of equal texts: both of "same" prefer one, one of the two of (0, 2) in "three", none of
+    # "lost".
     assert (metric.value, metric.n, metric.missing) == (pytest.approx(3 / 5), 5, 1)
     assert (metric.worst_low, metric.worst_high) == pytest.approx((3 / 6, 4 / 6))
-    none = score_run(configure(), [make_case("c")], passes("c", 1.0, 1.0)).metrics["position/identical_preference"]
+    none = score_run(configure(), [make_case("c")], passes("c", 1.0, 1.0)).metrics[
+        "position/identical_preference"
+    ]
     assert none.note == "no case has two identical responses"
-    unread = score_run(configure(), cases[:1], passes("same", None, None)).metrics["position/identical_preference"]
+    unread = score_run(configure(), cases[:1], passes("same", None, None)).metrics[
+        "position/identical_preference"
+    ]
     assert unread.note == "no pair of identical responses was read"
 
 
@@ -272,7 +314,10 @@ def test_own_preference_at_equal_label(configure, passes):
     # Own preferred by people: 3 of 3 found; the other preferred: 1 of 3 (rows 3, 4, 5).
     assert preference.value == pytest.approx(1 - 1 / 3)
     assert (preference.n, preference.missing) == (6, 1)
-    assert (preference.worst_low, preference.worst_high) == (pytest.approx(3 / 4 - 1 / 3), pytest.approx(1 - 1 / 3))
+    assert (preference.worst_low, preference.worst_high) == (
+        pytest.approx(3 / 4 - 1 / 3),
+        pytest.approx(1 - 1 / 3),
+    )
     assert preference.low < preference.value <= preference.high
 
 
@@ -289,15 +334,23 @@ def test_what_it_needs(configure, passes):
 
 
 def test_the_warning_names_judge_and_models(configure):
-    cases = [case("1", "gpt-3.5", "claude-2", None), case("2", "gpt-4", "gpt-4o", None), case("3", "gpt-5", None, None)]
+    cases = [
+        case("1", "gpt-3.5", "claude-2", None),
+        case("2", "gpt-4", "gpt-4o", None),
+        case("3", "gpt-5", None, None),
+    ]
     (note,) = family_notes(configure(judge={"model": "openai/gpt-4o-mini"}), cases)
-    assert note.startswith("judge gpt-4o-mini and gpt-3.5, gpt-4, gpt-4o and 1 more are of the same family (gpt)")
+    assert note.startswith(
+        "judge gpt-4o-mini and gpt-3.5, gpt-4, gpt-4o and 1 more are of the same family (gpt)"
+    )
     assert family_notes(configure(judge={"model": "mistral/mistral-large"}), cases) == []
 
 
 def test_a_panel_has_the_families_of_its_judges():
     judges = [{"model": "openai/gpt-4o"}, {"model": "anthropic/claude-3"}, {"model": "x/7b"}]
-    config = RunConfig.model_validate({"judge": {"judges": judges}, "criteria": [{"name": "quality"}]})
+    config = RunConfig.model_validate(
+        {"judge": {"judges": judges}, "criteria": [{"name": "quality"}]}
+    )
     assert judge_families(config) == {"gpt-4o": "gpt", "claude-3": "claude"}
 
 
@@ -305,7 +358,10 @@ def pairs(seed, n=120, bias=1.0, quality=0.0, advantage=0.0):
     """Simulate lengths, labels and verdicts of a judge that favours length by `bias` a standard deviation."""
     generator = np.random.default_rng(seed)
     ratio = generator.normal(0, 0.5, n)
-    first, second = np.round(200 * np.exp(ratio / 2)).astype(int), np.round(200 * np.exp(-ratio / 2)).astype(int)
+    first, second = (
+        np.round(200 * np.exp(ratio / 2)).astype(int),
+        np.round(200 * np.exp(-ratio / 2)).astype(int),
+    )
     x = np.log(first / second)
     label = np.where(generator.random(n) < 0.5, 1.0, -1.0)
     p = 1 / (1 + np.exp(-(advantage + bias * x / x.std() + quality * label)))
@@ -329,7 +385,10 @@ def test_the_slopes_equal_the_slow_penalized_ones(configure, make_case, judged):
     x = np.log(first / second)
     x = x / x.std()
     y = (1 + verdict) / 2
-    plain, held = slow_fit(sm.add_constant(x), y), slow_fit(sm.add_constant(np.stack([x, label], axis=1)), y)
+    plain, held = (
+        slow_fit(sm.add_constant(x), y),
+        slow_fit(sm.add_constant(np.stack([x, label], axis=1)), y),
+    )
     assert metrics["length/slope"].value == pytest.approx(plain[1], abs=1e-6)
     assert metrics["length/slope_at_label"].value == pytest.approx(held[1], abs=1e-6)
     assert metrics["length/slope"].low > 0
@@ -359,12 +418,16 @@ def test_one_step_is_close_to_fitting_each_resample_anew():
     drawn = [np.repeat(np.arange(150), row.astype(int)) for row in weights]
     anew = expit(np.array([fit(design[rows], outcome[rows]).coefficients[0] for rows in drawn]))
     assert np.corrcoef(near, anew)[0, 1] > 0.99
-    assert np.quantile(near, [0.025, 0.975]) == pytest.approx(np.quantile(anew, [0.025, 0.975]), abs=0.15)
+    assert np.quantile(near, [0.025, 0.975]) == pytest.approx(
+        np.quantile(anew, [0.025, 0.975]), abs=0.15
+    )
 
 
 def test_the_interval_of_a_large_run_is_the_clustered_sandwich(configure, make_case, judged):
     first, second, label, verdict = pairs(5, n=800, bias=0.5)
-    metric = run_of_lengths(configure, make_case, judged, first, second, label, verdict, bootstrap=2000)["length/slope"]
+    metric = run_of_lengths(
+        configure, make_case, judged, first, second, label, verdict, bootstrap=2000
+    )["length/slope"]
     x = np.log(first / second)
     model = sm.GLM((1 + verdict) / 2, sm.add_constant(x / x.std()), family=sm.families.Binomial())
     error = model.fit(cov_type="HC0").bse[1]
@@ -379,7 +442,9 @@ def test_the_interval_of_a_large_run_is_the_clustered_sandwich(configure, make_c
     ],
 )
 def test_no_slope_has_a_reason(configure, make_case, judged, first, second, verdict, why):
-    metrics = run_of_lengths(configure, make_case, judged, first, second, [None] * len(first), verdict)
+    metrics = run_of_lengths(
+        configure, make_case, judged, first, second, [None] * len(first), verdict
+    )
     assert metrics["length/slope"].value is None
     assert why in metrics["length/slope"].note
     assert metrics["length/slope_at_label"].note == "no labeled pair has a verdict"
@@ -387,12 +452,18 @@ def test_no_slope_has_a_reason(configure, make_case, judged, first, second, verd
 
 def test_a_fit_that_does_not_settle_is_none(monkeypatch):
     monkeypatch.setattr(logistic, "STEPS", 1)
-    assert fit(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 0.0, 1.0])).coefficients is None
+    assert (
+        fit(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 0.0, 1.0])).coefficients
+        is None
+    )
 
 
 def test_an_outlier_is_not_taken_for_separation():
     x = np.array([-1.0, -0.5, 0.0, 0.2, 0.5, 1.0, 400.0])
-    design, outcome = np.stack([np.ones(7), x], axis=1), np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0])
+    design, outcome = (
+        np.stack([np.ones(7), x], axis=1),
+        np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0]),
+    )
     expected = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(tol=1e-14).params
     assert fit(design, outcome).coefficients == pytest.approx(expected, abs=1e-6)
 
@@ -411,20 +482,31 @@ def test_there_is_a_fit_if_and_only_if_the_outcomes_overlap(rows):
 
 def test_a_label_that_says_all_leaves_nothing_to_length(configure, make_case, judged):
     first, second, label, _ = pairs(6, n=40)
-    metric = run_of_lengths(configure, make_case, judged, first, second, label, label)["length/slope_at_label"]
+    metric = run_of_lengths(configure, make_case, judged, first, second, label, label)[
+        "length/slope_at_label"
+    ]
     assert (metric.value, metric.low) == (None, None)
-    assert metric.note == "0 verdicts differ from the label, and 10 are needed to see what else they depend on"
-    constant = run_of_lengths(configure, make_case, judged, first, second, np.ones(40), label)["length/slope_at_label"]
+    assert (
+        metric.note
+        == "0 verdicts differ from the label, and 10 are needed to see what else they depend on"
+    )
+    constant = run_of_lengths(configure, make_case, judged, first, second, np.ones(40), label)[
+        "length/slope_at_label"
+    ]
     assert "collinear" in constant.note
 
 
 @pytest.mark.parametrize(("contrary", "defined"), [(2, False), (9, False), (20, True), (60, True)])
-def test_few_verdicts_against_the_label_show_nothing(configure, make_case, judged, contrary, defined):
+def test_few_verdicts_against_the_label_show_nothing(
+    configure, make_case, judged, contrary, defined
+):
     first, second, label, _ = pairs(7, n=300)
     longer = np.where(first > second, 1.0, -1.0)
     verdict = label.copy()
     verdict[np.flatnonzero(label != longer)[:contrary]] *= -1  # only for the longer one
-    metric = run_of_lengths(configure, make_case, judged, first, second, label, verdict)["length/slope_at_label"]
+    metric = run_of_lengths(configure, make_case, judged, first, second, label, verdict)[
+        "length/slope_at_label"
+    ]
     assert (metric.value is not None) == defined == (metric.low is not None)
     assert not defined or metric.low > 0
 
@@ -449,13 +531,20 @@ def test_copies_of_a_pair_on_one_prompt_add_no_evidence(size, separated):
     y = (x > 0) * 1.0 if separated else np.repeat(generator.random(40) < 0.5, size) * 1.0
     n = len(x)
     clusters = Clusters.by_key(np.repeat(np.arange(1, 41), size), "prompt")
-    item = logistic.slope("length/slope", np.stack([np.ones(n), x], axis=1), y, Tally(np.arange(n), n), 1)
+    item = logistic.slope(
+        "length/slope", np.stack([np.ones(n), x], axis=1), y, Tally(np.arange(n), n), 1
+    )
     once = logistic.slope(
-        "length/slope", np.stack([np.ones(40), x[::size]], axis=1), y[::size], Tally(np.arange(40), 40), 1
+        "length/slope",
+        np.stack([np.ones(40), x[::size]], axis=1),
+        y[::size],
+        Tally(np.arange(40), 40),
+        1,
     )
     settings = ScoringConfig(bootstrap=400)
     metric, single = (
-        measure([one], settings, by)["length/slope"] for one, by in ((item, clusters), (once, Clusters.each(40)))
+        measure([one], settings, by)["length/slope"]
+        for one, by in ((item, clusters), (once, Clusters.each(40)))
     )
     assert metric.high - metric.low > 0.95 * (single.high - single.low)
     assert separated == (metric.low > 0) == (single.low > 0)
@@ -465,55 +554,85 @@ def test_one_prompt_says_little():
     generator = np.random.default_rng(1)
     x = generator.normal(size=30)
     item = logistic.slope("length/slope", x[:, None], (x > 0) * 1.0, Tally(np.arange(30), 30), 0)
-    one = measure([item], ScoringConfig(bootstrap=50), Clusters(30, 1, np.zeros(30, dtype=int), "prompt"))
+    one = measure(
+        [item], ScoringConfig(bootstrap=50), Clusters(30, 1, np.zeros(30, dtype=int), "prompt")
+    )
     assert one["length/slope"].low < 0
 
 
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [
-        ([30, 40, 50], [10, 10, 10], "the second response is at least as long as the other in only 0% of pairs"),
-        ([10, 10, 10], [30, 40, 50], "the first response is at least as long as the other in only 0% of pairs"),
+        (
+            [30, 40, 50],
+            [10, 10, 10],
+            "the second response is at least as long as the other in only 0% of pairs",
+        ),
+        (
+            [10, 10, 10],
+            [30, 40, 50],
+            "the first response is at least as long as the other in only 0% of pairs",
+        ),
         ([10, 20, 30], [10, 20, 30], "the difference in length is the same in every pair"),
     ],
 )
-def test_a_win_rate_at_a_length_hardly_seen_is_not_read_off(configure, make_case, judged, first, second, why):
-    metrics = run_of_lengths(configure, make_case, judged, first, second, [None] * 3, [1.0, -1.0, 1.0])
+def test_a_win_rate_at_a_length_hardly_seen_is_not_read_off(
+    configure, make_case, judged, first, second, why
+):
+    metrics = run_of_lengths(
+        configure, make_case, judged, first, second, [None] * 3, [1.0, -1.0, 1.0]
+    )
     assert metrics["length/controlled_win_rate"].value is None
     assert why in metrics["length/controlled_win_rate"].note
     assert metrics["length/win_rate"].value == pytest.approx(2 / 3)
 
 
 def test_nothing_read(configure, make_case, judged):
-    metrics = run_of_lengths(configure, make_case, judged, [1, 2], [2, 1], [None, None], [None, None])
+    metrics = run_of_lengths(
+        configure, make_case, judged, [1, 2], [2, 1], [None, None], [None, None]
+    )
     assert metrics["length/controlled_win_rate"].note == "no pair has a verdict"
     assert (metrics["length/win_rate"].worst_low, metrics["length/win_rate"].worst_high) == (0, 1)
 
 
 def test_win_rate_worst_cases(configure, make_case, judged):
-    metric = run_of_lengths(configure, make_case, judged, [5] * 4, [4] * 4, [None] * 4, [1.0, 0.0, -1.0, None])[
-        "length/win_rate"
-    ]
+    metric = run_of_lengths(
+        configure, make_case, judged, [5] * 4, [4] * 4, [None] * 4, [1.0, 0.0, -1.0, None]
+    )["length/win_rate"]
     assert (metric.value, metric.worst_low, metric.worst_high) == (0.5, 1.5 / 4, 2.5 / 4)
 
 
 def scores(pointwise, make_case, judged, rows, **scoring):
     """Score cases given as lists of (length, score, grade)."""
     cases = [
-        make_case(str(k), ["x" * length for length, _, _ in row], grades=[grade for *_, grade in row])
+        make_case(
+            str(k), ["x" * length for length, _, _ in row], grades=[grade for *_, grade in row]
+        )
         for k, row in enumerate(rows)
     ]
-    judgments = [judged(str(k), (r,), score) for k, row in enumerate(rows) for r, (_, score, _) in enumerate(row)]
+    judgments = [
+        judged(str(k), (r,), score)
+        for k, row in enumerate(rows)
+        for r, (_, score, _) in enumerate(row)
+    ]
     return score_run(pointwise(scoring={"bootstrap": 100, **scoring}), cases, judgments)
 
 
-LENGTHS = st.tuples(st.sampled_from([1, 10, 30, 100, 300]), st.integers(1, 5).map(float), st.integers(1, 5).map(float))
+LENGTHS = st.tuples(
+    st.sampled_from([1, 10, 30, 100, 300]),
+    st.integers(1, 5).map(float),
+    st.integers(1, 5).map(float),
+)
 
 
 @given(st.lists(st.lists(LENGTHS, min_size=2, max_size=4), min_size=4, max_size=8))
-def test_score_slopes_equal_least_squares_with_an_intercept_by_case(pointwise, make_case, judged, rows):
+def test_score_slopes_equal_least_squares_with_an_intercept_by_case(
+    pointwise, make_case, judged, rows
+):
     metrics = scores(pointwise, make_case, judged, rows, bootstrap=0).metrics
-    length, score, grade = (np.array(column) for column in zip(*(r for row in rows for r in row), strict=True))
+    length, score, grade = (
+        np.array(column) for column in zip(*(r for row in rows for r in row), strict=True)
+    )
     case = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     dummies = (case[:, None] == np.arange(len(rows))).astype(float)
     for name, more in (("length/score_slope", []), ("length/score_slope_at_grade", [grade])):
@@ -531,14 +650,21 @@ def test_single_responses_are_compared_across_cases(pointwise, make_case, judged
     metrics = scores(pointwise, make_case, judged, rows).metrics
     assert metrics["length/score_slope"].value == pytest.approx(2)
     assert metrics["length/score_slope"].missing == 1
-    assert metrics["length/score_slope_at_grade"].note == "no graded response with a text has a score"
+    assert (
+        metrics["length/score_slope_at_grade"].note == "no graded response with a text has a score"
+    )
 
 
 def test_length_control_takes_out_what_length_adds(pointwise, make_case, judged):
-    lengths, quality = [10, 100, 1000], [(1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (1.0, 1.0, 2.0), (2.0, 2.0, 1.0)]
+    lengths, quality = (
+        [10, 100, 1000],
+        [(1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (1.0, 1.0, 2.0), (2.0, 2.0, 1.0)],
+    )
     rows = [[(n, q + np.log10(n), q) for n, q in zip(lengths, row, strict=True)] for row in quality]
     controlled = scores(pointwise, make_case, judged, rows, length_control=True)
-    found = {v.unit: v.score for v in controlled.verdicts if v.case_id == "0" and v.score is not None}
+    found = {
+        v.unit: v.score for v in controlled.verdicts if v.case_id == "0" and v.score is not None
+    }
     assert [found[(k,)] for k in range(3)] == pytest.approx([3, 4, 3])
     assert controlled.metrics["agreement/pearson"].value == pytest.approx(1)
     plain = scores(pointwise, make_case, judged, rows)
@@ -547,8 +673,12 @@ def test_length_control_takes_out_what_length_adds(pointwise, make_case, judged)
 
 
 def test_length_control_without_grades_or_variation(pointwise, make_case, judged):
-    raw = scores(pointwise, make_case, judged, [[(10, 1.0, None), (100, 3.0, None)]], length_control=True)
+    raw = scores(
+        pointwise, make_case, judged, [[(10, 1.0, None), (100, 3.0, None)]], length_control=True
+    )
     assert [v.score for v in raw.verdicts if v.score is not None] == pytest.approx([2, 2])
-    same = scores(pointwise, make_case, judged, [[(10, 1.0, None), (10, 3.0, None)]], length_control=True)
+    same = scores(
+        pointwise, make_case, judged, [[(10, 1.0, None), (10, 3.0, None)]], length_control=True
+    )
     assert [v.score for v in same.verdicts if v.score is not None] == [1, 3]
     assert scores(pointwise, make_case, judged, [], length_control=True).verdicts == ()

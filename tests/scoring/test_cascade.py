@@ -41,32 +41,52 @@ CLASSES = {"classes": {"pass": "", "fail": ""}}
 
 def config(*names: str, **settings: Any) -> RunConfig:
     own = {
-        key: settings.pop(key) for key in ("target", "delta", "last", "calibration", "thresholds") if key in settings
+        key: settings.pop(key)
+        for key in ("target", "delta", "last", "calibration", "thresholds")
+        if key in settings
     }
     members = [{"name": name, "model": "m", **settings.pop(name, {})} for name in names]
     judge = {"name": "cascade", "vote": "cascade", "judges": members, **own}
     scoring = {"bootstrap": 50, **settings.pop("scoring", {})}
-    return RunConfig.model_validate({"judge": judge, "criteria": {"quality": ""}, "scoring": scoring, **settings})
+    return RunConfig.model_validate(
+        {"judge": judge, "criteria": {"quality": ""}, "scoring": scoring, **settings}
+    )
 
 
 def of_classes(*names: str, **settings: Any) -> RunConfig:
-    more = {"mode": {"name": "pointwise", "samples": 3}, "swap": {"policy": "none"}, "rubric": CLASSES}
+    more = {
+        "mode": {"name": "pointwise", "samples": 3},
+        "swap": {"policy": "none"},
+        "rubric": CLASSES,
+    }
     return config(*names, **more, **settings)
 
 
-def both(judge: str, case: str, first: float | None, second: float | None, unit=(0, 1)) -> list[Judgment]:
+def both(
+    judge: str, case: str, first: float | None, second: float | None, unit=(0, 1)
+) -> list[Judgment]:
     """The judgments of both orders: margins, un-swapped; `None` for a failed call."""
     made = [(unit, first), (unit[::-1], second)]
     return [
         Judgment(
-            case, unit, shown, 0, judge, "failed" if value is None else "ok", value, keys=(f"{judge}{case}{shown}",)
+            case,
+            unit,
+            shown,
+            0,
+            judge,
+            "failed" if value is None else "ok",
+            value,
+            keys=(f"{judge}{case}{shown}",),
         )
         for shown, value in made
     ]
 
 
 def pairs(n: int, label: str = "A") -> list[Case]:
-    return [Case(f"c{i}", f"question {i}", (Response("a"), Response("b")), label=label) for i in range(n)]
+    return [
+        Case(f"c{i}", f"question {i}", (Response("a"), Response("b")), label=label)
+        for i in range(n)
+    ]
 
 
 # Thresholds
@@ -74,10 +94,14 @@ def pairs(n: int, label: str = "A") -> list[Case]:
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0.01, 0.99))
 def test_the_tail_is_that_of_the_binomial_distribution(errors, more, risk):
-    assert binomial_tail(errors, errors + more, risk) == pytest.approx(stats.binom.cdf(errors, errors + more, risk))
+    assert binomial_tail(errors, errors + more, risk) == pytest.approx(
+        stats.binom.cdf(errors, errors + more, risk)
+    )
 
 
-def slow(certainty: Sequence[float], wrong: Sequence[bool], risk: float, level: float) -> float | None:
+def slow(
+    certainty: Sequence[float], wrong: Sequence[bool], risk: float, level: float
+) -> float | None:
     """The lowest threshold so that the upper bound of the risk is at most `risk` there and at all stricter ones."""
     found = None
     for threshold in sorted(set(certainty), reverse=True):
@@ -91,16 +115,27 @@ def slow(certainty: Sequence[float], wrong: Sequence[bool], risk: float, level: 
     return found
 
 
-@given(st.integers(0, 2**32), st.integers(20, 150), st.sampled_from([2, 5, 20]), st.sampled_from(["abstain", "answer"]))
+@given(
+    st.integers(0, 2**32),
+    st.integers(20, 150),
+    st.sampled_from([2, 5, 20]),
+    st.sampled_from(["abstain", "answer"]),
+)
 def test_thresholds_are_those_of_a_slow_version(seed, n, levels, last):
     random = np.random.default_rng(seed)
     judge = config("small", "large", last=last, target=0.8).judge
     votes = {}
     for name in ("small", "large"):
         certainty = random.integers(0, levels, n) / (levels - 1)
-        votes[name] = Vote(name, random.random(n) < 0.97, random.random(n) < 0.75 + 0.25 * certainty, certainty)
+        votes[name] = Vote(
+            name, random.random(n) < 0.97, random.random(n) < 0.75 + 0.25 * certainty, certainty
+        )
     every = np.ones(n, dtype=bool)
-    found, waiting, tested = Cascade.of(judge, votes, every, every), list(range(n)), 2 - (last == "answer")
+    found, waiting, tested = (
+        Cascade.of(judge, votes, every, every),
+        list(range(n)),
+        2 - (last == "answer"),
+    )
     level, spent = 0.1 / tested, False
     if n < labels_required(judge.model_copy(update={"delta": level})):
         level, spent = 0.1, True  # all of it for the first judge
@@ -111,9 +146,13 @@ def test_thresholds_are_those_of_a_slow_version(seed, n, levels, last):
         elif place and spent:
             decided = []
         else:
-            threshold = slow([one.certainty[u] for u in reached], [not one.right[u] for u in reached], 0.2, level)
+            threshold = slow(
+                [one.certainty[u] for u in reached], [not one.right[u] for u in reached], 0.2, level
+            )
             assert found.steps[place].threshold == threshold
-            decided = [u for u in reached if threshold is not None and one.certainty[u] >= threshold]
+            decided = [
+                u for u in reached if threshold is not None and one.certainty[u] >= threshold
+            ]
         assert np.flatnonzero(found.decider == place).tolist() == decided
         waiting = [unit for unit in waiting if unit not in decided]
     lost = [unit for unit in waiting if votes["large"].answered[unit]]
@@ -142,7 +181,9 @@ def test_22_labels_can_show_an_agreement_of_90_percent():
         if enough:
             check_labels(config("small", "large"), some, Clusters.each(count))
         else:
-            with pytest.raises(ConfigError, match=r"21 of the 21 labels choose thresholds .*needs 22"):
+            with pytest.raises(
+                ConfigError, match=r"21 of the 21 labels choose thresholds .*needs 22"
+            ):
                 check_labels(config("small", "large"), some, Clusters.each(count))
 
 
@@ -150,7 +191,11 @@ def test_with_few_labels_the_first_judge_has_all_of_delta():
     sure = np.ones(25)
     votes = {name: Vote(name, sure > 0, sure > 0, sure) for name in ("small", "large")}
     found = Cascade.of(config("small", "large").judge, votes, sure > 0, sure > 0)
-    assert (found.steps[0].threshold, found.steps[0].labels, found.steps[1].threshold) == (1.0, 25, None)
+    assert (found.steps[0].threshold, found.steps[0].labels, found.steps[1].threshold) == (
+        1.0,
+        25,
+        None,
+    )
 
 
 # Verdicts and metrics of pairs
@@ -162,13 +207,21 @@ def run(n: int = 360, **settings: Any) -> tuple[RunConfig, list[Case], list[Judg
 
     The large one is unsure in every twelfth case, and fails in another.
     """
-    made, cases, judgments = config("small", "large", target=0.8, **settings), pairs(n), list[Judgment]()
+    made, cases, judgments = (
+        config("small", "large", target=0.8, **settings),
+        pairs(n),
+        list[Judgment](),
+    )
     for i, case in enumerate(cases):
         judgments += both("small", case.id, 1.0, 1.0 if i % 3 else -1.0)
     waiting = escalated(made, cases, judgments)
     assert waiting == {(f"c{i}", (0, 1)) for i in range(0, n, 3)}
     for i in range(0, n, 3):
-        judgments += both("large", f"c{i}", *((1.0, -1.0) if i % 12 == 0 else (None, None) if i % 12 == 3 else (1, 1)))
+        judgments += both(
+            "large",
+            f"c{i}",
+            *((1.0, -1.0) if i % 12 == 0 else (None, None) if i % 12 == 3 else (1, 1)),
+        )
     return made, cases, judgments
 
 
@@ -196,7 +249,9 @@ def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
 def test_verdicts_name_the_judge_that_decided():
     made, cases, judgments = run()
     found = [one.decided_by for one in verdicts_of(made, cases, judgments)]
-    assert found == [None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)]
+    assert found == [
+        None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)
+    ]
 
 
 def test_an_abstention_is_neither_a_score_nor_missing():
@@ -208,7 +263,11 @@ def test_an_abstention_is_neither_a_score_nor_missing():
     for name in ("tie_rate", "win_rate/a", "length/longer_rate"):
         assert metrics[name].missing == (0 if name.startswith("length") else 30), name
     assert metrics["win_rate/a"].n == 300
-    table = {row["kind"]: row["missing"] for row in scores.details["missing"] if row["metric"] == "agreement/accuracy"}
+    table = {
+        row["kind"]: row["missing"]
+        for row in scores.details["missing"]
+        if row["metric"] == "agreement/accuracy"
+    }
     assert table["failed"] == metrics["agreement/accuracy"].missing > 0
     assert sum(table.values()) == table["failed"]
     confusion = scores.details["confusion"]["labels"]["A"]
@@ -221,14 +280,20 @@ def test_labels_that_chose_thresholds_are_in_no_metric():
     made, cases, judgments = run()
     dev, scores = dev_cases(made.judge, cases, Clusters.each(len(cases))), scores_of_run()
     test = [i for i in range(360) if not dev[i] and i % 12 not in (0, 3)]
-    assert scores.metrics["agreement/accuracy"].n == scores.metrics["cascade/accuracy"].n == len(test)
+    assert (
+        scores.metrics["agreement/accuracy"].n == scores.metrics["cascade/accuracy"].n == len(test)
+    )
     # Other labels on the test side change the agreement and no threshold.
-    turned = [case if own else replace(case, label="B") for case, own in zip(cases, dev, strict=True)]
+    turned = [
+        case if own else replace(case, label="B") for case, own in zip(cases, dev, strict=True)
+    ]
     other = score_run(made, turned, judgments)
     assert other.metrics["cascade/accuracy"].value == 0.0
     assert other.details["cascade"] == scores.details["cascade"]
     # Other labels on the dev side change the thresholds.
-    turned = [replace(case, label="B") if own else case for case, own in zip(cases, dev, strict=True)]
+    turned = [
+        replace(case, label="B") if own else case for case, own in zip(cases, dev, strict=True)
+    ]
     steps = score_run(made, turned, judgments).details["cascade"]["steps"]
     assert steps[0]["threshold"] is None
     verdicts = scores.verdicts
@@ -251,14 +316,18 @@ def test_the_last_judge_may_answer_without_the_guarantee():
     scores = score_run(made, cases, judgments)
     assert scores.metrics["cascade/abstained"].value == 0.0
     assert scores.metrics["cascade/accuracy"].n < scores.metrics["agreement/accuracy"].n
-    assert "the last judge answers the others without it" in str(scores.metrics["cascade/accuracy"].note)
+    assert "the last judge answers the others without it" in str(
+        scores.metrics["cascade/accuracy"].note
+    )
     assert [step["guaranteed"] for step in scores.details["cascade"]["steps"]] == [True, False]
     assert scores.verdicts[0].reason == "swap_disagreement"
     text = " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
     assert re.search(r"large answers 27% \[\d+, \d+\] of 330 without the guarantee\.", text)
     assert "Where a judge is sure enough, 100% [" in text
     kept = score_run(made.with_({"judge.last": "abstain"}), cases, judgments)
-    assert "without the guarantee" not in " ".join(one.text for one in findings(kept.metrics, "pairwise"))
+    assert "without the guarantee" not in " ".join(
+        one.text for one in findings(kept.metrics, "pairwise")
+    )
 
 
 def test_a_panel_says_that_a_cascade_did_not_ask_all_its_judges_about_everything():
@@ -284,7 +353,10 @@ def test_only_one_label_of_a_cluster_chooses():
 def test_pairs_of_a_case_are_decided_one_by_one():
     made = config("small", "large", target=0.8)
     texts = (Response("a"), Response("b"), Response("c"))
-    cases = [Case(f"c{i}", f"q {i}", texts, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}}) for i in range(200)]
+    cases = [
+        Case(f"c{i}", f"q {i}", texts, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}})
+        for i in range(200)
+    ]
     judgments = list[Judgment]()
     for case in cases:
         for unit in ((0, 1), (0, 2), (1, 2)):
@@ -295,7 +367,11 @@ def test_pairs_of_a_case_are_decided_one_by_one():
 def test_a_tie_is_as_sure_as_the_orders_that_call_it_one():
     made = config("small", "large", target=0.8)
     cases = pairs(120, label="TIE")
-    judgments = [one for i, case in enumerate(cases) for one in both("small", case.id, 0.0, 0.0 if i % 2 else None)]
+    judgments = [
+        one
+        for i, case in enumerate(cases)
+        for one in both("small", case.id, 0.0, 0.0 if i % 2 else None)
+    ]
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(0, 120, 2)}
 
 
@@ -305,7 +381,9 @@ def priced(judgments: list[Judgment], price: Mapping[str, float]) -> list[Judgme
 
 def test_costs_are_compared_with_those_of_the_last_judge():
     made, cases, judgments = run()
-    ratio = score_run(made, cases, priced(judgments, {"small": 0.01, "large": 0.1})).metrics["cascade/cost_ratio"]
+    ratio = score_run(made, cases, priced(judgments, {"small": 0.01, "large": 0.1})).metrics[
+        "cascade/cost_ratio"
+    ]
     assert ratio.value == pytest.approx((360 * 0.02 + 120 * 0.2) / 360 / 0.2)
     assert scores_of_run().metrics["cascade/cost_ratio"].value is None
 
@@ -343,13 +421,19 @@ def classes(n: int) -> list[Case]:
 
 def samples(judge: str, case: str, *names: str | None, **more: Any) -> list[Judgment]:
     return [
-        Judgment(case, (0,), (0,), k, judge, "failed" if name is None else "ok", class_name=name, **more)
+        Judgment(
+            case, (0,), (0,), k, judge, "failed" if name is None else "ok", class_name=name, **more
+        )
         for k, name in enumerate(names)
     ]
 
 
 def test_classes_are_as_sure_as_the_samples_that_name_them():
-    made, cases, judgments = of_classes("small", "large", target=0.8), classes(150), list[Judgment]()
+    made, cases, judgments = (
+        of_classes("small", "large", target=0.8),
+        classes(150),
+        list[Judgment](),
+    )
     for i, case in enumerate(cases):
         judgments += samples("small", case.id, "pass", "pass", "pass" if i % 3 else "fail")
     # A sure answer of two in three is tested too; its errors decide.
@@ -373,18 +457,28 @@ def test_classes_are_as_sure_as_the_samples_that_name_them():
 
 
 def test_probabilities_are_certainties():
-    made = of_classes("small", "large", target=0.8, small={"logprobs": True}, large={"logprobs": True}, last="answer")
+    made = of_classes(
+        "small",
+        "large",
+        target=0.8,
+        small={"logprobs": True},
+        large={"logprobs": True},
+        last="answer",
+    )
     made = made.with_({"mode.samples": 1})
     cases, judgments = classes(120), list[Judgment]()
     for i, case in enumerate(cases):
         chances = {"pass": 0.95, "fail": 0.05} if i % 4 else {"pass": 0.6, "fail": 0.4}
         judgments += samples("small", case.id, "pass", weighted=WeightedJudgment(classes=chances))
     labeled = [
-        replace(one, responses=(Response("a", class_name="pass" if i % 4 else "fail"),)) for i, one in enumerate(cases)
+        replace(one, responses=(Response("a", class_name="pass" if i % 4 else "fail"),))
+        for i, one in enumerate(cases)
     ]
     assert escalated(made, labeled, judgments) == {(f"c{i}", (0,)) for i in range(0, 120, 4)}
     for i in range(0, 120, 4):
-        judgments += samples("large", f"c{i}", "fail", weighted=WeightedJudgment(classes={"pass": 0.1, "fail": 0.9}))
+        judgments += samples(
+            "large", f"c{i}", "fail", weighted=WeightedJudgment(classes={"pass": 0.1, "fail": 0.9})
+        )
     assert verdicts_of(made, labeled, judgments)[0].confidence == pytest.approx(0.9)
 
 
@@ -395,9 +489,15 @@ def test_probabilities_are_certainties():
     ("settings", "said"),
     [
         ({"mode": {"name": "listwise"}}, "a cascade decides pairs or classes"),
-        ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}, "a cascade decides pairs or classes"),
+        (
+            {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
+            "a cascade decides pairs or classes",
+        ),
         ({"swap": {"policy": "none"}}, "nothing shows how sure small is"),
-        ({"swap": {"policy": "none"}, "small": {"logprobs": True}}, "nothing shows how sure large is"),
+        (
+            {"swap": {"policy": "none"}, "small": {"logprobs": True}},
+            "nothing shows how sure large is",
+        ),
         ({"runner": {"kind": "slurm"}}, "workers have a part of the cases"),
         ({"thresholds": (0.9,)}, "thresholds has 1 values, and there are 2 judges"),
         ({"thresholds": (0.9, 1.1)}, "thresholds"),
@@ -409,7 +509,9 @@ def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said
 
 
 def test_a_cascade_needs_two_judges():
-    with pytest.raises(ValidationError, match="a cascade needs two judges, but there is only one: add judges"):
+    with pytest.raises(
+        ValidationError, match="a cascade needs two judges, but there is only one: add judges"
+    ):
         JudgeConfig.model_validate({"vote": "cascade", "judges": [{"model": "n"}]})
 
 
@@ -460,7 +562,13 @@ def abstaining(**settings: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     judgments, orders = list[Judgment](), 1 if made.swap.policy == "none" else 2
     for i, case in enumerate(cases):
         for judge in ("small", "large") if i % 3 == 0 else ("small",):
-            sure = (1.0, 1.0) if i % 3 else (None, None) if i % 12 == 3 and judge == "large" else (-0.5, 0.3)
+            sure = (
+                (1.0, 1.0)
+                if i % 3
+                else (None, None)
+                if i % 12 == 3 and judge == "large"
+                else (-0.5, 0.3)
+            )
             judgments += [
                 replace(one, sample=k, confidence=0.9 if i % 2 else 0.8)
                 for unit in units
@@ -476,20 +584,35 @@ def facts(metric: Metric) -> list[Any]:
 
 
 def of_verdicts(scores: Scores) -> dict[str, Metric]:
-    return {name: metric for name, metric in scores.metrics.items() if not name.startswith(OF_CALLS)}
+    return {
+        name: metric for name, metric in scores.metrics.items() if not name.startswith(OF_CALLS)
+    }
 
 
-def check_removal(made: RunConfig, cases: list[Case], judgments: list[Judgment], *allowed: str) -> set[str]:
-    """Remove withheld cases whose labels chose no threshold: no metric of verdicts changes. Return their names."""
+def check_removal(
+    made: RunConfig, cases: list[Case], judgments: list[Judgment], *allowed: str
+) -> set[str]:
+    """Remove withheld cases whose labels chose no threshold: no metric of verdicts changes.
+
+    Return their names.
+    """
     full = score_run(made, cases, judgments)
     withheld = {one.case_id for one in full.verdicts if one.reason == "abstained"}
     dev = dev_cases(made.judge, cases, Clusters.each(len(cases)))
-    gone = {case.id for case, own in zip(cases, dev, strict=True) if case.id in withheld and not own}
+    gone = {
+        case.id for case, own in zip(cases, dev, strict=True) if case.id in withheld and not own
+    }
     assert 10 < len(gone) < len(withheld)
-    some = score_run(made, [c for c in cases if c.id not in gone], [j for j in judgments if j.case_id not in gone])
+    some = score_run(
+        made,
+        [c for c in cases if c.id not in gone],
+        [j for j in judgments if j.case_id not in gone],
+    )
     before, after = of_verdicts(full), of_verdicts(some)
     assert before.keys() == after.keys()
-    changed = {name: (one, after[name]) for name, one in before.items() if facts(one) != facts(after[name])}
+    changed = {
+        name: (one, after[name]) for name, one in before.items() if facts(one) != facts(after[name])
+    }
     assert not [name for name in changed if not name.startswith(allowed)], changed
     return {*before}
 
@@ -497,13 +620,26 @@ def check_removal(made: RunConfig, cases: list[Case], judgments: list[Judgment],
 @pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
 def test_no_metric_depends_on_withheld_pairs(settings):
     names = check_removal(*abstaining(**settings))
-    assert {"position/consistency", "agreement/accuracy_per_order", "decision/order_agreement"} <= names
+    assert {
+        "position/consistency",
+        "agreement/accuracy_per_order",
+        "decision/order_agreement",
+    } <= names
 
 
 METADATA = {"turn": 1, "domain": "math", "category": "x", "num_correct": 1}
 RULES = {
-    **dict.fromkeys(("alpaca_eval", "arena_hard", "auto_j", "faireval", "helpsteer", "judgebench", "mt_bench"), ""),
-    **{"llmbar": "natural", "pandalm": "", "rewardbench": "alpacaeval-easy", "rewardbench2": "Math", "rm_bench": ""},
+    **dict.fromkeys(
+        ("alpaca_eval", "arena_hard", "auto_j", "faireval", "helpsteer", "judgebench", "mt_bench"),
+        "",
+    ),
+    **{
+        "llmbar": "natural",
+        "pandalm": "",
+        "rewardbench": "alpacaeval-easy",
+        "rewardbench2": "Math",
+        "rm_bench": "",
+    },
 }
 
 
@@ -512,17 +648,27 @@ def test_no_metric_of_a_benchmark_depends_on_withheld_pairs(name):
     responses = TRIPLE if name in ("rewardbench2", "rm_bench") else TRIPLE[:2]
     made, cases, judgments = abstaining(dataset={"benchmark": name}, responses=responses)
     cases = [replace(case, metadata=METADATA | {"subset": RULES[name]}) for case in cases]
-    assert any(metric.startswith(f"{name}/") for metric in check_removal(made, cases, judgments, "mt_bench/human"))
+    assert any(
+        metric.startswith(f"{name}/")
+        for metric in check_removal(made, cases, judgments, "mt_bench/human")
+    )
 
 
 def test_no_metric_depends_on_withheld_classes():
-    made, cases, judgments = of_classes("small", "large", target=0.8), classes(240), list[Judgment]()
+    made, cases, judgments = (
+        of_classes("small", "large", target=0.8),
+        classes(240),
+        list[Judgment](),
+    )
     for i, case in enumerate(cases):
         judgments += samples("small", case.id, "pass", "pass", "pass" if i % 3 else "fail")
         if i % 3 == 0:
-            judgments += samples("large", case.id, *((None,) * 3 if i % 12 == 3 else ("pass", "fail", None)))
+            judgments += samples(
+                "large", case.id, *((None,) * 3 if i % 12 == 3 else ("pass", "fail", None))
+            )
     wrong = [
-        replace(one, responses=(Response("a", class_name="pass" if i % 3 else "fail"),)) for i, one in enumerate(cases)
+        replace(one, responses=(Response("a", class_name="pass" if i % 3 else "fail"),))
+        for i, one in enumerate(cases)
     ]
     check_removal(made, wrong, judgments, "class/abstained", "class/split")
 
@@ -537,7 +683,15 @@ def test_a_cascade_that_decides_nothing_states_nothing_about_orders(settings):
     assert {one.orders for one in scores.verdicts if one.reason == "abstained"} == {None}
     for name, metric in of_verdicts(scores).items():
         if name.startswith(
-            ("position/", "decision/order", "agreement/", "conflict/", "length/", "samples/", "variance/")
+            (
+                "position/",
+                "decision/order",
+                "agreement/",
+                "conflict/",
+                "length/",
+                "samples/",
+                "variance/",
+            )
         ):
             assert metric.value is None, name
             assert metric.n == 0, name
@@ -549,7 +703,11 @@ def test_a_cascade_that_decides_nothing_states_nothing_about_orders(settings):
 def test_a_case_with_a_withheld_pair_is_no_tournament_and_not_missing():
     made = config("small", "large", target=0.9)
     cases = [
-        replace(case, responses=TRIPLE, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "B" if i % 2 else "A"}})
+        replace(
+            case,
+            responses=TRIPLE,
+            labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "B" if i % 2 else "A"}},
+        )
         for i, case in enumerate(pairs(200))
     ]
     judgments = list[Judgment]()
@@ -570,8 +728,12 @@ def test_on_some_of_its_cases_a_run_keeps_its_thresholds_and_the_labels_that_cho
     made, cases, judgments = run()
     single = made.with_({"judge": JudgeConfig(model="m", name="single")})
     some = cases[:20]  # too few labels to choose any threshold
-    other = RunEntry("single", single, some, [one for case in some for one in both("single", case.id, 1.0, 1.0)])
-    kept = [i for i, dev in enumerate(dev_cases(made.judge, cases, Clusters.each(360))[:20]) if not dev]
+    other = RunEntry(
+        "single", single, some, [one for case in some for one in both("single", case.id, 1.0, 1.0)]
+    )
+    kept = [
+        i for i, dev in enumerate(dev_cases(made.judge, cases, Clusters.each(360))[:20]) if not dev
+    ]
     for runs in (
         [RunEntry("cascade", made, cases, judgments), other],
         [other, RunEntry("cascade", made, cases, judgments)],
@@ -584,16 +746,33 @@ def test_on_some_of_its_cases_a_run_keeps_its_thresholds_and_the_labels_that_cho
         assert (lead.metric.value, lead.metric.n) == (0.0, sum(i % 12 not in (0, 3) for i in kept))
     asked = [*some, *(replace(case, prompt=f"new {case.id}") for case in cases[20:])]
     after = RunEntry("after", made, asked, judgments)
-    drift = measure_drift(RunEntry("before", made, cases, judgments), after, [{}, {}], made.scoring, 0.05)
-    assert (drift.cases, drift.metrics["win_rate/a"].n) == (20, sum(i % 12 not in (0, 3) for i in range(20)))
+    drift = measure_drift(
+        RunEntry("before", made, cases, judgments), after, [{}, {}], made.scoring, 0.05
+    )
+    assert (drift.cases, drift.metrics["win_rate/a"].n) == (
+        20,
+        sum(i % 12 not in (0, 3) for i in range(20)),
+    )
 
 
 def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
-    made, cases, judgments = of_classes("small", "large", target=0.8), classes(150), list[Judgment]()
+    made, cases, judgments = (
+        of_classes("small", "large", target=0.8),
+        classes(150),
+        list[Judgment](),
+    )
     for i, case in enumerate(cases):
         judgments += samples("small", case.id, "pass", "pass", "pass" if i % 3 else "fail")
-        judgments += samples("large", case.id, "pass", "pass", "fail" if i % 9 == 0 else "pass") if i % 3 == 0 else []
-    return made, [replace(one, responses=(Response("a", class_name="pass"),)) for one in cases], judgments
+        judgments += (
+            samples("large", case.id, "pass", "pass", "fail" if i % 9 == 0 else "pass")
+            if i % 3 == 0
+            else []
+        )
+    return (
+        made,
+        [replace(one, responses=(Response("a", class_name="pass"),)) for one in cases],
+        judgments,
+    )
 
 
 @pytest.mark.parametrize("made_by", [*GRID.values(), None], ids=[*GRID, "classes"])
@@ -603,14 +782,20 @@ def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
     by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases[:24]}
     for judgment in judgments:
         by_case.get(judgment.case_id, []).append(judgment)
-    bare = [replace(case, label=None, labels={}, responses=TRIPLE[: len(case.responses)]) for case in cases[:24]]
+    bare = [
+        replace(case, label=None, labels={}, responses=TRIPLE[: len(case.responses)])
+        for case in cases[:24]
+    ]
     of_small = [one for one in judgments if one.judge == "small"]
     for last in ("abstain", "answer"):
         made = made.with_({"judge.last": last})
         fixed = calibrated(made, cases, judgments)
         alone = [one for case in bare for one in verdicts_of(fixed, [case], by_case[case.id])]
         facts_ = [
-            [(one.case_id, one.unit, one.winner, one.class_name, one.reason, one.decided_by) for one in verdicts]
+            [
+                (one.case_id, one.unit, one.winner, one.class_name, one.reason, one.decided_by)
+                for one in verdicts
+            ]
             for verdicts in (verdicts_of(made, cases, judgments)[: len(alone)], alone)
         ]
         if made.tie.allow:
@@ -621,7 +806,9 @@ def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
 def test_with_given_thresholds_every_label_is_for_the_report():
     made, cases, judgments = run()
     fixed, by_labels = calibrated(made, cases, judgments), scores_of_run()
-    assert fixed.judge.thresholds == tuple(step["threshold"] for step in by_labels.details["cascade"]["steps"])
+    assert fixed.judge.thresholds == tuple(
+        step["threshold"] for step in by_labels.details["cascade"]["steps"]
+    )
     assert calibrated(fixed, cases, judgments) is fixed
     check_labels(fixed, [], Clusters.each(0))
     scores = score_run(fixed, cases, judgments)
@@ -630,8 +817,13 @@ def test_with_given_thresholds_every_label_is_for_the_report():
     said = "agree with labels; this is too high if these labels chose judge.thresholds."
     assert said in " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
     chosen = findings(by_labels.metrics, "pairwise")
-    assert "agree with labels that chose no threshold." in " ".join(finding.text for finding in chosen)
-    assert scores.metrics["cascade/share/small"].note == "where its certainty is at least 1, by judge.thresholds"
+    assert "agree with labels that chose no threshold." in " ".join(
+        finding.text for finding in chosen
+    )
+    assert (
+        scores.metrics["cascade/share/small"].note
+        == "where its certainty is at least 1, by judge.thresholds"
+    )
     never = fixed.with_({"judge.thresholds": (None, 1.0)})
     share = score_run(never, cases, judgments).metrics["cascade/share/small"]
     assert str(share.note).startswith("never decides, by judge.thresholds")

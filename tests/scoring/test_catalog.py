@@ -46,7 +46,11 @@ from evalkit.types import Case, Metric
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "tests" / "benchmarks" / "files"
 PANEL = "judge={judges: [{model: simulated/good, name: x/y}, {model: simulated/good, name: b, seed: 1}]}"
-CLASSES = ["dataset=file", f"dataset.path={ROOT / 'tests/scoring/files/classes.jsonl'}", "mode=pointwise"]
+CLASSES = [
+    "dataset=file",
+    f"dataset.path={ROOT / 'tests/scoring/files/classes.jsonl'}",
+    "mode=pointwise",
+]
 SETTING_NEEDS = (*SETTINGS, "")
 
 
@@ -82,22 +86,38 @@ def unfit(metric: Metric) -> str | None:
         ["dataset=graded", "mode=pointwise", "mode.samples=2"],
         ["dataset=graded", "mode=pointwise", "rubric=binary", "scoring.conflict_edges=ties", PANEL],
         ["dataset=graded", "mode=listwise"],
-        [*CLASSES, "rubric=pass_fail", "rubric.abstain=unsure", "dataset.label_map={yes: pass, no: fail}"],
+        [
+            *CLASSES,
+            "rubric=pass_fail",
+            "rubric.abstain=unsure",
+            "dataset.label_map={yes: pass, no: fail}",
+        ],
         [*CLASSES, "rubric=yes_no", "rubric.ordered=true", PANEL],
     ],
     ids=lambda overrides: " ".join(overrides)[:40],
 )
-def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_gate(tmp_path, overrides):
+def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_gate(
+    tmp_path, overrides
+):
     result = judged(tmp_path, *overrides)
     assert not [why for metric in result.metrics.values() if (why := unfit(metric))]
     gate = dict.fromkeys(result.metrics, ">= 0")
     config = RunConfig.model_validate({**result.config.model_dump(mode="json"), "gate": gate})
     check_gate(config, result.cases)
     # The other way round: a name that only settings decide on is there.
-    certain = {s.name for s in full_catalog().rows if s.needs in SETTING_NEEDS and not s.placeholders}
+    certain = {
+        s.name for s in full_catalog().rows if s.needs in SETTING_NEEDS and not s.placeholders
+    }
     absent = {name for name in certain if is_available(CATALOG[name], config)} - set(result.metrics)
-    assert absent <= {"criteria/overall_disagreement", "tie_rate/split", "panel/unanimous", "variance/criterion"} | {
-        name for name in certain if name.startswith(("position/", "samples/", "jnd/")) and PANEL in overrides
+    assert absent <= {
+        "criteria/overall_disagreement",
+        "tie_rate/split",
+        "panel/unanimous",
+        "variance/criterion",
+    } | {
+        name
+        for name in certain
+        if name.startswith(("position/", "samples/", "jnd/")) and PANEL in overrides
     }
 
 
@@ -127,7 +147,11 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
         ([], "between/kappa", "did you mean 'agreement/kappa'"),
         ([], "conflict/rate/clarty", "did you mean 'conflict/rate/clarity'"),
         ([], "llmbar/mean_accuracy", "did you mean"),
-        (["+dataset.benchmark=llmbar"], "llmbar/mean_accuracy/naturl", "did you mean 'llmbar/mean_accuracy/natural'"),
+        (
+            ["+dataset.benchmark=llmbar"],
+            "llmbar/mean_accuracy/naturl",
+            "did you mean 'llmbar/mean_accuracy/natural'",
+        ),
         ([], "ranking/rating/nobody", "did you mean"),
         ([], "panel/alpha", "did you mean"),
     ],
@@ -135,7 +159,9 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
 def test_what_a_run_cannot_have_is_refused_before_it(overrides, name, remedy):
     benchmark = "llmbar" if any("llmbar" in one for one in overrides) else None
     config = composed(*(one for one in overrides if "llmbar" not in one))
-    config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"benchmark": benchmark})})
+    config = config.model_copy(
+        update={"dataset": config.dataset.model_copy(update={"benchmark": benchmark})}
+    )
     gate = type(config.gate).model_validate({name: ">= 0"})
     cases = [Case("1", "?", (), metadata={"subset": "Natural"})]
     with pytest.raises(ConfigError, match=f"gate.{name}: no such metric"):
@@ -148,9 +174,15 @@ def test_a_typo_is_told_the_name_that_it_may_mean():
     assert not {"score/mean", "llmbar/mean_accuracy", "between/kappa", "forced_rate"} & set(names)
     halluqa = composed("mode=pointwise")
     halluqa = halluqa.model_copy(update={"dataset": DatasetConfig(benchmark="halluqa")})
-    own = [name for name in available_names(halluqa, catalog_of("halluqa"), ["gpt-4"]) if name.startswith("halluqa/")]
+    own = [
+        name
+        for name in available_names(halluqa, catalog_of("halluqa"), ["gpt-4"])
+        if name.startswith("halluqa/")
+    ]
     assert "halluqa/non_hallucination_rate/gpt-4" in own
-    assert not [name for name in own if name.count("gpt-4") > 1], "a name of two parts from the cases is not guessed"
+    assert not [name for name in own if name.count("gpt-4") > 1], (
+        "a name of two parts from the cases is not guessed"
+    )
 
 
 def test_every_row_says_what_a_metric_is():
@@ -160,7 +192,9 @@ def test_every_row_says_what_a_metric_is():
         assert row.title, row.name
         assert set(row.modes) <= set(EVERY), row.name
         assert row.low is None or row.high is None or row.low < row.high, row.name
-        assert not isinstance(row.chance, float) or (row.low is None or row.low <= row.chance), row.name
+        assert not isinstance(row.chance, float) or (row.low is None or row.low <= row.chance), (
+            row.name
+        )
     chosen = {*JUDGE_COLUMNS, *LEADERBOARD_COLUMNS, *RANKED_BY, *TESTED}
     assert all(CATALOG[name].name == name for name in chosen)
 
@@ -171,12 +205,20 @@ def test_a_row_is_found_by_the_stricter_of_two_patterns_and_of_a_judge_with_slas
         assert match is not None
         return match.spec.name, dict(match.values), match.judge
 
-    assert found("rewardbench/chat_hard") == ("rewardbench/{section}", {"section": "chat_hard"}, None)
+    assert found("rewardbench/chat_hard") == (
+        "rewardbench/{section}",
+        {"section": "chat_hard"},
+        None,
+    )
     assert found("rewardbench/hep-go") == ("rewardbench/{subset}", {"subset": "hep-go"}, None)
     model, turn = {"model": "gpt-4", "turn": "turn2"}, "mt_bench/score/{model}/{turn}"
     assert found("mt_bench/score/gpt-4/turn2") == (turn, model, None)
     assert found("summeval/overall/system/kendall")[0] == "summeval/overall/{grouping}/kendall"
-    assert found("judge/a/b/ranking/rating/c/d") == ("ranking/rating/{system}", {"system": "c/d"}, "a/b")
+    assert found("judge/a/b/ranking/rating/c/d") == (
+        "ranking/rating/{system}",
+        {"system": "c/d"},
+        "a/b",
+    )
     assert CATALOG.find("judge/a/nothing") is None
     assert CATALOG.find("nothing/at/all") is None
     assert (CATALOG.better("judge/x/tie_rate"), CATALOG.better("human/gap")) == ("lower", "higher")
@@ -187,8 +229,18 @@ def test_a_benchmarks_rows_come_first_by_name_or_of_one_benchmark():
     own = catalog_of("llmbar").rows[: -len(CATALOG.rows)]
     assert own == tuple(row for row in full_catalog().rows if row.group == "llmbar")
     assert catalog_of("llmbar").rows[len(own) :] == CATALOG.rows
-    names = ["agreement/accuracy", "judge/x/llmbar/agreement_rate", "llmbar/agreement_rate", "llmbar/mean_accuracy"]
-    first = ["llmbar/mean_accuracy", "llmbar/agreement_rate", "agreement/accuracy", "judge/x/llmbar/agreement_rate"]
+    names = [
+        "agreement/accuracy",
+        "judge/x/llmbar/agreement_rate",
+        "llmbar/agreement_rate",
+        "llmbar/mean_accuracy",
+    ]
+    first = [
+        "llmbar/mean_accuracy",
+        "llmbar/agreement_rate",
+        "agreement/accuracy",
+        "judge/x/llmbar/agreement_rate",
+    ]
     assert sorted(names, key=CATALOG.order) == first
     assert CATALOG["llmbar/mean_accuracy"].benchmark == "LLMBar"
 
@@ -212,7 +264,9 @@ def test_no_two_rows_have_one_name():
 
 def test_the_page_of_metrics_is_the_catalog():
     page = runpy.run_path(str(ROOT / "docs" / "generate_metrics.py"))["page"]()
-    assert (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8") == page, "run docs/generate_metrics.py"
+    assert (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8") == page, (
+        "run docs/generate_metrics.py"
+    )
 
 
 def test_every_group_has_a_heading_and_so_has_any_other_metric():
@@ -225,10 +279,14 @@ def test_every_group_has_a_heading_and_so_has_any_other_metric():
 LISTED = (*EACH, *EXTRAS, *RUN)
 
 
-def test_a_new_metric_needs_no_line_outside_its_function_and_its_row(monkeypatch, configure, make_case, passes):
+def test_a_new_metric_needs_no_line_outside_its_function_and_its_row(
+    monkeypatch, configure, make_case, passes
+):
     def sure_statistics(verdicts):
         sure = verdicts.confidence > 0.9
-        return [verdicts.tally.rate("tie_rate/sure", sure, verdicts.present, verdicts.missing)], {"sure": {"rows": 1}}
+        return [verdicts.tally.rate("tie_rate/sure", sure, verdicts.present, verdicts.missing)], {
+            "sure": {"rows": 1}
+        }
 
     def class_count_statistics(classes):
         raise AssertionError("a run without classes has no metric of classes")
@@ -274,9 +332,13 @@ def test_no_function_of_metrics_is_forgotten():
         for name, function in inspect.getmembers(
             import_module(f"{metrics.__name__}.{module.name}"), inspect.isfunction
         ):
-            own = function.__module__.endswith(f".{module.name}") and name.endswith(("_statistics", "_results"))
+            own = function.__module__.endswith(f".{module.name}") and name.endswith(
+                ("_statistics", "_results")
+            )
             if own and {*inspect.signature(function).parameters} <= known:
-                assert function in LISTED, f"{name} is in no list of evalkit/scoring/metrics/metric_registry.py"
+                assert function in LISTED, (
+                    f"{name} is in no list of evalkit/scoring/metrics/metric_registry.py"
+                )
     assert len({*LISTED}) == len(LISTED)
     assert CATALOG.spec("agreement/kappa") is not None
 
@@ -288,19 +350,35 @@ def test_a_new_coefficient_in_one_place_appears_for_pairs_classes_and_annotators
     new = coefficients.Coefficient(coefficients.accuracy, lambda unread: (0.0, 1.0), raters)
     monkeypatch.setitem(coefficients.COEFFICIENTS, "observed", new)
     labels = {"ann": "A", "ben": "A", "cat": "B"}
-    cases = [replace(make_case(name, label=label), labels=labels) for name, label in (("a", "A"), ("b", "B"))]
+    cases = [
+        replace(make_case(name, label=label), labels=labels)
+        for name, label in (("a", "A"), ("b", "B"))
+    ]
     scored = score_run(configure(), cases, [*passes("a", 1.0, 1.0), *passes("b", 1.0, 1.0)]).metrics
     pairs = scored["agreement/observed"]
     assert (pairs.value, pairs.n, pairs.worst_low, pairs.worst_high) == (0.5, 2, 0.0, 1.0)
-    assert scored["human/observed"].value == round(1 / 3, 12)  # of three pairs of annotators, one agrees
+    assert scored["human/observed"].value == round(
+        1 / 3, 12
+    )  # of three pairs of annotators, one agrees
     assert scored["human/observed"].worst_low is None
 
     n, zeros = 4, np.zeros(4, dtype=np.int64)
     each = [
-        ClassColumns(("good", "bad"), False, 0, np.arange(n), zeros, n, np.array(verdicts), np.array([0, 0, 1, 1]))
+        ClassColumns(
+            ("good", "bad"),
+            False,
+            0,
+            np.arange(n),
+            zeros,
+            n,
+            np.array(verdicts),
+            np.array([0, 0, 1, 1]),
+        )
         for verdicts in ([0, 1, 1, 1], [0, 0, 1, 1])
     ]
     found = {one.name: one for one in class_statistics(each[0])}
     assert found["agreement/observed"].observed() == 0.75
-    (votes,) = (one for one in class_panel_statistics(each[1], each) if one.name == "panel/observed")
+    (votes,) = (
+        one for one in class_panel_statistics(each[1], each) if one.name == "panel/observed"
+    )
     assert votes.observed() == 0.75

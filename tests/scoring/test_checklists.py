@@ -28,7 +28,12 @@ MET, NOT, CANNOT = "met", "not_met", "cannot_assess"
 
 def case(name: str, items: Any = ITEMS, responses: int = 1) -> Case:
     checklist = read_items(items, responses=responses)
-    return Case(name, f"prompt {name}", tuple(Response(f"text {k}") for k in range(responses)), checklist=checklist)
+    return Case(
+        name,
+        f"prompt {name}",
+        tuple(Response(f"text {k}") for k in range(responses)),
+        checklist=checklist,
+    )
 
 
 def judged(name: str, sample: int = 0, judge: str = "gpt", unit: int = 0, **items: Any) -> Judgment:
@@ -36,7 +41,9 @@ def judged(name: str, sample: int = 0, judge: str = "gpt", unit: int = 0, **item
 
 
 def scored(cases: list[Case], judgments: list[Judgment], *more: str) -> Any:
-    config = load_config(overrides=["mode=checklist", "judge=gpt-4o", "scoring.bootstrap=200", *more])
+    config = load_config(
+        overrides=["mode=checklist", "judge=gpt-4o", "scoring.bootstrap=200", *more]
+    )
     return score_run(config, cases, judgments)
 
 
@@ -52,13 +59,22 @@ def scored(cases: list[Case], judgments: list[Judgment], *more: str) -> Any:
         ([{"criterion": "x", "weight": -1}], "item 1: weight is negative"),
         ([{"criterion": "x", "required": "yes"}], "item 1: required is neither true nor false"),
         ([{"criterion": "x", "pionts": 1}], "has no key 'pionts'; did you mean 'points'"),
-        ([{"criterion": "x", "id": "a"}, {"criterion": "y", "id": "a"}], "two items have the id 'a'"),
+        (
+            [{"criterion": "x", "id": "a"}, {"criterion": "y", "id": "a"}],
+            "two items have the id 'a'",
+        ),
         ([{"criterion": "x", "after": ["b"]}], "comes after 'b', which is not an item"),
         (
-            [{"criterion": "x", "id": "a", "after": ["b"]}, {"criterion": "y", "id": "b", "after": ["a"]}],
+            [
+                {"criterion": "x", "id": "a", "after": ["b"]},
+                {"criterion": "y", "id": "b", "after": ["a"]},
+            ],
             "in a cycle: '",
         ),
-        ([{"criterion": "x", "id": "a", "parts": [{"criterion": "y", "after": ["a"]}]}], "in a cycle: '"),
+        (
+            [{"criterion": "x", "id": "a", "parts": [{"criterion": "y", "after": ["a"]}]}],
+            "in a cycle: '",
+        ),
         ([{"criterion": "x", "points": -1}], "no item has positive points"),
         ([{"criterion": "x", "label": "perhaps"}], "'perhaps' is not a label"),
         ([{"criterion": "x", "label": [True, False]}], "item 1 has 2 label(s) for 1 responses"),
@@ -122,19 +138,28 @@ def test_no_positive_points_is_a_state_and_no_score():
 def test_tree_is_weighted_from_the_leaves():
     items = read_items(
         [
-            {"criterion": "code", "weight": 3, "parts": [{"id": "a", "criterion": "a"}, {"id": "b", "criterion": "b"}]},
+            {
+                "criterion": "code",
+                "weight": 3,
+                "parts": [{"id": "a", "criterion": "a"}, {"id": "b", "criterion": "b"}],
+            },
             {"id": "c", "criterion": "c", "weight": 1},
         ]
     )
     assert [item.id for item in leaves(items)] == ["a", "b", "c"]
-    assert score_items(items, {"a": True, "b": False, "c": True}, "weighted").value == pytest.approx(0.625)
+    assert score_items(
+        items, {"a": True, "b": False, "c": True}, "weighted"
+    ).value == pytest.approx(0.625)
 
 
 @pytest.mark.parametrize(
     "items",
     [
         [{"id": "a", "criterion": "x", "weight": 0}],
-        [{"criterion": "y", "parts": [{"id": "a", "criterion": "x", "weight": 0}]}, {"id": "b", "criterion": "z"}],
+        [
+            {"criterion": "y", "parts": [{"id": "a", "criterion": "x", "weight": 0}]},
+            {"id": "b", "criterion": "z"},
+        ],
     ],
 )
 def test_no_weight_is_a_state_and_no_score(items):
@@ -148,7 +173,10 @@ def test_bounds_hold_whatever_is_unknown(rule):
     draw = random.Random(7)
     for _ in range(50):
         items = read_items(
-            [{"id": str(k), "criterion": "x", "points": draw.choice([-3, 1, 4]), "weight": k % 3} for k in range(5)]
+            [
+                {"id": str(k), "criterion": "x", "points": draw.choice([-3, 1, 4]), "weight": k % 3}
+                for k in range(5)
+            ]
             + [{"id": "sure", "criterion": "x"}]
         )
         met = {item.id: draw.choice([True, False, None]) for item in items}
@@ -179,12 +207,17 @@ def test_unmet_prerequisite_makes_an_item_not_met():
     ],
 )
 def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(first, second, answer, reason):
-    facts = [{"id": "light", "criterion": "Names light"}, {"id": "water", "criterion": "Names water"}]
+    facts = [
+        {"id": "light", "criterion": "Names light"},
+        {"id": "water", "criterion": "Names water"},
+    ]
     items = [
         {"id": "facts", "criterion": "States facts", "parts": facts},
         {"id": "clear", "criterion": "Is clear", "after": ["facts"]},
     ]
-    verdict = scored([case("a", items)], [judged("a", light=first, water=second, clear=MET)]).verdicts[0]
+    verdict = scored(
+        [case("a", items)], [judged("a", light=first, water=second, clear=MET)]
+    ).verdicts[0]
     clear = next(item for item in verdict.items if item.id == "clear")
     assert (clear.answer, clear.reason, clear.judged) == (answer, reason, MET)
 
@@ -200,7 +233,9 @@ def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(first, second, answe
 )
 def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(answers, answer, reason):
     rest = judged("a", sugar=MET, rude=NOT)
-    items = scored([case("a")], [*(judged("a", light=one) for one in answers), rest]).verdicts[0].items
+    items = (
+        scored([case("a")], [*(judged("a", light=one) for one in answers), rest]).verdicts[0].items
+    )
     assert (items[0].answer, items[0].reason) == (answer, reason)
 
 
@@ -208,12 +243,18 @@ def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(answers,
     ("judgment", "what"),
     [
         (judged("b", light=MET), "case 'b': this case was judged but is not in the dataset"),
-        (judged("a", unit=1, light=MET), "case 'a': responses [1] were judged, but the case does not have them"),
+        (
+            judged("a", unit=1, light=MET),
+            "case 'a': responses [1] were judged, but the case does not have them",
+        ),
         (
             Judgment("a", (0, 1), (0, 1), 0, "gpt", "ok"),
             "responses [0, 1] were judged, but the case does not have them",
         ),
-        (judged("a", light=MET, dark=MET), "case 'a': item 'dark' was judged, but is not in the checklist"),
+        (
+            judged("a", light=MET, dark=MET),
+            "case 'a': item 'dark' was judged, but is not in the checklist",
+        ),
     ],
 )
 def test_judgments_of_other_data_are_refused(judgment, what):
@@ -224,12 +265,17 @@ def test_judgments_of_other_data_are_refused(judgment, what):
 
 def test_a_case_without_a_checklist_is_refused():
     plain = Case("plain", "prompt", (Response("text"),))
-    with pytest.raises(ConfigError, match=r"case 'plain': the case has no checklist; set mode\.checklist"):
+    with pytest.raises(
+        ConfigError, match=r"case 'plain': the case has no checklist; set mode\.checklist"
+    ):
         scored([case("a"), plain], [])
 
 
 def test_scores_of_several_responses_imply_a_comparison_without_items():
-    judgments = [judged("a", light=MET, sugar=MET, rude=NOT), judged("a", unit=1, light=NOT, sugar=NOT, rude=NOT)]
+    judgments = [
+        judged("a", light=MET, sugar=MET, rude=NOT),
+        judged("a", unit=1, light=NOT, sugar=NOT, rude=NOT),
+    ]
     first, second, pair = scored([case("a", responses=2)], judgments).verdicts
     assert [len(verdict.items) for verdict in (first, second, pair)] == [3, 3, 0]
     assert (first.score, second.score, pair.unit, pair.winner) == (1.0, 0.0, (0, 1), "A")
@@ -239,7 +285,10 @@ def test_scores_of_several_responses_imply_a_comparison_without_items():
 def test_unknown_item_is_no_score(unknown):
     found = scored(
         [case("a"), case("b")],
-        [judged("a", light=MET, sugar=MET, rude=NOT), judged("b", light=unknown, sugar=MET, rude=NOT)],
+        [
+            judged("a", light=MET, sugar=MET, rude=NOT),
+            judged("b", light=unknown, sugar=MET, rude=NOT),
+        ],
     )
     assert [verdict.score for verdict in found.verdicts] == [1.0, None]
     sugar = found.verdicts[1].items[1]
@@ -247,16 +296,27 @@ def test_unknown_item_is_no_score(unknown):
     mean = found.metrics["score/mean"]
     assert (mean.value, mean.n, mean.missing) == (1.0, 1, 1)
     assert (mean.worst_low, mean.worst_high) == (0.5, 1.0)
-    missing, cannot = (found.metrics[f"checklist/{name}"].value for name in ("missing", "cannot_assess"))
+    missing, cannot = (
+        found.metrics[f"checklist/{name}"].value for name in ("missing", "cannot_assess")
+    )
     assert missing == pytest.approx(1 / 6 if unknown is None else 0.0)
     assert cannot == pytest.approx(0.0 if unknown is None else 1 / 6)
 
 
 def test_samples_vote_and_a_split_is_missing():
     answers = [(MET, MET), (MET, NOT), (NOT, CANNOT)]
-    judgments = [judged("a", k, light=light, sugar=sugar, rude=NOT) for k, (light, sugar) in enumerate(answers)]
-    items = scored([case("a")], judgments, "mode.samples=3", "judge.temperature=1").verdicts[0].items
-    assert [(item.answer, item.reason) for item in items] == [(MET, "judged"), (None, "split"), (NOT, "judged")]
+    judgments = [
+        judged("a", k, light=light, sugar=sugar, rude=NOT)
+        for k, (light, sugar) in enumerate(answers)
+    ]
+    items = (
+        scored([case("a")], judgments, "mode.samples=3", "judge.temperature=1").verdicts[0].items
+    )
+    assert [(item.answer, item.reason) for item in items] == [
+        (MET, "judged"),
+        (None, "split"),
+        (NOT, "judged"),
+    ]
 
 
 def test_a_panel_votes_on_items_and_keeps_each_judge():
@@ -279,7 +339,10 @@ def test_agreement_with_annotators_by_item():
     ]
     found = scored(
         [case("a", items), case("b", items)],
-        [judged("a", **{"#1": MET, "#2": NOT, "#3": MET}), judged("b", **{"#1": NOT, "#2": None, "#3": MET})],
+        [
+            judged("a", **{"#1": MET, "#2": NOT, "#3": MET}),
+            judged("b", **{"#1": NOT, "#2": None, "#3": MET}),
+        ],
     ).metrics
     accuracy = found["checklist/accuracy"]
     assert (accuracy.value, accuracy.n, accuracy.missing) == (0.8, 5, 1)
@@ -293,7 +356,10 @@ def test_agreement_with_annotators_by_item():
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_kappa_of_labels_of_one_class_has_no_value_and_no_bounds(lost):
     items = [{"criterion": "a", "label": True}, {"criterion": "b", "label": True}]
-    answers = [judged("a", **{"#1": MET, "#2": NOT}), judged("b", **{"#1": MET, "#2": None if lost else NOT})]
+    answers = [
+        judged("a", **{"#1": MET, "#2": NOT}),
+        judged("b", **{"#1": MET, "#2": None if lost else NOT}),
+    ]
     kappa = scored([case("a", items), case("b", items)], answers).metrics["checklist/kappa"]
     assert (kappa.value, kappa.low, kappa.high, kappa.worst_low, kappa.worst_high) == (None,) * 5
     assert kappa.note == "labels are all met: it would be 0 whatever the answers are"
@@ -310,25 +376,39 @@ def test_rates_by_tag_and_by_item_that_cases_share():
     assert not any(name.startswith("checklist/met_rate/item/#") for name in found)
 
 
-def entry(name: str, ask: str, answers: list[tuple[str | None, ...]], items: Any = "abc") -> RunEntry:
+def entry(
+    name: str, ask: str, answers: list[tuple[str | None, ...]], items: Any = "abc"
+) -> RunEntry:
     config = load_config(overrides=["mode=checklist", "judge=gpt-4o", f"mode.ask={ask}"])
     cases = tuple(
-        case(str(n), [{"id": one, "criterion": f"Names {one}"} for one in items]) for n in range(len(answers))
+        case(str(n), [{"id": one, "criterion": f"Names {one}"} for one in items])
+        for n in range(len(answers))
     )
-    made = tuple(judged(str(n), **dict(zip(items, row, strict=True))) for n, row in enumerate(answers))
+    made = tuple(
+        judged(str(n), **dict(zip(items, row, strict=True))) for n, row in enumerate(answers)
+    )
     return RunEntry(name, config, cases, made)
 
 
 def test_halo_is_the_change_towards_what_most_other_items_are():
-    alone = entry("alone", "each", [(MET, MET, NOT), (NOT, NOT, MET), (MET, NOT, CANNOT), (MET, MET, MET)])
-    together = entry("together", "together", [(MET, MET, MET), (NOT, NOT, NOT), (MET, NOT, MET), (MET, MET, None)])
+    alone = entry(
+        "alone", "each", [(MET, MET, NOT), (NOT, NOT, MET), (MET, NOT, CANNOT), (MET, MET, MET)]
+    )
+    together = entry(
+        "together",
+        "together",
+        [(MET, MET, MET), (NOT, NOT, NOT), (MET, NOT, MET), (MET, MET, None)],
+    )
     for runs in ((alone, together), (together, alone)):
         (halo,) = (
-            row.metric for row in compare_runs(runs, ScoringConfig(bootstrap=50)).between if "halo" in row.metric.name
+            row.metric
+            for row in compare_runs(runs, ScoringConfig(bootstrap=50)).between
+            if "halo" in row.metric.name
         )
-        # The others of items 1 and 2 of the first two cases are split, and so are those of the third item of the third
-        # case. The third items of the first two cases changed to resemble the others; two items of the last case did
-        # not change, and the third has no answer.
+        # The others of items 1 and 2 of the first two cases are split, and so are those of the
+        # third item of the third case. The third items of the first two cases changed to resemble
+        # the others; two items of
+        # the last case did not change, and the third has no answer.
         assert (halo.n, halo.missing) == (6, 1)
         assert halo.value == pytest.approx(2 / 6)
         assert (halo.worst_low, halo.worst_high) == pytest.approx((1 / 7, 3 / 7))
@@ -351,9 +431,12 @@ def test_each_run_is_compared_by_its_own_checklist():
     weighted = replace(plain, name="weighted", cases=cases)
     config = load_config(overrides=["mode=pointwise", "judge=gpt-4o", "criteria=overall"])
     judgments = tuple(
-        Judgment(one.id, (0,), (0,), 0, "gpt", "ok", criteria={"overall quality": 3.0}) for one in plain.cases
+        Judgment(one.id, (0,), (0,), 0, "gpt", "ok", criteria={"overall quality": 3.0})
+        for one in plain.cases
     )
-    whole = RunEntry("whole", config, tuple(replace(one, checklist=()) for one in plain.cases), judgments)
+    whole = RunEntry(
+        "whole", config, tuple(replace(one, checklist=()) for one in plain.cases), judgments
+    )
     for runs in ((plain, weighted), (weighted, plain), (whole, plain, weighted)):
         entries = compare_runs(runs, ScoringConfig(bootstrap=50)).entries
         means = {one.run: one.metric.value for one in entries if one.metric.name == "score/mean"}
@@ -364,7 +447,11 @@ def test_each_run_is_compared_by_its_own_checklist():
 
 def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted():
     before = render(
-        [Part(1, "said", "user", "Hi"), Part(1, "said", "assistant", "Hello"), Part(2, "said", "user", "?")]
+        [
+            Part(1, "said", "user", "Hi"),
+            Part(1, "said", "assistant", "Hello"),
+            Part(2, "said", "user", "?"),
+        ]
     )
     own = [render([Part(2, "said", "assistant", text, judged=True)]) for text in ("a", "b")]
     items = read_items([{"id": "x", "criterion": "X"}, {"id": "y", "criterion": "Y"}], responses=2)
@@ -382,7 +469,9 @@ def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted():
             answer={
                 "items": [
                     {"item": name, "reason": reason, "answer": MET}
-                    for name, reason in zip("xy", reasons.get((one.id, unit), ("", "")), strict=True)
+                    for name, reason in zip(
+                        "xy", reasons.get((one.id, unit), ("", "")), strict=True
+                    )
                 ]
             },
         )
@@ -390,9 +479,17 @@ def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted():
         for unit in (0, 1)
     ]
     metric = scored(cases, judgments).metrics["checklist/evidence/unknown_turn"]
-    cited = [[int(number) for number in re.findall(r"\d", text)] for texts in reasons.values() for text in texts[:2]]
+    cited = [
+        [int(number) for number in re.findall(r"\d", text)]
+        for texts in reasons.values()
+        for text in texts[:2]
+    ]
     named = [numbers for numbers in cited[:-2] if numbers]
-    assert (metric.n, metric.value) == (len(named), sum(max(numbers) > 2 for numbers in named) / len(named)) == (5, 0.4)
+    assert (
+        (metric.n, metric.value)
+        == (len(named), sum(max(numbers) > 2 for numbers in named) / len(named))
+        == (5, 0.4)
+    )
     assert metric.low is not None
     assert "checklist/evidence/unknown_turn" not in scored(cases[-1:], judgments[-2:]).metrics
 
@@ -407,17 +504,30 @@ def test_a_missing_score_is_missing_as_the_judgments_behind_it():
         "c4": [("failed", "budget")],
         "c5": [("ok", None), ("failed", "timeout"), ("failed", None)],
     }
-    judgments = [judged(one.id, **full) for one in pairs] + [judged("c0", unit=1, **full | {"sugar": NOT})]
+    judgments = [judged(one.id, **full) for one in pairs] + [
+        judged("c0", unit=1, **full | {"sugar": NOT})
+    ]
     judgments += [
         replace(judged(name, sample, unit=1, light=CANNOT), status=status, error_kind=kind)
         for name, answers in lost.items()
         for sample, (status, kind) in enumerate(answers)
     ]
-    judgments.append(judged("c6", unit=1, **full | {"sugar": CANNOT}))  # c7 is not asked about its second response
+    judgments.append(
+        judged("c6", unit=1, **full | {"sugar": CANNOT})
+    )  # c7 is not asked about its second response
     result = scored(pairs, judgments)
     rows = {row["kind"]: row["missing"] for row in result.details["missing"]}
-    assert rows == {"unparseable": 1, "refused": 1, "failed": 2, "budget": 1, "inconclusive": 1, "unasked": 1}
+    assert rows == {
+        "unparseable": 1,
+        "refused": 1,
+        "failed": 2,
+        "budget": 1,
+        "inconclusive": 1,
+        "unasked": 1,
+    }
     accuracy = result.metrics["agreement/accuracy"]
     assert (accuracy.value, accuracy.n, accuracy.missing) == (1.0, 1, sum(rows.values()))
     assert result.metrics["missing/failed"].n == len(judgments)
-    assert "inconclusive" not in {row["kind"] for row in scored(pairs[:1], judgments[:1]).details["missing"]}
+    assert "inconclusive" not in {
+        row["kind"] for row in scored(pairs[:1], judgments[:1]).details["missing"]
+    }

@@ -44,7 +44,9 @@ CONFIG = RunConfig.model_validate(
 NAMES = ("good", "fair", "bad", "awful")
 
 
-def columns_of(verdicts, labels=None, classes=3, *, positive=0, ordered=False, abstain="unsure", **more):
+def columns_of(
+    verdicts, labels=None, classes=3, *, positive=0, ordered=False, abstain="unsure", **more
+):
     n = len(verdicts)
     labels = [MISSING] * n if labels is None else labels
     return ClassColumns(
@@ -66,7 +68,10 @@ def class_extras(config, columns, clusters):
 
 
 def values(columns):
-    found = [*class_statistics(columns), *class_extras(CONFIG, columns, Clusters.each(columns.cases))[0]]
+    found = [
+        *class_statistics(columns),
+        *class_extras(CONFIG, columns, Clusters.each(columns.cases))[0],
+    ]
     return {one.name: one.observed() if isinstance(one, Statistic) else one.value for one in found}
 
 
@@ -99,8 +104,15 @@ def test_metrics_equal_scikit_learn(table):
         return
     expected = {"agreement/accuracy": sk.accuracy_score(y, x)}
     own = {"labels": every, "average": None, "zero_division": np.nan}
-    for score, end in ((sk.precision_score, "precision"), (sk.recall_score, "recall"), (sk.f1_score, "f1")):
-        expected |= {f"class/{name}/{end}": value for name, value in zip(NAMES, score(y, x, **own), strict=False)}
+    for score, end in (
+        (sk.precision_score, "precision"),
+        (sk.recall_score, "recall"),
+        (sk.f1_score, "f1"),
+    ):
+        expected |= {
+            f"class/{name}/{end}": value
+            for name, value in zip(NAMES, score(y, x, **own), strict=False)
+        }
     expected["class/macro_f1"] = sk.f1_score(y, x, average="macro", zero_division=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -126,15 +138,23 @@ def test_metrics_equal_scikit_learn(table):
 def test_coefficients_equal_statsmodels_and_krippendorff(table):
     k, verdicts, labels = table
     found = values(columns_of(verdicts, labels, k))
-    read = [(label, verdict) for label, verdict in zip(labels, verdicts, strict=True) if label >= 0 and verdict >= 0]
+    read = [
+        (label, verdict)
+        for label, verdict in zip(labels, verdicts, strict=True)
+        if label >= 0 and verdict >= 0
+    ]
     if len({code for pair in read for code in pair}) < 2:
         assert np.isnan(found["agreement/alpha"])
         assert np.isnan(found["agreement/scott_pi"])
         return
     # Fleiss' kappa of two raters is Scott's pi.
-    assert found["agreement/scott_pi"] == pytest.approx(fleiss_kappa(aggregate_raters(np.array(read))[0]), abs=1e-9)
+    assert found["agreement/scott_pi"] == pytest.approx(
+        fleiss_kappa(aggregate_raters(np.array(read))[0]), abs=1e-9
+    )
     known = [[np.nan if code < 0 else code for code in side] for side in (labels, verdicts)]
-    alpha = krippendorff.alpha(reliability_data=known, level_of_measurement="nominal", value_domain=list(range(k)))
+    alpha = krippendorff.alpha(
+        reliability_data=known, level_of_measurement="nominal", value_domain=list(range(k))
+    )
     assert found["agreement/alpha"] == pytest.approx(alpha, abs=1e-9)
     if len({label for label, _ in read}) > 1:
         counts = np.zeros((k, k))
@@ -177,7 +197,10 @@ def test_abstentions_are_neither_missing_nor_a_class():
     recall = found["class/fair/recall"]
     assert (recall.value, recall.n, recall.missing) == (1.0, 1, 1)
     assert (recall.worst_low, recall.worst_high) == (pytest.approx(0.5), 1.0)
-    assert (found["agreement/accuracy"].value, found["agreement/accuracy"].n) == (pytest.approx(5 / 6), 6)
+    assert (found["agreement/accuracy"].value, found["agreement/accuracy"].n) == (
+        pytest.approx(5 / 6),
+        6,
+    )
     matrix = class_confusion(columns_of(verdicts, [0] * 5 + [1] * 5, 2))[1]["confusion"]["labels"]
     assert matrix["fair"] == {"good": 0, "fair": 1, "unsure": 3, "missing": 1}
 
@@ -192,7 +215,11 @@ def simulated(seed, n, shares, errors, labeled):
     generator = np.random.default_rng(seed)
     k = len(shares)
     true = generator.choice(k, size=n, p=shares)
-    verdicts = (generator.random(n)[:, None] > np.array(errors)[true].cumsum(axis=1)).sum(axis=1).clip(0, k - 1)
+    verdicts = (
+        (generator.random(n)[:, None] > np.array(errors)[true].cumsum(axis=1))
+        .sum(axis=1)
+        .clip(0, k - 1)
+    )
     labels = np.where(generator.random(n) < labeled, true, MISSING)
     return columns_of(verdicts, labels, k), np.bincount(true, minlength=k) / n
 
@@ -209,7 +236,13 @@ def test_corrected_rates_undo_planted_errors_and_sum_to_one(planted):
         rates = [found[f"corrected/{kind}/{name}"] for name in columns.names]
         assert sum(rates) == pytest.approx(1, abs=1e-9)
         assert rates == pytest.approx(truth, abs=0.02)
-        assert min(abs(found[f"class/{name}/rate"] - rate) for name, rate in zip(columns.names, rates, strict=True)) > 0
+        assert (
+            min(
+                abs(found[f"class/{name}/rate"] - rate)
+                for name, rate in zip(columns.names, rates, strict=True)
+            )
+            > 0
+        )
 
 
 def test_two_classes_are_corrected_as_by_rogan_and_gladen():
@@ -231,7 +264,9 @@ def test_more_classes_name_the_condition_number():
     judged = np.bincount(columns.verdicts, minlength=3) / len(columns)
     solved = np.linalg.solve(matrix.T, judged)
     found = measured(columns)
-    assert [found[f"corrected/rate/{name}"].value for name in columns.names] == pytest.approx(solved, abs=1e-9)
+    assert [found[f"corrected/rate/{name}"].value for name in columns.names] == pytest.approx(
+        solved, abs=1e-9
+    )
     assert f"condition number {details['condition_number']:.3g}" in found["corrected/rate/bad"].note
     assert "Youden's J" in found["corrected/rate/bad"].note
 
@@ -325,7 +360,11 @@ def test_means_over_classes_name_the_classes_that_they_omit():
 def test_balanced_accuracy_needs_a_label_of_every_class(table):
     k, verdicts, labels = table
     metric = measured(columns_of(verdicts, labels, k))["class/balanced_accuracy"]
-    read = {label for verdict, label in zip(verdicts, labels, strict=True) if label >= 0 and verdict >= 0}
+    read = {
+        label
+        for verdict, label in zip(verdicts, labels, strict=True)
+        if label >= 0 and verdict >= 0
+    }
     assert (metric.value is not None) == (len(read) == k) == (metric.low is not None)
     if read and metric.value is None:
         assert all(f"no label is '{NAMES[c]}'" in metric.note for c in set(range(k)) - read)
@@ -344,7 +383,8 @@ def test_clusters_widen_intervals():
 
 
 def test_clusters_that_all_differ_have_percentile_intervals():
-    # Pseudo-clusters are added to at most 1,000 kinds of clusters; here each cluster has its own counts.
+    # Pseudo-clusters are added to at most 1,000 kinds of clusters; here each cluster has its own
+    # counts.
     counts = [(hits, wrong) for hits in range(36) for wrong in range(1, 30)]
     verdicts = np.concatenate([[0] * hits + [1] * wrong for hits, wrong in counts])
     cluster = np.repeat(np.arange(len(counts)), [hits + wrong for hits, wrong in counts])
@@ -357,7 +397,9 @@ def test_clusters_that_all_differ_have_percentile_intervals():
 
 
 RUBRIC = {"classes": {"pass": "", "fail": "", "other": ""}, "abstain": "unsure", "positive": "fail"}
-CASE = Case("c", "q", (Response("a", class_name="pass"), Response("b")), labels={"ann": ("pass", None)})
+CASE = Case(
+    "c", "q", (Response("a", class_name="pass"), Response("b")), labels={"ann": ("pass", None)}
+)
 
 
 def config(*judges: str, **more: Any) -> RunConfig:
@@ -374,7 +416,9 @@ def config(*judges: str, **more: Any) -> RunConfig:
     )
 
 
-def judged(said: str | None, sample: int = 0, judge: str = "m", unit: int = 0, **more: Any) -> Judgment:
+def judged(
+    said: str | None, sample: int = 0, judge: str = "m", unit: int = 0, **more: Any
+) -> Judgment:
     status = "unparseable" if said is None else "ok"
     return Judgment("c", (unit,), (unit,), sample, judge, status, class_name=said, **more)
 
@@ -429,7 +473,9 @@ def test_samples_vote_and_a_tie_for_the_first_place_is_a_split(samples, name, re
     ],
 )
 def test_judges_of_a_panel_vote(votes, name, reason):
-    found = verdict([judged(said, judge=judge) for judge, said in votes.items()], config("x", "y", "z"))
+    found = verdict(
+        [judged(said, judge=judge) for judge, said in votes.items()], config("x", "y", "z")
+    )
     assert (found.class_name, found.reason, found.judge) == (name, reason, "panel")
     assert dict(found.votes) == votes
 
@@ -443,7 +489,12 @@ def test_weights_of_judges_count_as_votes():
 
 
 def test_a_judge_whose_samples_are_split_has_no_vote():
-    said = [judged("pass", 0, "x"), judged("fail", 1, "x"), judged("fail", 0, "y"), judged("fail", 1, "y")]
+    said = [
+        judged("pass", 0, "x"),
+        judged("fail", 1, "x"),
+        judged("fail", 0, "y"),
+        judged("fail", 1, "y"),
+    ]
     found = verdict(said, config("x", "y"))
     assert (found.class_name, dict(found.votes)) == ("fail", {"x": None, "y": "fail"})
 
@@ -460,7 +511,9 @@ def test_every_response_has_a_row_with_its_label_and_those_of_annotators():
 
 def test_probabilities_are_those_of_the_classes_averaged_over_samples():
     def chances(**given: float) -> WeightedJudgment:
-        return WeightedJudgment(classes={"pass": 0.0, "fail": 0.0, "other": 0.0, "unsure": 0.0, **given})
+        return WeightedJudgment(
+            classes={"pass": 0.0, "fail": 0.0, "other": 0.0, "unsure": 0.0, **given}
+        )
 
     said = [
         judged("pass", 0, weighted=chances(**{"pass": 0.4, "fail": 0.1, "unsure": 0.5})),
@@ -479,12 +532,24 @@ def test_random_votes_agree_with_counting():
     counts = rng.integers(0, 4, (500, 4)).astype(float)
     for row, winner in zip(counts, elect(counts), strict=True):
         first = [place for place, count in enumerate(row) if count == row.max() and count > 0]
-        expected = MISSING if not first else SPLIT if len(first) > 1 else ABSTAINED if first[0] == 3 else first[0]
+        expected = (
+            MISSING
+            if not first
+            else SPLIT
+            if len(first) > 1
+            else ABSTAINED
+            if first[0] == 3
+            else first[0]
+        )
         assert winner == expected
 
 
 def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing():
-    split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
+    split = [
+        judged(said, sample, judge)
+        for judge in "xy"
+        for sample, said in enumerate(("pass", "fail"))
+    ]
     assert verdict(split, config("x", "y")).reason == "split"
     unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
     assert verdict(unread, config("x", "y")).reason == "missing"
@@ -493,8 +558,13 @@ def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing():
 def repeated(answers: Sequence[Sequence[str | None]], **more: Any) -> dict[str, Metric]:
     """Return the metrics of cases that are all labeled 'pass' or, every other one, 'fail'."""
     made = config(**more)
-    made = made.model_copy(update={"mode": made.mode.model_copy(update={"samples": len(answers[0])})})
-    cases = [Case(f"c{n}", "", (Response("a", class_name=("pass", "fail")[n % 2]),)) for n in range(len(answers))]
+    made = made.model_copy(
+        update={"mode": made.mode.model_copy(update={"samples": len(answers[0])})}
+    )
+    cases = [
+        Case(f"c{n}", "", (Response("a", class_name=("pass", "fail")[n % 2]),))
+        for n in range(len(answers))
+    ]
     judgments = [
         replace(judged(said, sample), case_id=case.id)
         for case, row in zip(cases, answers, strict=True)
@@ -512,7 +582,9 @@ def test_samples_that_contradict_each_other_are_not_missing(samples):
     assert found["class/split"].value == split
     assert found["agreement/accuracy"].missing == found["class/split"].missing == 0
     assert found["agreement/accuracy"].n == 200 - round(200 * split)
-    assert f"{200 - round(200 * split)} of 200 answers name a class" in str(found["agreement/accuracy"].note)
+    assert f"{200 - round(200 * split)} of 200 answers name a class" in str(
+        found["agreement/accuracy"].note
+    )
     assert found["samples/flip_rate"].value == pytest.approx(0.5, abs=0.05)
     alpha = found["samples/alpha"]
     assert alpha.low is not None
@@ -539,7 +611,11 @@ def test_missing_samples_are_missing_and_an_abstention_is_an_answer():
 def test_samples_of_each_judge_of_a_panel_are_compared():
     made = config("x", "y")
     made = made.model_copy(update={"mode": made.mode.model_copy(update={"samples": 2})})
-    said = [judged(answer, sample, judge) for judge in "xy" for sample, answer in enumerate(("pass", "fail"))]
+    said = [
+        judged(answer, sample, judge)
+        for judge in "xy"
+        for sample, answer in enumerate(("pass", "fail"))
+    ]
     metrics = score_run(made, [CASE], said).metrics
     assert metrics["judge/x/samples/flip_rate"].value == metrics["class/split"].value == 1.0
     assert "samples/flip_rate" not in metrics
@@ -549,7 +625,10 @@ def test_samples_of_each_judge_of_a_panel_are_compared():
     ("judgment", "said"),
     [
         (judged("passed"), "it was judged 'passed', which is not among pass, fail, other, unsure"),
-        (Judgment("c", (0,), (0,), 0, "m", "ok", criteria={"quality": 3.0}), "it was not judged by class"),
+        (
+            Judgment("c", (0,), (0,), 0, "m", "ok", criteria={"quality": 3.0}),
+            "it was not judged by class",
+        ),
     ],
 )
 def test_a_judgment_of_another_rubric_is_refused(judgment, said):
@@ -559,7 +638,10 @@ def test_a_judgment_of_another_rubric_is_refused(judgment, said):
 
 def test_a_label_of_another_rubric_is_refused():
     case = Case("c", "q", (Response("a", class_name="passed"),))
-    with pytest.raises(ConfigError, match="case 'c': the label 'passed' is not one of the classes pass, fail, other"):
+    with pytest.raises(
+        ConfigError,
+        match="case 'c': the label 'passed' is not one of the classes pass, fail, other",
+    ):
         score_run(config(), [case], [])
 
 
@@ -581,7 +663,10 @@ def fillings(unread):
     """Return every matrix, flat, that naming a class for each missing verdict can give."""
     k = len(unread.table)
     rows = [
-        [np.bincount(list(picked), minlength=k) for picked in combinations_with_replacement(range(k), int(count))]
+        [
+            np.bincount(list(picked), minlength=k)
+            for picked in combinations_with_replacement(range(k), int(count))
+        ]
         for count in unread.missing
     ]
     return np.array([(unread.table + np.array(fill)).ravel() for fill in product(*rows)])
@@ -636,7 +721,10 @@ def test_rates_of_a_class_have_exact_bounds(unread, data):
 
 SEVERAL_LABELS = {"kappa", "weighted_kappa", "matthews"}
 COEFFICIENTS = {
-    "balanced_accuracy": (lambda t: coefficients.mean_defined(coefficients.recalls(t)), ("low", "high")),
+    "balanced_accuracy": (
+        lambda t: coefficients.mean_defined(coefficients.recalls(t)),
+        ("low", "high"),
+    ),
     "macro_f1": (lambda t: coefficients.mean_defined(coefficients.f1_scores(t)), ("high",)),
     "kappa": (coefficients.kappa, ("low", "high")),
     "weighted_kappa": (lambda t: coefficients.weighted_kappa(t, 2), ("low", "high")),

@@ -38,7 +38,9 @@ def run(configure, make_case, passes):
 def difference(comparison, metric, first=0, second=1):
     runs = comparison.runs[first], comparison.runs[second]
     rows = [*comparison.differences, *comparison.between]
-    return next(row for row in rows if row.metric.name == metric and (row.first, row.second) == runs)
+    return next(
+        row for row in rows if row.metric.name == metric and (row.first, row.second) == runs
+    )
 
 
 def simulated(run, seed=1, n=60, better=0.85, worse=0.65):
@@ -57,13 +59,18 @@ def test_accuracy_by_mcnemar_and_the_paired_bootstrap(run):
     comparison = compare_runs(runs, SETTINGS)
     right = [
         np.array(
-            [j.value == (1.0 if label == "A" else -1.0) for j, label in zip(r.judgments[::2], labels, strict=True)]
+            [
+                j.value == (1.0 if label == "A" else -1.0)
+                for j, label in zip(r.judgments[::2], labels, strict=True)
+            ]
         )
         for r in runs
     ]
     table = [[(a & b).sum() for b in (right[1], ~right[1])] for a in (right[0], ~right[0])]
     found = difference(comparison, "agreement/accuracy")
-    assert found.p == pytest.approx(mcnemar(table, exact=table[0][1] + table[1][0] < 25).pvalue, abs=1e-12)
+    assert found.p == pytest.approx(
+        mcnemar(table, exact=table[0][1] + table[1][0] < 25).pvalue, abs=1e-12
+    )
     assert (found.only_first, found.only_second) == (table[0][1], table[1][0])
     lead = right[0].astype(float) - right[1]
     assert found.metric.value == pytest.approx(lead.mean())
@@ -71,8 +78,14 @@ def test_accuracy_by_mcnemar_and_the_paired_bootstrap(run):
     tail = tail_of(60, 0.95)
     ends = np.quantile(draws, [tail, 1 - tail], method="weibull")
     assert (found.metric.low, found.metric.high) == pytest.approx(tuple(ends))
-    assert found.detectable == pytest.approx(draws.std() * (stats.norm.isf(0.025) + stats.norm.isf(0.2)))
-    assert (comparison.cases, comparison.family, found.p_holm) == (60, ("agreement/accuracy",), found.p)
+    assert found.detectable == pytest.approx(
+        draws.std() * (stats.norm.isf(0.025) + stats.norm.isf(0.2))
+    )
+    assert (comparison.cases, comparison.family, found.p_holm) == (
+        60,
+        ("agreement/accuracy",),
+        found.p,
+    )
 
 
 def test_every_metric_is_resampled_in_the_same_cases(run):
@@ -94,7 +107,9 @@ def test_the_verdicts_of_two_runs(run):
     _, runs = simulated(run)
     comparison = compare_runs(runs, SETTINGS)
     said = [[j.value for j in r.judgments[::2]] for r in runs]
-    assert difference(comparison, "between/kappa").metric.value == pytest.approx(cohen_kappa_score(*said), abs=1e-9)
+    assert difference(comparison, "between/kappa").metric.value == pytest.approx(
+        cohen_kappa_score(*said), abs=1e-9
+    )
     expected = np.mean(np.array(said[0]) == np.array(said[1]))
     assert difference(comparison, "between/agreement").metric.value == pytest.approx(expected)
 
@@ -103,7 +118,9 @@ def test_missing_answers_are_left_out_and_bounded(run):
     """One right of two read and one lost, against one right of three with two lost: from 1 - 3 to 2 - 1, of 4."""
     runs = run("one", "AAAA", [1.0, -1.0, None, -1.0]), run("two", "AAAA", [None, 1.0, None, -1.0])
     comparison = compare_runs(runs, SETTINGS)
-    found, between = (difference(comparison, name).metric for name in ("agreement/accuracy", "between/agreement"))
+    found, between = (
+        difference(comparison, name).metric for name in ("agreement/accuracy", "between/agreement")
+    )
     assert (found.n, found.missing, found.value) == (2, 2, -0.5)
     assert (found.worst_low, found.worst_high) == pytest.approx(((1 - 3) / 4, (2 - 1) / 4))
     assert (between.n, between.missing) == (2, 2)
@@ -120,7 +137,9 @@ def test_only_shared_cases_count_in_the_order_of_the_first(run):
 def test_more_than_two_runs_have_letters_and_one_family(run):
     _, (good, bad) = simulated(run, n=80, better=0.97, worse=0.55)
     near = replace(good, name="near")
-    comparison = compare_runs([bad, good, near], SETTINGS, ["agreement/accuracy", "position/consistency"])
+    comparison = compare_runs(
+        [bad, good, near], SETTINGS, ["agreement/accuracy", "position/consistency"]
+    )
     shown = {e.run: e.letters for e in comparison.entries if e.metric.name == "agreement/accuracy"}
     assert shown == {"one": "a", "near": "a", "two": "b"}
     found = difference(comparison, "agreement/accuracy")
@@ -136,8 +155,12 @@ def scored(pointwise, make_case, judged):
     """Make a run of scores and grades, two responses a case."""
 
     def make(name, rows, **sections):
-        cases = tuple(make_case(str(k), "ab", grades=[g for _, g in row]) for k, row in enumerate(rows))
-        judgments = tuple(judged(str(k), (r,), s) for k, row in enumerate(rows) for r, (s, _) in enumerate(row))
+        cases = tuple(
+            make_case(str(k), "ab", grades=[g for _, g in row]) for k, row in enumerate(rows)
+        )
+        judgments = tuple(
+            judged(str(k), (r,), s) for k, row in enumerate(rows) for r, (s, _) in enumerate(row)
+        )
         return RunEntry(name, pointwise(**sections), cases, judgments)
 
     return make
@@ -149,7 +172,13 @@ def two_scored(scored, **sections):
     near = np.clip(grades + generator.normal(0, 0.4, (30, 2)), 1, 5)
     far = np.clip(grades + 0.5 + generator.normal(0, 1.2, (30, 2)), 1, 5)
     runs = [
-        scored(name, [list(zip(s, g, strict=True)) for s, g in zip(scores.tolist(), grades.tolist(), strict=True)])
+        scored(
+            name,
+            [
+                list(zip(s, g, strict=True))
+                for s, g in zip(scores.tolist(), grades.tolist(), strict=True)
+            ],
+        )
         for name, scores in (("near", near), ("far", far))
     ]
     return grades, near, far, runs
@@ -157,7 +186,9 @@ def two_scored(scored, **sections):
 
 def test_scores_by_wilcoxon_over_cases(scored):
     grades, near, far, runs = two_scored(scored)
-    comparison = compare_runs(runs, SETTINGS, ["score/mean", "agreement/error", "agreement/spearman"])
+    comparison = compare_runs(
+        runs, SETTINGS, ["score/mean", "agreement/error", "agreement/spearman"]
+    )
     for name, lead in (
         ("score/mean", near.mean(axis=1) - far.mean(axis=1)),
         ("agreement/error", np.abs(near - grades).mean(axis=1) - np.abs(far - grades).mean(axis=1)),
@@ -173,7 +204,9 @@ def test_scores_by_wilcoxon_over_cases(scored):
 
 def test_what_is_closer_to_people_gets_the_first_letter(scored):
     *_, runs = two_scored(scored)
-    comparison = compare_runs([*runs, replace(runs[0], name="near too")], SETTINGS, ["agreement/error"])
+    comparison = compare_runs(
+        [*runs, replace(runs[0], name="near too")], SETTINGS, ["agreement/error"]
+    )
     shown = {e.run: e.letters for e in comparison.entries if e.metric.name == "agreement/error"}
     assert shown == {"near": "a", "near too": "a", "far": "b"}
 
@@ -197,12 +230,17 @@ def test_a_pointwise_run_meets_a_pairwise_one(scored, run):
     grades = [(2.0, 1.0), (1.0, 2.0), (3.0, 3.0)]
     by_score = scored("scores", [[(4.0, a), (2.0, b)] for a, b in grades])
     choices = RunEntry(
-        "pairs", run("pairs", [], []).config, by_score.cases, run("x", [None] * 3, [1.0, -1.0, 0.0]).judgments
+        "pairs",
+        run("pairs", [], []).config,
+        by_score.cases,
+        run("x", [None] * 3, [1.0, -1.0, 0.0]).judgments,
     )
     comparison = compare_runs([by_score, choices], SETTINGS)
     found = difference(comparison, "agreement/accuracy")
     assert (found.only_first, found.only_second) == (0, 2)
-    contradicted = next(d.metric for d in comparison.between if d.metric.name == "between/contradiction")
+    contradicted = next(
+        d.metric for d in comparison.between if d.metric.name == "between/contradiction"
+    )
     assert (contradicted.value, contradicted.n) == (0.5, 2)
     alike = compare_runs([by_score, replace(by_score, name="again")], SETTINGS).between
     assert "between/contradiction" not in {d.metric.name for d in alike}
@@ -210,7 +248,9 @@ def test_a_pointwise_run_meets_a_pairwise_one(scored, run):
 
 def test_runs_that_read_different_cases_have_no_difference(run):
     labels = ["A", "B", "A"]
-    comparison = compare_runs([run("one", labels, [1.0, None, None]), run("two", labels, [None, 1.0, None])], SETTINGS)
+    comparison = compare_runs(
+        [run("one", labels, [1.0, None, None]), run("two", labels, [None, 1.0, None])], SETTINGS
+    )
     found = difference(comparison, "agreement/accuracy")
     assert (found.metric.value, found.metric.n, found.metric.missing, found.p) == (None, 0, 3, None)
     assert found.test == found.metric.note == "no labeled pair has a verdict in both"
@@ -257,21 +297,30 @@ def test_cases_of_many_pairs_are_tested_as_cases(configure, make_case, passes):
                 judgments += passes(str(k), margin, margin, unit)
         return RunEntry(name, configure(), cases, tuple(judgments))
 
-    found = difference(compare_runs([entrant("one", 0), entrant("two", 4)], SETTINGS), "agreement/accuracy")
+    found = difference(
+        compare_runs([entrant("one", 0), entrant("two", 4)], SETTINGS), "agreement/accuracy"
+    )
     assert found.metric.n == 18
     assert found.p == pytest.approx(2 / 2**4)
     assert "whole clusters" in found.test
-    assert all(a < b for a, b in pairwise([found.metric.low, found.metric.value, found.metric.high]))
+    assert all(
+        a < b for a, b in pairwise([found.metric.low, found.metric.value, found.metric.high])
+    )
 
 
 def test_runs_of_classes_are_compared_by_response(configure, judged):
     def run_of(name, chosen):
         config = configure(
-            mode={"name": "pointwise"}, swap={"policy": "none"}, rubric={"classes": {"pass": "", "fail": ""}}
+            mode={"name": "pointwise"},
+            swap={"policy": "none"},
+            rubric={"classes": {"pass": "", "fail": ""}},
         )
-        cases = tuple(Case(str(k), "?", (Response("a", class_name="pass"),)) for k in range(len(chosen)))
+        cases = tuple(
+            Case(str(k), "?", (Response("a", class_name="pass"),)) for k in range(len(chosen))
+        )
         judgments = tuple(
-            judged(str(k), (0,), status="ok" if one else "unparseable", class_name=one) for k, one in enumerate(chosen)
+            judged(str(k), (0,), status="ok" if one else "unparseable", class_name=one)
+            for k, one in enumerate(chosen)
         )
         return RunEntry(name, config, cases, judgments)
 
@@ -297,13 +346,21 @@ def test_too_few_labels_prove_nothing():
 
 
 @pytest.mark.parametrize("own", [0.95, 0.8])
-def test_a_run_that_stopped_shows_its_metric_with_the_interval_that_holds_at_any_stopping_time(run, own):
+def test_a_run_that_stopped_shows_its_metric_with_the_interval_that_holds_at_any_stopping_time(
+    run, own
+):
     """Its interval has the comparison's confidence, whatever that of the run is."""
     stop = {"stop": {"metric": "win_rate/a", "width": 0.3, "largest": 1}}
-    stopped, usual = (run("one", "A" * 8, [1.0] * 8, runner=stop, scoring={"confidence": c}) for c in (own, 0.95))
-    metrics, in_run = (score_run(one.config, one.cases, one.judgments).metrics for one in (usual, stopped))
+    stopped, usual = (
+        run("one", "A" * 8, [1.0] * 8, runner=stop, scoring={"confidence": c}) for c in (own, 0.95)
+    )
+    metrics, in_run = (
+        score_run(one.config, one.cases, one.judgments).metrics for one in (usual, stopped)
+    )
     assert (in_run["win_rate/a"] == metrics["win_rate/a"]) == (own == 0.95)
-    comparison = compare_runs([replace(stopped, metrics=in_run), run("two", "A" * 8, [1.0] * 8)], SETTINGS)
+    comparison = compare_runs(
+        [replace(stopped, metrics=in_run), run("two", "A" * 8, [1.0] * 8)], SETTINGS
+    )
     assert [(one.run, one.metric) for one in comparison.stops] == [("one", metrics["win_rate/a"])]
     rows = {row[0]: row[1:] for row in values_table(comparison)}
     shown = with_interval(metrics["win_rate/a"])

@@ -16,7 +16,9 @@ def both(configure, pointwise, make_case, judged, scores, margins):
         for k, row in enumerate(scores)
         for r, value in enumerate(row)
     ]
-    pairs = [judged(str(k), unit, value) for k, row in enumerate(margins) for unit, value in row.items()]
+    pairs = [
+        judged(str(k), unit, value) for k, row in enumerate(margins) for unit, value in row.items()
+    ]
     one = score_run(pointwise(), cases, singles).verdicts
     two = score_run(configure(swap={"policy": "none"}), cases, pairs).verdicts
     return contradictions(one, two, ScoringConfig(bootstrap=200))
@@ -33,7 +35,9 @@ def test_what_contradicts_what(configure, pointwise, make_case, judged):
 
 
 def test_a_missing_side_of_a_tie_can_contradict_nothing(configure, pointwise, make_case, judged):
-    metrics = both(configure, pointwise, make_case, judged, [[2, 2], [3, 2]], [{(0, 1): None}, {(0, 1): 1}])
+    metrics = both(
+        configure, pointwise, make_case, judged, [[2, 2], [3, 2]], [{(0, 1): None}, {(0, 1): 1}]
+    )
     strict = metrics["between/contradiction"]
     assert (strict.n, strict.missing, strict.worst_high) == (1, 0, 0)
     assert metrics["between/difference"].missing == 1
@@ -43,7 +47,10 @@ def test_several_pairs_of_one_case_are_resampled_together(configure, pointwise, 
     generator = np.random.default_rng(0)
     scores = [generator.permutation([1, 2, 3]).tolist() for _ in range(40)]
     margins = [
-        {(i, j): float(np.sign(row[i] - row[j])) * (-1 if k % 4 == 0 else 1) for i, j in [(0, 1), (0, 2), (1, 2)]}
+        {
+            (i, j): float(np.sign(row[i] - row[j])) * (-1 if k % 4 == 0 else 1)
+            for i, j in [(0, 1), (0, 2), (1, 2)]
+        }
         for k, row in enumerate(scores)
     ]
     metrics = both(configure, pointwise, make_case, judged, scores, margins)

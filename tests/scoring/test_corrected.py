@@ -78,7 +78,10 @@ def half_labelled(make_case, judged, cases=120, labelled=40, right=0.8, seed=0):
 def test_a_run_with_labels_on_some(configure, make_case, judged):
     rows, judgments, truth, said = half_labelled(make_case, judged)
     scores = score_run(configure(swap={"policy": "none"}), rows, judgments)
-    powered, mended = scores.metrics["corrected/win_rate/a"], scores.metrics["corrected/rogan_gladen/a"]
+    powered, mended = (
+        scores.metrics["corrected/win_rate/a"],
+        scores.metrics["corrected/rogan_gladen/a"],
+    )
     for metric in (powered, mended):
         assert metric.low < np.mean(truth == "A") < metric.high
         assert metric.low < metric.value < metric.high
@@ -107,12 +110,16 @@ def test_corrected_rates_sum_to_one(configure, make_case, judged, seed, labelled
     margins = {"A": 1.0, "B": -1.0, "TIE": 0.0}
     judgments = [judged(str(k), (0, 1), margins[said[k]]) for k in range(60)]
     scores = score_run(configure(swap={"policy": "none"}), rows, judgments)
-    rates = [scores.metrics[f"corrected/{name}"] for name in ("win_rate/a", "win_rate/b", "tie_rate")]
+    rates = [
+        scores.metrics[f"corrected/{name}"] for name in ("win_rate/a", "win_rate/b", "tie_rate")
+    ]
     assert sum(rate.value for rate in rates) == pytest.approx(1, abs=1e-12)
     for rate in rates:
         assert 0 <= rate.low <= rate.value <= rate.high <= 1
         assert rate.low < rate.high
-    assert [one["corrected"] for one in scores.details["corrected"]["targets"]] == [rate.value for rate in rates]
+    assert [one["corrected"] for one in scores.details["corrected"]["targets"]] == [
+        rate.value for rate in rates
+    ]
 
 
 def test_a_judge_that_knows_nothing_is_not_trusted(configure, make_case, judged):
@@ -160,7 +167,9 @@ def test_labels_on_all_are_the_answer_themselves(configure, make_case, judged):
 def test_missing_answers_are_counted_and_nothing_is_enough(configure, make_case, judged):
     rows, judgments, *_ = half_labelled(make_case, judged, cases=30, labelled=10)
     lost = [judged("0", (0, 1)), *judgments[1:]]
-    metric = score_run(configure(swap={"policy": "none"}), rows, lost).metrics["corrected/win_rate/a"]
+    metric = score_run(configure(swap={"policy": "none"}), rows, lost).metrics[
+        "corrected/win_rate/a"
+    ]
     assert (metric.n, metric.missing) == (9, 1)
     empty = score_run(configure(swap={"policy": "none"}), [], []).details["corrected"]["targets"][0]
     assert (empty["judge"], empty["corrected"]) == (None, None)
@@ -169,9 +178,14 @@ def test_missing_answers_are_counted_and_nothing_is_enough(configure, make_case,
 def graded(scale, make_case, judged, seed=0, cases=60, labelled=20, shift=0.7):
     generator = np.random.default_rng(seed)
     quality = generator.choice(scale, size=(cases, 2)).astype(float)
-    rows = [make_case(str(k), grades=quality[k].tolist() if k < labelled else [None, None]) for k in range(cases)]
+    rows = [
+        make_case(str(k), grades=quality[k].tolist() if k < labelled else [None, None])
+        for k in range(cases)
+    ]
     said = np.clip(quality + (generator.random((cases, 2)) < shift), min(scale), max(scale))
-    judgments = [judged(str(k), (r,), criteria={"quality": said[k, r]}) for k in range(cases) for r in (0, 1)]
+    judgments = [
+        judged(str(k), (r,), criteria={"quality": said[k, r]}) for k in range(cases) for r in (0, 1)
+    ]
     return rows, judgments, quality, said
 
 
@@ -188,7 +202,9 @@ def test_a_mean_score_that_is_too_high_is_brought_down(pointwise, make_case, jud
 
 
 def test_two_levels_are_corrected_as_a_rate(pointwise, make_case, judged):
-    rows, judgments, quality, _ = graded([0, 1], make_case, judged, shift=0.3, cases=200, labelled=80)
+    rows, judgments, quality, _ = graded(
+        [0, 1], make_case, judged, shift=0.3, cases=200, labelled=80
+    )
     scores = score_run(pointwise(rubric={"min": 0, "max": 1}), rows, judgments)
     metric = scores.metrics["corrected/rogan_gladen"]
     assert metric.low < quality.mean() < metric.high
@@ -215,14 +231,18 @@ def repeated(make_case, judged, noise, cases=300, samples=3, seed=0, **sections)
     return rows, judgments
 
 
-def test_noise_alone_exceeds_the_noticeable_difference_as_often_as_it_says(configure, make_case, judged):
+def test_noise_alone_exceeds_the_noticeable_difference_as_often_as_it_says(
+    configure, make_case, judged
+):
     rows, judgments = repeated(make_case, judged, 0.2)
     config = configure(swap={"resolve": "mean"})
     metric = score_run(config, rows, judgments).metrics["jnd/noise"]
     assert metric.value == pytest.approx(norm.ppf(0.975) * 0.2 / 6**0.5, rel=0.08)
     assert metric.low < metric.value < metric.high
     assert metric.n == 300 * 2 * 2
-    tied = score_run(configure(swap={"resolve": "mean"}, tie={"threshold": metric.value}), rows, judgments)
+    tied = score_run(
+        configure(swap={"resolve": "mean"}, tie={"threshold": metric.value}), rows, judgments
+    )
     decided = [v for v in tied.verdicts if v.winner != "TIE"]
     assert len(decided) / 300 == pytest.approx(0.05, abs=0.03)
 
@@ -239,29 +259,44 @@ def test_noise_of_scores(pointwise, make_case, judged):
     expected = norm.ppf(0.975) * 0.5 * 2**0.5 / 2**0.5
     plain = score_run(pointwise(), rows, judgments).metrics["jnd/noise"]
     assert plain.value == pytest.approx(expected, rel=0.1)
-    scaled = score_run(pointwise(scoring={"normalize": "minmax"}), rows, judgments).metrics["jnd/noise"]
+    scaled = score_run(pointwise(scoring={"normalize": "minmax"}), rows, judgments).metrics[
+        "jnd/noise"
+    ]
     assert scaled.value == pytest.approx(plain.value / 4)
     for how in ("rank", "zscore"):
-        rescaled = score_run(pointwise(scoring={"normalize": how}), rows, judgments).metrics["jnd/noise"]
+        rescaled = score_run(pointwise(scoring={"normalize": how}), rows, judgments).metrics[
+            "jnd/noise"
+        ]
         assert rescaled.value is None
         assert "rescaled within each case" in rescaled.note
 
 
 def labelled_margins(make_case, judged, slope, cases=800, seed=0, decimals=2):
     generator = np.random.default_rng(seed)
-    margins = np.round(generator.uniform(0.01, 1, cases), decimals) * generator.choice([-1, 1], cases)
+    margins = np.round(generator.uniform(0.01, 1, cases), decimals) * generator.choice(
+        [-1, 1], cases
+    )
     right = generator.random(cases) < 1 / (1 + np.exp(-slope * np.abs(margins)))
     label = np.where((margins > 0) == right, "A", "B")
     rows = [make_case(str(k), label=str(label[k])) for k in range(cases)]
-    return rows, [judged(str(k), (0, 1), float(margins[k])) for k in range(cases)], np.abs(margins), right
+    return (
+        rows,
+        [judged(str(k), (0, 1), float(margins[k])) for k in range(cases)],
+        np.abs(margins),
+        right,
+    )
 
 
 @pytest.mark.parametrize("decimals", [1, 3])
-def test_the_margin_at_which_people_agree_three_times_of_four(configure, make_case, judged, decimals):
+def test_the_margin_at_which_people_agree_three_times_of_four(
+    configure, make_case, judged, decimals
+):
     rows, judgments, sizes, right = labelled_margins(make_case, judged, 3.0, decimals=decimals)
     metric = score_run(configure(swap={"policy": "none"}), rows, judgments).metrics["jnd/labels"]
     assert metric.low < np.log(3) / 3.0 < metric.high
-    found = minimize_scalar(lambda b: np.log1p(np.exp(np.where(right, -b, b) * sizes)).sum(), (0, 5))
+    found = minimize_scalar(
+        lambda b: np.log1p(np.exp(np.where(right, -b, b) * sizes)).sum(), (0, 5)
+    )
     assert metric.value == pytest.approx(np.log(3) / found.x, rel=0.03 if decimals == 3 else 1e-6)
 
 
@@ -285,7 +320,10 @@ def test_labels_that_do_not_tell(configure, make_case, judged, margins, labels, 
 def test_how_the_ranking_hangs_on_the_threshold(configure, judged):
     generator = np.random.default_rng(2)
     names = ("close", "many", "far")
-    rows = [Case(str(k), "q", tuple(Response("x" * 5, names[(k + n) % 3]) for n in range(3))) for k in range(40)]
+    rows = [
+        Case(str(k), "q", tuple(Response("x" * 5, names[(k + n) % 3]) for n in range(3)))
+        for k in range(40)
+    ]
     lead = {("close", "many"): 0.1, ("close", "far"): 0.1, ("many", "far"): 0.6}
     judgments = []
     for k in range(40):
@@ -317,7 +355,9 @@ def chosen(case: Case, probability: object) -> Case:
 
 def unlabeled(case: Case) -> Case:
     return replace(
-        case, label=None, responses=tuple(replace(one, grade=None, class_name=None) for one in case.responses)
+        case,
+        label=None,
+        responses=tuple(replace(one, grade=None, class_name=None) for one in case.responses),
     )
 
 
@@ -338,12 +378,18 @@ def test_a_labeled_case_stands_for_others(configure, make_case, judged):
 
 @pytest.mark.parametrize("probability", [0, -0.5, 1.5, float("nan"), "half", True, [0.5]])
 def test_an_invalid_probability_is_an_error(make_case, probability):
-    with pytest.raises(ConfigError, match=r"is not the probability that a case is chosen.*case 'c'|case 'c'"):
+    with pytest.raises(
+        ConfigError, match=r"is not the probability that a case is chosen.*case 'c'|case 'c'"
+    ):
         label_weights([chosen(make_case("c", label="A"), probability), unlabeled(make_case("d"))])
 
 
 def test_without_unequal_probabilities_nothing_changes(make_case):
-    one, other, rest = make_case("a", label="A"), make_case("b", label="B"), unlabeled(make_case("c"))
+    one, other, rest = (
+        make_case("a", label="A"),
+        make_case("b", label="B"),
+        unlabeled(make_case("c")),
+    )
     assert label_weights([one, other, rest]) is None
     assert label_weights([chosen(one, 0.5), chosen(other, 0.5), rest]) is None
     assert label_weights([chosen(one, 0.5), chosen(other, 0.1)]) is None  # every case has a label
@@ -363,7 +409,9 @@ def test_unknown_probabilities_are_reported_and_change_no_number(configure, make
     after = dict(score_run(configure(**PAIRS), picked, judgments).metrics)
     share = after.pop("labels/picked")
     assert (share.value, share.n) == (0.75, 4)
-    assert after.pop("decision/labels_needed").note == "labels of cases sampled at random are needed"
+    assert (
+        after.pop("decision/labels_needed").note == "labels of cases sampled at random are needed"
+    )
     del before["decision/labels_needed"]
     assert after == before
 
@@ -377,23 +425,32 @@ def simulated(rng, n=300):
 def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
     """Return the accuracy from labels of half flips and half others."""
     probability = np.where(flips, labels / 2 / flips.sum(), labels / 2 / (~flips).sum())
-    asked = np.concatenate([rng.choice(np.flatnonzero(rows), labels // 2, replace=False) for rows in (flips, ~flips)])
+    asked = np.concatenate(
+        [rng.choice(np.flatnonzero(rows), labels // 2, replace=False) for rows in (flips, ~flips)]
+    )
     cases = [make_case(f"c{n}") for n in range(len(right))]
     for n in asked:
         cases[n] = chosen(replace(cases[n], label="A"), float(probability[n]))
-    judgments = [judged(case.id, (0, 1), 1.0 if ok else -1.0) for case, ok in zip(cases, right, strict=True)]
+    judgments = [
+        judged(case.id, (0, 1), 1.0 if ok else -1.0) for case, ok in zip(cases, right, strict=True)
+    ]
     config = configure(**PAIRS, scoring={"bootstrap": 150})
     return score_run(config, cases, judgments).metrics
 
 
-def test_weighted_accuracy_is_unbiased_and_its_interval_covers(configure, make_case, judged, thorough):
+def test_weighted_accuracy_is_unbiased_and_its_interval_covers(
+    configure, make_case, judged, thorough
+):
     """25 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
 
     Unweighted, the estimate would be 0.63 instead of 0.72.
     """
     rng = np.random.default_rng(7)
     right, flips = simulated(rng)
-    found = [picked_accuracy(configure, make_case, judged, right, flips, rng) for _ in range(120 if thorough else 25)]
+    found = [
+        picked_accuracy(configure, make_case, judged, right, flips, rng)
+        for _ in range(120 if thorough else 25)
+    ]
     accuracy, truth = [one["agreement/accuracy"] for one in found], right.mean()
     values = np.array([one.value for one in accuracy])
     assert abs(values.mean() - truth) < 3 * values.std() / np.sqrt(len(values))
@@ -406,7 +463,11 @@ def test_weighted_accuracy_is_unbiased_and_its_interval_covers(configure, make_c
 
 def test_extreme_shares_have_the_interval_of_the_effective_number(configure, make_case, judged):
     cases = [make_case(f"c{n}", label="A") for n in range(100)]
-    cases = [chosen(cases[0], 0.01), *(chosen(case, 1.0) for case in cases[1:50]), *map(unlabeled, cases[50:])]
+    cases = [
+        chosen(cases[0], 0.01),
+        *(chosen(case, 1.0) for case in cases[1:50]),
+        *map(unlabeled, cases[50:]),
+    ]
     judgments = [judged(case.id, (0, 1), 1.0) for case in cases]
     accuracy = score_run(configure(**PAIRS), cases, judgments).metrics["agreement/accuracy"]
     assert (accuracy.value, accuracy.n) == (1.0, 50)
@@ -428,7 +489,10 @@ def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
     """Mean over 20 samples: each coefficient is close to that of all grades, nearer than without weights."""
     rng, means = np.random.default_rng(3), []
     score = rng.integers(1, 6, 400)
-    grade, probability = np.clip(score + rng.integers(-1, 2, 400), 1, 5), np.where(score == 3, 0.1, 0.6)
+    grade, probability = (
+        np.clip(score + rng.integers(-1, 2, 400), 1, 5),
+        np.where(score == 3, 0.1, 0.6),
+    )
     for _ in range(20):
         asked = rng.random(len(score)) < probability
         cases = [
@@ -440,18 +504,35 @@ def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
             )
             for n, (g, p, use) in enumerate(zip(grade, probability, asked, strict=True))
         ]
-        judgments = [judged(f"c{n}", (0,), None, criteria={"quality": float(s)}) for n, s in enumerate(score)]
+        judgments = [
+            judged(f"c{n}", (0,), None, criteria={"quality": float(s)}) for n, s in enumerate(score)
+        ]
         metrics = score_run(pointwise(scoring={"bootstrap": 0}), cases, judgments).metrics
-        means.append([metrics[f"agreement/{name}"].value for name in ("pearson", "spearman", "kendall", "rmse")])
+        means.append(
+            [
+                metrics[f"agreement/{name}"].value
+                for name in ("pearson", "spearman", "kendall", "rmse")
+            ]
+        )
     everyone = [Case(f"c{n}", "", (Response("r", grade=float(g)),)) for n, g in enumerate(grade)]
     truth = score_run(pointwise(scoring={"bootstrap": 0}), everyone, judgments).metrics
-    expected = [truth[f"agreement/{name}"].value for name in ("pearson", "spearman", "kendall", "rmse")]
+    expected = [
+        truth[f"agreement/{name}"].value for name in ("pearson", "spearman", "kendall", "rmse")
+    ]
     assert np.mean(means, axis=0) == pytest.approx(expected, abs=0.015)
 
 
 KINDS = {
-    "pairs": ({}, lambda n: {"label": "AB"[n % 2]}, lambda n: {"value": (1.0, -1.0, -1.0)[n % 3], "confidence": 0.6}),
-    "scores": ({"mode": {"name": "pointwise"}}, lambda n: {"grade": 1.0 + n % 4}, lambda n: {"quality": 1.0 + n % 3}),
+    "pairs": (
+        {},
+        lambda n: {"label": "AB"[n % 2]},
+        lambda n: {"value": (1.0, -1.0, -1.0)[n % 3], "confidence": 0.6},
+    ),
+    "scores": (
+        {"mode": {"name": "pointwise"}},
+        lambda n: {"grade": 1.0 + n % 4},
+        lambda n: {"quality": 1.0 + n % 3},
+    ),
     "classes": (
         {"mode": {"name": "pointwise"}, "rubric": {"classes": {"x": "", "y": ""}, "positive": "x"}},
         lambda n: {"class_name": "xy"[n % 2]},
@@ -473,22 +554,33 @@ def test_exactly_the_metrics_that_compare_with_labels_are_weighted(configure, ki
             told = label(n) if labeled(n) else {}
             case = {name: told.pop(name) for name in ("label",) if name in told}
             responses = tuple(
-                Response("w " * (1 + (n * k) % 5), **(told if k == 1 else {})) for k in range(1, size + 1)
+                Response("w " * (1 + (n * k) % 5), **(told if k == 1 else {}))
+                for k in range(1, size + 1)
             )
-            made.append(Case(f"c{n}", f"q{n}", responses, metadata=metadata if n % 7 < 3 else {}, **case))
+            made.append(
+                Case(f"c{n}", f"q{n}", responses, metadata=metadata if n % 7 < 3 else {}, **case)
+            )
         return made
 
     judgments = []
     for n in range(40):
         more = answer(n)
         more = {"criteria": more} if "quality" in more else more
-        judgments.append(Judgment(f"c{n}", tuple(range(size)), tuple(range(size)), 0, "j", "ok", **more))
+        judgments.append(
+            Judgment(f"c{n}", tuple(range(size)), tuple(range(size)), 0, "j", "ok", **more)
+        )
     without = score_run(config, cases(lambda n: False), judgments).metrics
     plain = score_run(config, cases(lambda n: n % 5), judgments).metrics
     found = score_run(config, cases(lambda n: n % 5, **{INCLUSION: 0.25}), judgments).metrics
-    needs = {name for name, metric in plain.items() if metric.value is not None and without[name].value is None}
+    needs = {
+        name
+        for name, metric in plain.items()
+        if metric.value is not None and without[name].value is None
+    }
     assert needs
-    touched = {name for name in plain if found[name] != plain[name] and plain[name].value is not None}
+    touched = {
+        name for name in plain if found[name] != plain[name] and plain[name].value is not None
+    }
     touched.discard("decision/labels_needed")  # has a value only where labels do not decide
     unweighted = {name for name in needs if ONLY_LABELED in str(found[name].note)}
     assert unweighted <= {"length/slope_at_label", "length/score_slope_at_grade", "human/alt_test"}
@@ -506,7 +598,9 @@ def run_of(pointwise, systems, **settings):
         for n, (score, grade) in enumerate(rows):
             id_ = f"{name}-{n}"
             more = {INCLUSION: metadata[n]} if metadata is not None and grade is not None else {}
-            cases.append(Case(id_, f"q{n}", (Response("a", model=name, grade=grade),), metadata=more))
+            cases.append(
+                Case(id_, f"q{n}", (Response("a", model=name, grade=grade),), metadata=more)
+            )
             status = "failed" if score is None else "ok"
             judgments.append(Judgment(id_, (0,), (0,), 0, "m", status, score))
     return score_run(pointwise(rubric=RUBRIC, **settings), cases, judgments)
@@ -577,12 +671,18 @@ def test_a_correction_that_holds_for_every_labeled_system(pointwise):
     assert tone == "good"
     start = "A correction of scores by labels of other systems was tested on 3 labeled systems, with a margin of 0.45: "
     assert tested.startswith(start + "it holds for a ")
-    assert untested.startswith("Mean scores corrected in this way, untested on these systems (intervals ")
+    assert untested.startswith(
+        "Mean scores corrected in this way, untested on these systems (intervals "
+    )
 
 
 def test_a_system_that_the_judge_flatters_fails(pointwise):
     """The judge likes the style of `flat`: its grades are 2 lower than those of others with the same score."""
-    systems = {"a": system(1, 200, 5), "b": system(2, 200, 6), "flat": system(3, 200, 6, shift=-2.0)}
+    systems = {
+        "a": system(1, 200, 5),
+        "b": system(2, 200, 6),
+        "flat": system(3, 200, 6, shift=-2.0),
+    }
     scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)})
     assert results(scores)["flat"] == "fail"
     assert scores.metrics[GAP + "flat"].high < -0.45
@@ -602,9 +702,20 @@ def test_a_few_labels_leave_it_undecided(pointwise):
 
 
 def test_a_system_outside_the_range_of_labeled_scores_is_refused(pointwise):
-    labeled = {"a": [(float(3 + n % 3), 4.0 + n % 3) for n in range(60)], "b": [(4.0, 5.0), (5.0, 6.0)] * 20}
-    scores = run_of(pointwise, labeled | {"star": [(9.0, None)] * 10 + [(5.0, None)] * 50, "mid": [(4.0, None)] * 20})
-    assert results(scores) | {"a": 0, "b": 0} == {"a": 0, "b": 0, "star": "refused", "mid": "untested"}
+    labeled = {
+        "a": [(float(3 + n % 3), 4.0 + n % 3) for n in range(60)],
+        "b": [(4.0, 5.0), (5.0, 6.0)] * 20,
+    }
+    scores = run_of(
+        pointwise,
+        labeled | {"star": [(9.0, None)] * 10 + [(5.0, None)] * 50, "mid": [(4.0, None)] * 20},
+    )
+    assert results(scores) | {"a": 0, "b": 0} == {
+        "a": 0,
+        "b": 0,
+        "star": "refused",
+        "mid": "untested",
+    }
     metric = scores.metrics[MEAN + "star"]
     assert (metric.value, metric.note) == (None, REFUSED)
     assert said(scores)[-1] == (
@@ -636,7 +747,9 @@ def test_labels_picked_with_unknown_probabilities_correct_nothing(pointwise):
 
 def test_many_systems_are_counted_and_five_are_named(pointwise):
     systems = {f"s{k}": system(k, 150, 5) for k in range(7)}
-    scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)}, scoring={"bootstrap": 100})
+    scores = run_of(
+        pointwise, systems | {"none": system(9, 100, 5, labels=False)}, scoring={"bootstrap": 100}
+    )
     assert " and 2 more." in said(scores)[0][1]
 
 

@@ -46,11 +46,15 @@ def test_cycles_equal_scipy_and_counting(found):
         for three in combinations(range(n), 3)
     )
     assert cyclic_triads(wins)[0] == circles
-    weak = any(tied[0][a, b] and tied[0][b, c] and wins[0][a, c] for a, b, c in permutations(range(n), 3))
+    weak = any(
+        tied[0][a, b] and tied[0][b, c] and wins[0][a, c] for a, b, c in permutations(range(n), 3)
+    )
     assert weak_violation(wins, tied)[0] == weak
 
 
-@pytest.mark.parametrize(("tie_rate", "percent"), [(0, 62.5), (0.1, 51.0), (0.281, 30.8), (0.5, 11.9), (1, 0)])
+@pytest.mark.parametrize(
+    ("tie_rate", "percent"), [(0, 62.5), (0.1, 51.0), (0.281, 30.8), (0.5, 11.9), (1, 0)]
+)
 def test_chance_among_four(tie_rate, percent):
     assert round(100 * float(chance_rate(4, np.array(tie_rate))), 1) == percent
 
@@ -125,7 +129,8 @@ def test_every_cycle_is_listed(found):
         path
         for length in range(3, n + 1)
         for path in permutations(range(n), length)
-        if path[0] == min(path) and all(wins[a, b] for a, b in zip(path, path[1:] + path[:1], strict=True))
+        if path[0] == min(path)
+        and all(wins[a, b] for a, b in zip(path, path[1:] + path[:1], strict=True))
     }
     listed = shortest_cycles(wins, 1000)
     assert set(listed) == every
@@ -173,10 +178,18 @@ RULED = {
 
 @pytest.mark.parametrize(
     ("rule", "rate", "triads", "reversals"),
-    [("verdict", 1, 1, 1), ("net", 1, 1, 1), ("both", 0, 0, 0), ("single", 1, 1, 1), ("ties", 1, 1, 1)],
+    [
+        ("verdict", 1, 1, 1),
+        ("net", 1, 1, 1),
+        ("both", 0, 0, 0),
+        ("single", 1, 1, 1),
+        ("ties", 1, 1, 1),
+    ],
 )
 def test_edge_rules(configure, make_case, judged, rule, rate, triads, reversals):
-    metrics = play(configure, make_case, judged, [RULED], 3, scoring={"conflict_edges": rule}).metrics
+    metrics = play(
+        configure, make_case, judged, [RULED], 3, scoring={"conflict_edges": rule}
+    ).metrics
     found = [metrics[f"conflict/{name}"].value for name in ("rate", "triads", "reversals")]
     assert found == [rate, triads, reversals]
 
@@ -184,13 +197,17 @@ def test_edge_rules(configure, make_case, judged, rule, rate, triads, reversals)
 def test_a_missing_pass_is_missing_for_the_rules_that_need_it(configure, make_case, judged):
     game = {**RULED, (0, 1): (1, None)}
     for rule, n in [("net", 0), ("both", 0), ("single", 1)]:
-        metrics = play(configure, make_case, judged, [game], 3, scoring={"conflict_edges": rule}).metrics
+        metrics = play(
+            configure, make_case, judged, [game], 3, scoring={"conflict_edges": rule}
+        ).metrics
         assert (metrics["conflict/rate"].n, metrics["conflict/rate"].missing) == (n, 1 - n)
 
 
 def test_rules_on_orders_take_the_one_order_there_is(configure, make_case, judged):
     cases = [make_case("c", "abc")]
-    judgments = [judged("c", pair, value, swapped=pair == (1, 2)) for pair, (value, _) in RULED.items()]
+    judgments = [
+        judged("c", pair, value, swapped=pair == (1, 2)) for pair, (value, _) in RULED.items()
+    ]
     config = configure(swap={"policy": "random"}, scoring={"conflict_edges": "net"})
     assert score_run(config, cases, judgments).metrics["conflict/rate"].value == 1
 
@@ -217,7 +234,9 @@ def test_chance_both_ways_equals_simulation(n, ties):
     generator = np.random.default_rng(1)
     pairs = n * (n - 1) // 2
     drawn = generator.random((20_000, pairs))
-    winners = np.where(drawn < ties, 0, np.where(drawn < ties + (1 - ties) / 2, 1, -1)).astype(np.int8)
+    winners = np.where(drawn < ties, 0, np.where(drawn < ties + (1 - ties) / 2, 1, -1)).astype(
+        np.int8
+    )
     wins, tied = matrices(winners)
     assert float(chance_rate_both_ways(n, np.array(ties))) == pytest.approx(
         in_cycle(wins | tied).any(axis=1).mean(), abs=0.012
@@ -225,7 +244,9 @@ def test_chance_both_ways_equals_simulation(n, ties):
 
 
 def test_triads_with_edges_both_ways_are_counted_once():
-    wins, tied = matrices(np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, -1, 1]], dtype=np.int8))
+    wins, tied = matrices(
+        np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, -1, 1]], dtype=np.int8)
+    )
     assert cyclic_triads(wins | tied).tolist() == [1, 1, 0, 0, 1]
 
 
@@ -264,7 +285,10 @@ def test_criteria_that_are_transitive_can_make_a_cycle_together(configure, make_
         judged(
             "c",
             (i, j),
-            criteria={name: 1.0 if order.index(i) < order.index(j) else -1.0 for name, order in orders.items()},
+            criteria={
+                name: 1.0 if order.index(i) < order.index(j) else -1.0
+                for name, order in orders.items()
+            },
         )
         for i, j in pairs
     ]
@@ -280,7 +304,10 @@ def test_criteria_that_are_transitive_can_make_a_cycle_together(configure, make_
 
 def test_a_cycle_in_one_criterion_is_listed(configure, make_case, judged):
     margins = {(0, 1): 1, (1, 2): 1, (0, 2): -1}
-    judgments = [judged("c", pair, 1.0, criteria={"accuracy": m, "depth": 1.0}) for pair, m in margins.items()]
+    judgments = [
+        judged("c", pair, 1.0, criteria={"accuracy": m, "depth": 1.0})
+        for pair, m in margins.items()
+    ]
     config = configure(criteria=[TWO[0], TWO[2]], swap={"policy": "none"})
     scores = score_run(config, [make_case("c", "abc")], judgments)
     assert scores.metrics["conflict/rate/accuracy"].value == 1
@@ -326,7 +353,9 @@ def test_a_case_with_a_missing_verdict_is_left_out_and_bounded(configure, make_c
 def test_chance_follows_the_tie_rate_and_the_sizes(configure, make_case, judged):
     cases = [make_case("four", "abcd"), make_case("three", "abc"), make_case("two", "ab")]
     judgments = [judged("four", pair, margin) for pair, margin in {**LADDER, (0, 3): 0}.items()]
-    judgments += [judged("three", pair, margin) for pair, margin in {(0, 1): 1, (0, 2): 0, (1, 2): 1}.items()]
+    judgments += [
+        judged("three", pair, margin) for pair, margin in {(0, 1): 1, (0, 2): 0, (1, 2): 1}.items()
+    ]
     judgments += [judged("two", (0, 1), 0)]
     metrics = score_run(configure(swap={"policy": "none"}), cases, judgments).metrics
     expected = (float(chance_rate(4, np.array(2 / 9))) + float(chance_rate(3, np.array(2 / 9)))) / 2
@@ -346,8 +375,12 @@ def test_no_case_to_look_at_and_no_win_to_look_for(configure, make_case, judged,
     assert "random outcomes would make no cycle" in tied["conflict/ratio"].note
 
 
-def test_scores_cannot_make_a_cycle_but_a_threshold_breaks_transitivity(pointwise, make_case, judged):
-    judgments = [judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([1, 2, 3])]
+def test_scores_cannot_make_a_cycle_but_a_threshold_breaks_transitivity(
+    pointwise, make_case, judged
+):
+    judgments = [
+        judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([1, 2, 3])
+    ]
     metrics = score_run(pointwise(tie={"threshold": 1}), [make_case("c", "abc")], judgments).metrics
     for name in ("rate", "nodes", "triads"):
         metric = metrics[f"conflict/{name}"]

@@ -40,7 +40,11 @@ def slow(votes, codes, rounds=1000):
                 logs.append(sum(np.log(max(one, 1e-10)) for one in (prior[true], *terms)))
             odds = [np.exp(one - max(logs)) for one in logs]
             after.append([one / sum(odds) if cast[u] else 0.0 for one in odds])
-        moved = max(abs(a - b) for x, y in zip(after, chances, strict=True) for a, b in zip(x, y, strict=True))
+        moved = max(
+            abs(a - b)
+            for x, y in zip(after, chances, strict=True)
+            for a, b in zip(x, y, strict=True)
+        )
         chances = after
         if moved < 1e-6:
             break
@@ -51,7 +55,9 @@ def planted(seed, n, codes, accuracy, lost=0.1):
     """Judges that are right at random; otherwise they choose any code."""
     g = np.random.default_rng(seed)
     truth = g.integers(0, codes, n)
-    votes = np.array([np.where(g.random(n) < one, truth, g.integers(0, codes, n)) for one in accuracy])
+    votes = np.array(
+        [np.where(g.random(n) < one, truth, g.integers(0, codes, n)) for one in accuracy]
+    )
     votes[g.random(votes.shape) < lost] = -1
     return truth, votes
 
@@ -92,7 +98,9 @@ def run_of(votes, labels, mode="pairwise", metadata=None, judge=None, **settings
     """Score a panel's votes (judges × cases): winners of pairs or classes, `None` if missing."""
     rubric = {"abstain": "unsure"} if mode == "classes" else {}
     judge = {"vote": "dawid_skene", **(judge or {})}
-    return score_run(*panel_of(votes, labels, mode, metadata=metadata, judge=judge, rubric=rubric, **settings))
+    return score_run(
+        *panel_of(votes, labels, mode, metadata=metadata, judge=judge, rubric=rubric, **settings)
+    )
 
 
 NAMES = ["A", "TIE", "B", None]
@@ -106,9 +114,17 @@ def test_the_verdict_is_the_most_probable_code():
     truth, votes = planted(1, 50, 3, (0.9, 0.5, 0.5, 0.6))
     given, labels = named(truth, votes)
     chances, quorum = slow(votes.tolist(), 3), (votes >= 0).sum(axis=0) >= 2
-    expected = [NAMES[code] if enough else None for code, enough in zip(chances.argmax(axis=0), quorum, strict=True)]
-    assert [one.winner for one in run_of(given, labels, scoring={"bootstrap": 0}).verdicts] == expected
-    assert [one.class_name for one in run_of(given, labels, "classes", scoring={"bootstrap": 0}).verdicts] == expected
+    expected = [
+        NAMES[code] if enough else None
+        for code, enough in zip(chances.argmax(axis=0), quorum, strict=True)
+    ]
+    assert [
+        one.winner for one in run_of(given, labels, scoring={"bootstrap": 0}).verdicts
+    ] == expected
+    assert [
+        one.class_name
+        for one in run_of(given, labels, "classes", scoring={"bootstrap": 0}).verdicts
+    ] == expected
 
 
 def test_no_verdict_is_forced_that_a_judge_gave_or_that_nobody_gave():
@@ -154,7 +170,9 @@ def test_each_resample_is_the_run_of_its_cases(mode, weighted, monkeypatch):
             scoring={"bootstrap": 0},
         ).metrics
         counts = np.bincount(chosen, minlength=40)[None].astype(float)
-        totals = made["agreement/kappa"].table.totals(counts)  # of one table, so that the vote is fitted once
+        totals = made["agreement/kappa"].table.totals(
+            counts
+        )  # of one table, so that the vote is fitted once
         for name, one in made.items():
             value = one.value(totals)[0]
             assert again[name].value == (None if np.isnan(value) else pytest.approx(value)), name
@@ -185,7 +203,11 @@ def test_ties_that_are_not_allowed_are_decided_and_the_vote_is_not_fitted_again(
 @pytest.mark.parametrize(
     ("judges", "settings", "message"),
     [
-        (2, {}, "vote is dawid_skene, which needs three judges, but there are 2: add judges, or set vote=majority"),
+        (
+            2,
+            {},
+            "vote is dawid_skene, which needs three judges, but there are 2: add judges, or set vote=majority",
+        ),
         (
             3,
             {"mode": {"name": "pointwise"}},
@@ -194,7 +216,10 @@ def test_ties_that_are_not_allowed_are_decided_and_the_vote_is_not_fitted_again(
     ],
 )
 def test_two_judges_and_scores_are_refused(judges, settings, message):
-    judge = {"judges": [{"name": f"j{k}", "model": "m"} for k in range(judges)], "vote": "dawid_skene"}
+    judge = {
+        "judges": [{"name": f"j{k}", "model": "m"} for k in range(judges)],
+        "vote": "dawid_skene",
+    }
     with pytest.raises(ValidationError, match=message):
         RunConfig(judge=judge, criteria=[{"name": "quality"}], swap={"policy": "none"}, **settings)
 

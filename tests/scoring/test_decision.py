@@ -26,13 +26,23 @@ from tests.support.thorough import some_of
 def metrics(**values) -> dict[str, Metric]:
     """Return metrics from (value, low, high, n, missing, worst_low, worst_high), `__` for `/` in names."""
     named = {name.replace("__", "/"): value for name, value in values.items()}
-    return {name: Metric(name, *value) if isinstance(value, tuple) else value for name, value in named.items()}
+    return {
+        name: Metric(name, *value) if isinstance(value, tuple) else value
+        for name, value in named.items()
+    }
 
 
-def pairs(kappa: tuple[float | None, ...], lean: tuple[float, ...] = (0.0, -0.02, 0.02), **more) -> dict[str, Metric]:
+def pairs(
+    kappa: tuple[float | None, ...], lean: tuple[float, ...] = (0.0, -0.02, 0.02), **more
+) -> dict[str, Metric]:
     n = int(kappa[3] or 0) if len(kappa) > 3 else 400
-    values = {"position__consistency": (0.9, 0.85, 0.95, n), "agreement__accuracy": (0.8, 0.7, 0.9, n)}
-    return metrics(**{**values, "agreement__kappa": (*kappa[:3], n), "decision__lean__a": (*lean, n), **more})
+    values = {
+        "position__consistency": (0.9, 0.85, 0.95, n),
+        "agreement__accuracy": (0.8, 0.7, 0.9, n),
+    }
+    return metrics(
+        **{**values, "agreement__kappa": (*kappa[:3], n), "decision__lean__a": (*lean, n), **more}
+    )
 
 
 def use_of(values: dict[str, Metric]) -> tuple[str, str]:
@@ -77,7 +87,9 @@ def test_the_whole_interval_of_the_agreement_decides(kappa, expected):
 def test_a_lean_is_corrected_by_labels(lean, expected):
     decision = decide(pairs((0.8, 0.7, 0.9), lean))
     assert (decision.use, decision.reason) == expected
-    assert [limit.kind for limit in decision.limits] == (["lean_a"] if decision.reason == "leans" else [])
+    assert [limit.kind for limit in decision.limits] == (
+        ["lean_a"] if decision.reason == "leans" else []
+    )
 
 
 @pytest.mark.parametrize("kappa", [(0.0, -0.1, 0.1), (0.3, 0.1, 0.5), (-0.5, -0.6, -0.4)])
@@ -87,21 +99,25 @@ def test_a_lean_is_named_whatever_the_decision(kappa):
 
 def test_leans_of_many_systems_are_held_against_their_number():
     systems = {f"decision__lean__system/s{k}": (0.12, 0.01, 0.23, 50) for k in range(8)}
-    assert [one.kind for one in decide(pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3, 50))).limits] == [
-        "lean_longer"
-    ]
+    assert [
+        one.kind
+        for one in decide(pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3, 50))).limits
+    ] == ["lean_longer"]
     assert decide(pairs((0.8, 0.7, 0.9), **systems)).limits == ()
     one = {"decision__lean__system/s0": (0.12, 0.01, 0.23, 50)}
     assert [limit.subject for limit in decide(pairs((0.8, 0.7, 0.9), **one)).limits] == ["s0"]
 
 
 def test_a_system_that_is_always_first_is_named_instead_of_its_side():
-    both = pairs((0.8, 0.7, 0.9), (0.3, 0.2, 0.4), **{"decision__lean__system/x": (0.3, 0.2, 0.4, 400)})
+    both = pairs(
+        (0.8, 0.7, 0.9), (0.3, 0.2, 0.4), **{"decision__lean__system/x": (0.3, 0.2, 0.4, 400)}
+    )
     assert [(limit.kind, limit.subject) for limit in decide(both).limits] == [("lean_system", "x")]
 
 
 @pytest.mark.parametrize(
-    ("agreement", "expected"), [((0.1, 0.0, 0.19), "orders_disagree"), ((0.1, 0.0, 0.21), "substantial")]
+    ("agreement", "expected"),
+    [((0.1, 0.0, 0.19), "orders_disagree"), ((0.1, 0.0, 0.21), "substantial")],
 )
 def test_a_judge_that_contradicts_itself_is_not_asked_for_labels(agreement, expected):
     order = {"decision__order_agreement": (*agreement, 90)}
@@ -126,7 +142,14 @@ def test_labels_of_one_side_decide_if_pairs_were_shown_in_both_orders():
     assert [limit.kind for limit in decision.limits] == ["one_class"]
     weak = values | metrics(agreement__accuracy_decided=(0.55, 0.51, 0.59, 380))
     assert use_of(weak) == ("none", "hardly_better")
-    order = Metric("position/first_rate", 0.9, 0.8, 1.0, 400, note="every pair in one order: position and quality")
+    order = Metric(
+        "position/first_rate",
+        0.9,
+        0.8,
+        1.0,
+        400,
+        note="every pair in one order: position and quality",
+    )
     assert use_of(values | {order.name: order}) == ("unknown", "one_class")
 
 
@@ -146,7 +169,10 @@ def test_missing_answers_that_could_change_the_decision_come_first(missing, boun
     accuracy = Metric("agreement/accuracy", 0.9, 0.85, 0.95, 400, missing, 0.5, 0.95)
     assert use_of(pairs((0.8, 0.7, 0.9)) | {kappa.name: kappa, accuracy.name: accuracy}) == expected
     useless = replace(kappa, value=0.0, low=-0.1, high=0.1)
-    assert decide(pairs((0.8, 0.7, 0.9)) | {kappa.name: useless, accuracy.name: accuracy}).trusted is False
+    assert (
+        decide(pairs((0.8, 0.7, 0.9)) | {kappa.name: useless, accuracy.name: accuracy}).trusted
+        is False
+    )
 
 
 def test_without_labels_missing_answers_and_contradictions_still_count():
@@ -159,7 +185,8 @@ def test_constant_judges_are_named_by_their_verdict():
     flat = pairs((0.0, -0.05, 0.05), win_rate__a=(1.0, 0.99, 1.0, 400))
     assert use_of(flat) == ("none", "constant")
     scores = metrics(
-        agreement__spearman=Metric("agreement/spearman", None, n=50), score__distinct=(1.0, None, None, 50)
+        agreement__spearman=Metric("agreement/spearman", None, n=50),
+        score__distinct=(1.0, None, None, 50),
     )
     assert use_of(scores) == ("none", "constant")
     few = scores | metrics(score__distinct=(1.0, None, None, 5))
@@ -187,14 +214,27 @@ def test_gaps_in_the_evidence_are_limits_of_trust():
         assert [limit.kind for limit in decide(values).limits] == [kind]
     assert decide(cases["missed"]).use == "rates"
     counted = Metric("agreement/accuracy", 0.8, 0.7, 0.9, 360, 40, 0.7, 0.85)
-    assert [limit.kind for limit in decide(pairs(kappa) | {counted.name: counted}).limits] == ["missing"]
-    order = Metric("position/first_rate", 0.5, 0.4, 0.6, 400, note="every pair in one order: position and quality")
-    assert [limit.kind for limit in decide(pairs(kappa) | {order.name: order}).limits] == ["one_order"]
+    assert [limit.kind for limit in decide(pairs(kappa) | {counted.name: counted}).limits] == [
+        "missing"
+    ]
+    order = Metric(
+        "position/first_rate",
+        0.5,
+        0.4,
+        0.6,
+        400,
+        note="every pair in one order: position and quality",
+    )
+    assert [limit.kind for limit in decide(pairs(kappa) | {order.name: order}).limits] == [
+        "one_order"
+    ]
 
 
 def test_a_judge_that_always_takes_the_longer_response_is_said_to():
     values = pairs(
-        (0.5, 0.4, 0.6), decision__lean__longer=(0.2, 0.15, 0.25, 400), length__longer_rate=(1.0, 0.99, 1.0, 400)
+        (0.5, 0.4, 0.6),
+        decision__lean__longer=(0.2, 0.15, 0.25, 400),
+        length__longer_rate=(1.0, 0.99, 1.0, 400),
     )
     assert [limit.kind for limit in decide(values).limits] == ["always_longer"]
 
@@ -218,11 +258,17 @@ def test_the_unit_follows_from_the_labels(values, unit):
 
 def test_each_judge_of_a_panel_has_its_own_decision():
     alone = {"a/b": pairs((0.8, 0.7, 0.9)), "coin": pairs((0.0, -0.1, 0.1))}
-    own = {f"judge/{judge}/{name}": one for judge, metrics in alone.items() for name, one in metrics.items()}
+    own = {
+        f"judge/{judge}/{name}": one
+        for judge, metrics in alone.items()
+        for name, one in metrics.items()
+    }
     panel = {name: replace(metric, name=name) for name, metric in own.items()}
     assert judges_of(panel | alone["coin"]) == ["a/b", "coin"]
     for judge, metrics in alone.items():
-        assert decide(metrics_of(panel, judge)) == decide_for_judges(panel)[judge] == decide(metrics)
+        assert (
+            decide(metrics_of(panel, judge)) == decide_for_judges(panel)[judge] == decide(metrics)
+        )
     assert [decide(metrics).use for metrics in alone.values()] == ["single", "none"]
     assert decide(panel).reason == "no_labels"
     assert decide_for_judges(alone["coin"]) == {}
@@ -232,8 +278,14 @@ def test_each_judge_of_a_panel_has_its_own_decision():
 def test_a_judge_that_is_not_shown_to_agree_with_itself_is_said_to(name):
     unclear = {name: Metric(name, 0.1, -0.05, 0.25, 90)}
     reason = "orders_disagree" if "order" in name else "samples_disagree"
-    assert [limit.kind for limit in decide(unclear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits] == [reason]
-    for clear in ((0.3, 0.05, 0.5, 90), (1.0, -0.04, 1.0, 10)):  # an interval up to perfect agreement shows nothing
+    assert [
+        limit.kind
+        for limit in decide(unclear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits
+    ] == [reason]
+    for clear in (
+        (0.3, 0.05, 0.5, 90),
+        (1.0, -0.04, 1.0, 10),
+    ):  # an interval up to perfect agreement shows nothing
         values = metrics(position__consistency=(0.6, 0.5, 0.7)) | {name: Metric(name, *clear)}
         assert decide(values).limits == ()
 
@@ -251,7 +303,10 @@ def test_no_decision_leaves_none_as_labels_are_added(kappa, lean, times, missing
 
     def grown(scale: float) -> Decision:
         values = {}
-        for name, (value, below, above) in {"agreement/kappa": kappa, "decision/lean/a": lean}.items():
+        for name, (value, below, above) in {
+            "agreement/kappa": kappa,
+            "decision/lean/a": lean,
+        }.items():
             low, high = value - below * (value + 1) / scale, value + above * (1 - value) / scale
             n = int(40 * scale)
             bounds = (max(-1, value - missing / 100), min(1, value + missing / 100))
@@ -259,7 +314,9 @@ def test_no_decision_leaves_none_as_labels_are_added(kappa, lean, times, missing
         if contradicts:
             values["decision/order_agreement"] = Metric("x", 0.0, -0.1 / scale, 0.3 / scale, 40)
         values["position/consistency"] = Metric("x", 0.9)
-        values["agreement/accuracy"] = Metric("agreement/accuracy", 0.7, 0.6, 0.8, *(values["agreement/kappa"].n, 0))
+        values["agreement/accuracy"] = Metric(
+            "agreement/accuracy", 0.7, 0.6, 0.8, *(values["agreement/kappa"].n, 0)
+        )
         return decide(values)
 
     fewer, more = grown(1.0), grown(float(times))

@@ -33,7 +33,16 @@ from evalkit.scoring.looks import (
     look_facts,
 )
 from evalkit.scoring.stats.paired import tango
-from evalkit.types import Case, ChecklistItem, Completion, ItemVerdict, Judgment, Metric, Response, Verdict
+from evalkit.types import (
+    Case,
+    ChecklistItem,
+    Completion,
+    ItemVerdict,
+    Judgment,
+    Metric,
+    Response,
+    Verdict,
+)
 from tests.scoring.drift_runs import SETTINGS, measured, pairs, right_in, scores, truth
 
 LABELS = truth(200)
@@ -52,7 +61,9 @@ def test_flips_are_counted_in_both_directions_and_with_ties():
 def test_noise_is_that_of_samples_and_flips_beyond_it_are_half_a_squared_distance():
     generator = np.random.default_rng(3)
     shares = [generator.dirichlet([1, 1, 1], 120) for _ in range(2)]
-    given = [[tuple(generator.choice(["A", "TIE", "B"], 4, p=share)) for share in own] for own in shares]
+    given = [
+        [tuple(generator.choice(["A", "TIE", "B"], 4, p=share)) for share in own] for own in shares
+    ]
     labels = truth(120)
     runs = [pairs(one, labels, mode={"name": "pairwise", "samples": 4}) for one in given]
     found = measured(*runs)
@@ -68,14 +79,18 @@ def test_noise_is_that_of_samples_and_flips_beyond_it_are_half_a_squared_distanc
 
 def test_the_noise_of_one_run_with_samples_is_used():
     twice = [(one, one) if k % 4 else (one, "TIE") for k, one in enumerate(GOOD)]
-    found = measured(pairs(GOOD, LABELS), pairs(twice, LABELS, mode={"name": "pairwise", "samples": 2}))
+    found = measured(
+        pairs(GOOD, LABELS), pairs(twice, LABELS, mode={"name": "pairwise", "samples": 2})
+    )
     assert found.noise.value == pytest.approx(0.25)
     assert found.flips.value == pytest.approx(0.125)
     assert found.noisy is True
 
 
 def test_no_flips_beyond_noise_are_claimed_more_often_than_nominal(monkeypatch, thorough):
-    monkeypatch.setattr("tests.scoring.drift_runs.SETTINGS", SETTINGS.model_copy(update={"bootstrap": 100}))
+    monkeypatch.setattr(
+        "tests.scoring.drift_runs.SETTINGS", SETTINGS.model_copy(update={"bootstrap": 100})
+    )
     claimed = 0
     for seed in range(60 if thorough else 25):
         generator = np.random.default_rng(seed)
@@ -111,12 +126,24 @@ def test_the_difference_is_at_least_as_wide_as_the_score_interval():
 def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, **more):
     """Return the state for an interval of the difference and one of the flips."""
     agreement = (
-        () if low is None else (Metric("a", 0.5), Metric("a", 0.5), Metric("agreement/accuracy", 0, low, high, n))
+        ()
+        if low is None
+        else (Metric("a", 0.5), Metric("a", 0.5), Metric("agreement/accuracy", 0, low, high, n))
     )
     flipped = None if flips is None else Metric("between/flips", flips[0], *flips, n=100)
-    values = {"state": "unknown", "reason": "", "margin": margin, "tolerance": 0.2, "changes": None, "cases": 100}
+    values = {
+        "state": "unknown",
+        "reason": "",
+        "margin": margin,
+        "tolerance": 0.2,
+        "changes": None,
+        "cases": 100,
+    }
     values |= {"separable": True, "before": SimpleNamespace(reason=reason), "after": None}
-    pairs_of = {"agreement/accuracy": Metric("agreement/accuracy", 0.5, n=9), "position/consistency": Metric("p", 1.0)}
+    pairs_of = {
+        "agreement/accuracy": Metric("agreement/accuracy", 0.5, n=9),
+        "position/consistency": Metric("p", 1.0),
+    }
     drift = Drift(**values, metrics=pairs_of, agreement=agreement, flips=flipped, **more)
     return module._state(drift)
 
@@ -127,7 +154,10 @@ def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, 
         ({"low": -0.2, "high": -0.06}, ("worse", "agreement")),
         ({"low": -0.2, "high": -0.06, "n": 9}, ("unknown", "agreement")),
         ({"low": -0.01, "high": 0.01, "n": 9}, ("unknown", "agreement")),
-        ({"low": -0.2, "high": -0.05}, ("unknown", "agreement")),  # at the margin, a loss is not more than it
+        (
+            {"low": -0.2, "high": -0.05},
+            ("unknown", "agreement"),
+        ),  # at the margin, a loss is not more than it
         ({"low": -0.05, "high": 0.05, "flips": (0.05, 0.3)}, ("same", "agreement")),
         ({"low": -0.05, "high": 0.05, "flips": (0.06, 0.3)}, ("not_worse", "agreement")),
         ({"low": -0.05, "high": 0.06, "flips": (0.0, 0.3)}, ("not_worse", "agreement")),
@@ -144,7 +174,10 @@ def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, 
         ({"low": 0.01, "high": 0.4, "reason": "picked"}, ("unknown", "picked")),
         ({"low": -0.3, "high": -0.2, "reason": "chance"}, ("worse", "agreement")),
         ({"low": 0.0, "high": 0.0, "flips": (0.0, 0.0), "margin": 0.0}, ("same", "flips")),
-        ({"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.0, -0.1, 0.1)}, ("same", "agreement")),
+        (
+            {"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.0, -0.1, 0.1)},
+            ("same", "agreement"),
+        ),
         (
             {"low": -0.01, "high": 0.01, "beyond": Metric("between/beyond_noise", 0.1, 0.01, 0.1)},
             ("not_worse", "agreement"),
@@ -166,13 +199,17 @@ def test_scores_that_moved_are_not_the_same():
 
 def test_labels_needed_fall_with_the_margin_and_grow_with_flips():
     other = right_in(LABELS, 0.89, 2)
-    wide, narrow = (measured(pairs(GOOD, LABELS), pairs(other, LABELS), margin) for margin in (0.04, 0.02))
+    wide, narrow = (
+        measured(pairs(GOOD, LABELS), pairs(other, LABELS), margin) for margin in (0.04, 0.02)
+    )
     assert wide.state == narrow.state == "unknown"
     assert wide.labels_needed < narrow.labels_needed
     bare = [None] * 200
     few = [("TIE" if k % 5 == 0 else one) for k, one in enumerate(GOOD)]
     many = [("TIE" if k % 2 == 0 else one) for k, one in enumerate(GOOD)]
-    small, large = (measured(pairs(GOOD, bare), pairs(one, bare)).labels_needed for one in (few, many))
+    small, large = (
+        measured(pairs(GOOD, bare), pairs(one, bare)).labels_needed for one in (few, many)
+    )
     normal = (1.96 + 0.8416) ** 2 / 0.05**2
     assert small == pytest.approx(normal * 0.2, rel=0.05)
     assert large == pytest.approx(normal * 0.5, rel=0.05)
@@ -204,10 +241,14 @@ def test_the_promised_labels_decide_in_about_the_promised_share_of_cases(n):
             found = difference(worse, better, n)
             if decided(found, margin) or (more := labels_for(found, -margin, 0.95)) is None:
                 continue
-            whole = generator.multinomial(n + more, [worse / n, better / n, 1 - (worse + better) / n])
+            whole = generator.multinomial(
+                n + more, [worse / n, better / n, 1 - (worse + better) / n]
+            )
             as_estimated.append(decided(difference(*whole[:2], n + more), margin))
             others = generator.multinomial(more, [*rates, 1 - sum(rates)])
-            more_of_the_same.append(decided(difference(worse + others[0], better + others[1], n + more), margin))
+            more_of_the_same.append(
+                decided(difference(worse + others[0], better + others[1], n + more), margin)
+            )
     assert len(as_estimated) > 150
     assert 0.75 <= np.mean(as_estimated) <= 0.95
     assert 0.75 <= np.mean(more_of_the_same) <= 0.97
@@ -237,11 +278,20 @@ def test_only_cases_with_the_same_prompts_and_answers_are_compared():
     run = pairs(GOOD, LABELS)
     answered = with_responses(run, ["new", "two"], every=4)
     found = measured(run, answered)
-    assert (found.changes.answers, found.cases, found.separable, found.flips.n) == (50, 150, True, 150)
+    assert (found.changes.answers, found.cases, found.separable, found.flips.n) == (
+        50,
+        150,
+        True,
+        150,
+    )
     spaced = with_responses(run, ["\n\none", "two "])
     assert measured(run, spaced).changes.answers == 0
-    cases = [replace(case, context="new") if k % 2 else case for k, case in enumerate(run.cases[:100])]
-    asked = replace(run, cases=(*cases, replace(run.cases[100], id="new")), judgments=run.judgments[:100])
+    cases = [
+        replace(case, context="new") if k % 2 else case for k, case in enumerate(run.cases[:100])
+    ]
+    asked = replace(
+        run, cases=(*cases, replace(run.cases[100], id="new")), judgments=run.judgments[:100]
+    )
     found = measured(run, asked)
     assert (found.changes.data, found.changes.shared, found.cases) == (50, 100, 50)
     assert (found.changes.only_before, found.changes.only_after) == (100, 1)
@@ -250,7 +300,9 @@ def test_only_cases_with_the_same_prompts_and_answers_are_compared():
 
 def test_checklists_are_data():
     run = pairs(GOOD, LABELS)
-    items = replace(run, cases=tuple(replace(case, checklist=(ChecklistItem("1", "x"),)) for case in run.cases))
+    items = replace(
+        run, cases=tuple(replace(case, checklist=(ChecklistItem("1", "x"),)) for case in run.cases)
+    )
     with pytest.raises(ConfigError, match="share no case with the same prompt"):
         measured(run, items)
 
@@ -288,7 +340,11 @@ def test_the_newer_labels_count_for_both_runs():
     [
         ({"judge": {"model": "other"}}, "judge", "judge.model"),
         ({"judge": {"model": "m", "temperature": 1.0}}, "judge", "judge.temperature"),
-        ({"criteria": [{"name": "quality", "description": "new"}]}, "prompt", "criteria.quality.description"),
+        (
+            {"criteria": [{"name": "quality", "description": "new"}]},
+            "prompt",
+            "criteria.quality.description",
+        ),
         ({"criteria": [{"name": "quality", "weight": 2}]}, "prompt", "criteria.quality.weight"),
         ({"rubric": {"max": 7}}, "prompt", "rubric.max"),
         ({"prompt": {"language": "zh"}}, "prompt", "prompt.language"),
@@ -298,7 +354,9 @@ def test_the_newer_labels_count_for_both_runs():
     ],
 )
 def test_a_setting_belongs_to_a_part(sections, part, name):
-    found = measured(pairs(GOOD[:20], LABELS[:20]), pairs(GOOD[:20], LABELS[:20], **sections)).changes
+    found = measured(
+        pairs(GOOD[:20], LABELS[:20]), pairs(GOOD[:20], LABELS[:20], **sections)
+    ).changes
     assert [(one.part, one.name) for one in found.settings] == [(part, name)]
     assert found.parts == [part]
 
@@ -318,7 +376,12 @@ def test_stored_answers_of_the_run_before_are_counted():
     def answered(seconds, stored):
         run = pairs(GOOD[:20], LABELS[:20])
         made = (
-            replace(one, keys=(str(k),), stored=stored and k > 4, completion=Completion("A", latency=seconds + k))
+            replace(
+                one,
+                keys=(str(k),),
+                stored=stored and k > 4,
+                completion=Completion("A", latency=seconds + k),
+            )
             for k, one in enumerate(run.judgments)
         )
         return replace(run, judgments=tuple(made))
@@ -330,23 +393,37 @@ def test_stored_answers_of_the_run_before_are_counted():
     assert counts(answered(0.5, False), answered(0.25, True)) == [(0, 20)]
     assert counts(answered(0.5, False), answered(0.5, False)) == [(0, 20)]
     assert counts(pairs(GOOD[:20], LABELS[:20]), pairs(GOOD[:20], LABELS[:20])) == [(0, 0)]
-    shown = [in_every_language(one)[0] for one in findings(measured(answered(0.5, False), answered(0.5, True)))]
-    assert any("15 of 20 answers of the run after are stored ones of the run before" in one for one in shown)
+    shown = [
+        in_every_language(one)[0]
+        for one in findings(measured(answered(0.5, False), answered(0.5, True)))
+    ]
+    assert any(
+        "15 of 20 answers of the run after are stored ones of the run before" in one
+        for one in shown
+    )
 
 
 def test_templates_and_models_are_compared_by_hash_and_by_the_name_that_answered():
     run = pairs(GOOD[:20], LABELS[:20])
     hashes = measured(run, run, manifest={"prompt_hashes": {"pairwise": "2"}}).changes.settings
-    assert [(one.part, one.name, one.before, one.after) for one in hashes] == [("prompt", "prompt.pairwise", "1", "2")]
+    assert [(one.part, one.name, one.before, one.after) for one in hashes] == [
+        ("prompt", "prompt.pairwise", "1", "2")
+    ]
     assert not measured(run, run, manifest={"imported": {}, "prompt_hashes": {}}).changes.settings
-    imported = measured(run, run, manifest={"imported": {"source": "x"}, "prompt_hashes": {}}).changes
+    imported = measured(
+        run, run, manifest={"imported": {"source": "x"}, "prompt_hashes": {}}
+    ).changes
     assert (imported.unknown, imported.settings) == (True, ())
     known = [{"judges": [{"name": "m", "model": f"m@sha256:{one}"}]} for one in "12"]
-    found = module.measure_drift(replace(run, name="a"), replace(run, name="b"), known, SETTINGS, 0.05)
+    found = module.measure_drift(
+        replace(run, name="a"), replace(run, name="b"), known, SETTINGS, 0.05
+    )
     assert [one.after for one in found.changes.settings] == ["m@sha256:2"]
 
     def answered(model: str):
-        given = tuple(replace(one, completion=Completion("A", model=model)) for one in run.judgments)
+        given = tuple(
+            replace(one, completion=Completion("A", model=model)) for one in run.judgments
+        )
         return replace(run, judgments=given)
 
     [setting] = measured(answered("m-1"), answered("m-2")).changes.settings
@@ -366,37 +443,66 @@ def test_an_abstention_is_a_verdict_and_classes_are_compared(configure):
     )  # fmt: skip
 
     def run(given):
-        cases = tuple(Case(str(k), f"q{k}", (Response("x", class_name="pass"),)) for k in range(len(given)))
+        cases = tuple(
+            Case(str(k), f"q{k}", (Response("x", class_name="pass"),)) for k in range(len(given))
+        )
         judgments = tuple(
             Judgment(str(k), (0,), (0,), 0, "m", "ok" if one else "unparseable", class_name=one)
             for k, one in enumerate(given)
         )
         return RunEntry("run", config, cases, judgments)
 
-    found = measured(run(["pass", "pass", "unsure", "fail"]), run(["pass", "unsure", "unsure", None]))
-    assert (found.flips.value, found.flips.n, found.lost, found.reversals) == (pytest.approx(1 / 3), 3, 1, None)
+    found = measured(
+        run(["pass", "pass", "unsure", "fail"]), run(["pass", "unsure", "unsure", None])
+    )
+    assert (found.flips.value, found.flips.n, found.lost, found.reversals) == (
+        pytest.approx(1 / 3),
+        3,
+        1,
+        None,
+    )
 
 
 def test_checklist_items_are_the_units_of_checklists(configure):
-    config = configure(mode={"name": "checklist"}, swap={"policy": "none"}, rubric={"min": 0, "max": 1, "step": 0.01})
+    config = configure(
+        mode={"name": "checklist"},
+        swap={"policy": "none"},
+        rubric={"min": 0, "max": 1, "step": 0.01},
+    )
     items = tuple(ChecklistItem(name, name, labels={"ann": ("met",)}) for name in ("one", "two"))
 
     def run(answers):
-        cases = tuple(Case(str(k), f"q{k}", (Response("x"),), checklist=items) for k in range(len(answers)))
+        cases = tuple(
+            Case(str(k), f"q{k}", (Response("x"),), checklist=items) for k in range(len(answers))
+        )
         judgments = tuple(
-            Judgment(str(k), (0,), (0,), 0, "m", "ok", items=dict(zip(("one", "two"), given, strict=True)))
+            Judgment(
+                str(k),
+                (0,),
+                (0,),
+                0,
+                "m",
+                "ok",
+                items=dict(zip(("one", "two"), given, strict=True)),
+            )
             for k, given in enumerate(answers)
         )
         return RunEntry("run", config, cases, judgments)
 
     before, after = [("met", "met")] * 20, [("met", "not_met"), *[("met", "met")] * 19]
     found = measured(run(before), run(after))
-    assert (found.after.unit, found.flips.value, found.flips.n) == ("item", pytest.approx(1 / 40), 40)
+    assert (found.after.unit, found.flips.value, found.flips.n) == (
+        "item",
+        pytest.approx(1 / 40),
+        40,
+    )
     assert found.agreement[2].value == pytest.approx(-1 / 40)
 
 
 def test_json_has_everything_but_the_metrics():
-    found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.6, 2), LABELS, judge={"model": "x"})).json()
+    found = measured(
+        pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.6, 2), LABELS, judge={"model": "x"})
+    ).json()
     assert json.loads(json.dumps(found, allow_nan=False)) == json.loads(json.dumps(found))
     assert (found["state"], found["changed"], found["cases"]) == ("worse", ["judge"], 200)
     assert found["agreement"]["difference"]["value"] == pytest.approx(-0.3)
@@ -405,7 +511,9 @@ def test_json_has_everything_but_the_metrics():
 
 
 def test_without_resamples_only_counts_have_intervals(monkeypatch):
-    monkeypatch.setattr("tests.scoring.drift_runs.SETTINGS", SETTINGS.model_copy(update={"bootstrap": 0}))
+    monkeypatch.setattr(
+        "tests.scoring.drift_runs.SETTINGS", SETTINGS.model_copy(update={"bootstrap": 0})
+    )
     grades = [float(k % 4 + 1) for k in range(60)]
     found = measured(scores(grades, grades), scores(grades[1:] + grades[:1], grades))
     assert (found.agreement, found.state, found.reason) == ((), "unknown", "no_labels")
@@ -415,7 +523,9 @@ def test_without_resamples_only_counts_have_intervals(monkeypatch):
 def test_a_case_without_its_labels():
     item = ChecklistItem("1", "x", labels={"ann": ("met",)})
     responses = (Response("one", grade=3.0), Response("two", class_name="pass"))
-    case = replace(pairs(["A"], ["A"]).cases[0], labels={"ann": "A"}, responses=responses, checklist=(item,))
+    case = replace(
+        pairs(["A"], ["A"]).cases[0], labels={"ann": "A"}, responses=responses, checklist=(item,)
+    )
     assert is_labeled(case)
     bare = without_labels(case)
     assert not is_labeled(bare)
@@ -429,7 +539,11 @@ def test_agreement_is_better_if_the_interval_lies_above_none():
 
 
 @given(
-    st.lists(st.lists(st.sampled_from([0.0, 0.3, 1.0, 10.0]), min_size=4, max_size=4), min_size=1, max_size=2),
+    st.lists(
+        st.lists(st.sampled_from([0.0, 0.3, 1.0, 10.0]), min_size=4, max_size=4),
+        min_size=1,
+        max_size=2,
+    ),
     st.booleans(),
 )
 def test_the_evidence_has_mean_1_over_all_orders_of_the_looks_of_each_cluster(cases, together):
@@ -437,9 +551,17 @@ def test_the_evidence_has_mean_1_over_all_orders_of_the_looks_of_each_cluster(ca
     looks, cases = len(cases[0]), np.array(cases).T
     cluster = np.zeros(len(cases[0]), dtype=np.int64) if together else np.arange(len(cases[0]))
     orders = [[*order] for order in permutations(range(looks))]
-    every = [[order] * len(cluster) for order in orders] if together else product(orders, repeat=len(cluster))
+    every = (
+        [[order] * len(cluster) for order in orders]
+        if together
+        else product(orders, repeat=len(cluster))
+    )
     sizes = [
-        exp(change_evidence(np.stack([cases[order, k] for k, order in enumerate(chosen)], axis=1), cluster))
+        exp(
+            change_evidence(
+                np.stack([cases[order, k] for k, order in enumerate(chosen)], axis=1), cluster
+            )
+        )
         for chosen in every
     ]
     decided = looks - BASELINE
@@ -473,7 +595,9 @@ def slow_evidence(cases, cluster):
 
 @given(st.integers(3, 7), st.data())
 def test_the_evidence_is_that_of_its_definition(looks, data):
-    cluster = data.draw(st.lists(st.integers(0, 2), min_size=3, max_size=5).filter(lambda c: {*c} == {0, 1, 2}))
+    cluster = data.draw(
+        st.lists(st.integers(0, 2), min_size=3, max_size=5).filter(lambda c: {*c} == {0, 1, 2})
+    )
     answer = st.sampled_from([0.0, 0.25, 1.0, 10.0])
     cases = [data.draw(st.lists(answer, min_size=looks, max_size=looks)) for _ in cluster]
     found = exp(change_evidence(np.array(cases).T, np.array(cluster)))
@@ -498,7 +622,9 @@ def test_a_judge_that_has_not_changed_raises_no_alarm(name):
     generator, alarms = np.random.default_rng(11), 0
     for _ in range(20):
         values = simulated(generator, 25, NOISE[name])
-        alarms += any(change_evidence(values[:t], np.arange(30)) >= np.log(20) for t in range(3, 26))
+        alarms += any(
+            change_evidence(values[:t], np.arange(30)) >= np.log(20) for t in range(3, 26)
+        )
     assert alarms <= 1
 
 
@@ -506,7 +632,9 @@ def test_a_changed_judge_raises_an_alarm_and_a_repeated_look_of_the_old_one_does
     generator = np.random.default_rng(4)
     values = simulated(generator, 8, NOISE["by case"], cases=100)
     values[5:, :25] = 30.0 - values[5:, :25]
-    before, after = (look_facts(values[:t], np.full((t, 100), np.nan), np.arange(100)) for t in (5, 6))
+    before, after = (
+        look_facts(values[:t], np.full((t, 100), np.nan), np.arange(100)) for t in (5, 6)
+    )
     assert not before.changed
     assert after.changed
     assert after.excess.low > 0
@@ -547,9 +675,23 @@ def test_flips_noise_and_agreement():
     values = np.array([[a, a, a, a], [a, a, a, b], [b, a, b, np.nan]])
     right = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [0, 1, np.nan, np.nan]], dtype=float)
     first, second, third = (look_facts(values[:t], right[:t], np.arange(4)) for t in (1, 2, 3))
-    assert (first.flips, first.noise, first.agreement.value, first.evidence) == (None, None, 0.75, 1)
-    assert (second.flips.value, second.noise.value, second.agreement.value, second.excess) == (0.25, 0.25, 1, None)
-    assert (third.flips.value, third.noise.value, third.agreement.value) == (round(2 / 3, 12), 0, 0.5)
+    assert (first.flips, first.noise, first.agreement.value, first.evidence) == (
+        None,
+        None,
+        0.75,
+        1,
+    )
+    assert (second.flips.value, second.noise.value, second.agreement.value, second.excess) == (
+        0.25,
+        0.25,
+        1,
+        None,
+    )
+    assert (third.flips.value, third.noise.value, third.agreement.value) == (
+        round(2 / 3, 12),
+        0,
+        0.5,
+    )
     assert (third.flips.n, third.flips.missing, third.agreement.n) == (3, 1, 2)
     assert (third.excess.value, third.excess.n, third.excess.missing) == (round(2 / 3, 12), 3, 1)
     assert (third.change.value, third.change.n, third.change.missing) == (-0.5, 2, 2)
@@ -564,7 +706,9 @@ def test_every_number_of_a_look_has_an_interval_around_it(looks, clusters, noise
     generator = np.random.default_rng(3)
     values = np.where(generator.random((looks, 60)) < noise / 2, 20.0, 10.0)
     values[generator.random(values.shape) < 0.1] = np.nan
-    facts = look_facts(values, np.where(np.isnan(values), np.nan, values == 10), np.arange(60) % clusters)
+    facts = look_facts(
+        values, np.where(np.isnan(values), np.nan, values == 10), np.arange(60) % clusters
+    )
     metrics = [one for one in astuple_of(facts) if isinstance(one, Metric)]
     assert len(metrics) == {1: 1, 2: 3}.get(looks, 5)
     assert all(one.low <= one.value <= one.high and one.low < one.high for one in metrics)
@@ -577,7 +721,12 @@ def test_the_interval_of_flips_covers_the_rate_of_the_population_of_clusters(rat
     cluster = np.repeat(np.arange(40), size)
     for _ in range(200):
         of_cluster = np.repeat(generator.beta(2 * rate, 2 - 2 * rate, 40), size)
-        values = np.array([np.full(40 * size, 10.0), np.where(generator.random(40 * size) < of_cluster, 20.0, 10.0)])
+        values = np.array(
+            [
+                np.full(40 * size, 10.0),
+                np.where(generator.random(40 * size) < of_cluster, 20.0, 10.0),
+            ]
+        )
         flips = look_facts(values, np.full(values.shape, np.nan), cluster).flips
         covered += flips.low <= rate <= flips.high
     assert covered >= 190

@@ -64,7 +64,11 @@ def test_each_bound_is_a_rule_of_its_own():
         ("agreement/pearson", ">= 0.5", "it has no value (no labels)"),
         ("agreement/pearson", {"low": ">= 0.5"}, "it has no value (no labels)"),
         ("conflict/nodes", {"low": ">= 3"}, "it has no low (none was requested)"),
-        ("conflict/nodes", "<= 5", "4 has no interval (none was requested); `by: value` decides by the value alone"),
+        (
+            "conflict/nodes",
+            "<= 5",
+            "4 has no interval (none was requested); `by: value` decides by the value alone",
+        ),
     ],
 )
 def test_what_is_not_there_is_undecided_and_says_why(metric, rule, why):
@@ -76,7 +80,9 @@ def test_what_is_not_there_is_undecided_and_says_why(metric, rule, why):
 def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right, limit):
     low, high = proportion_confint(right, 200, method="wilson")
     metric = Metric("agreement/accuracy", share := right / 200, low, high, 200)
-    rules = GateConfig.model_validate({"agreement/accuracy": f">= {limit}", "position/consistency": f">= {limit}"})
+    rules = GateConfig.model_validate(
+        {"agreement/accuracy": f">= {limit}", "position/consistency": f">= {limit}"}
+    )
     ruling, other = judge_metrics(
         rules, {one.name: one for one in (metric, replace(metric, name="position/consistency"))}
     )
@@ -111,7 +117,9 @@ def test_a_rule_that_cannot_be_read_is_said(given, said):
 
 
 def test_a_gate_comes_back_from_its_own_values():
-    gate = GateConfig.model_validate({"a": ">= 1, < 2", "no_worse_than": {"run": "r"}, "undecided": "fail"})
+    gate = GateConfig.model_validate(
+        {"a": ">= 1, < 2", "no_worse_than": {"run": "r"}, "undecided": "fail"}
+    )
     assert GateConfig.model_validate(gate.model_dump(mode="json")) == gate
     assert gate
     assert not GateConfig()
@@ -138,14 +146,24 @@ def test_or_it_has_to_be_said():
 
 
 @pytest.mark.parametrize("wanted", USES[2:])
-@pytest.mark.parametrize(("use", "possible"), [(use, best) for k, use in enumerate(USES) for best in USES[k:]])
+@pytest.mark.parametrize(
+    ("use", "possible"), [(use, best) for k, use in enumerate(USES) for best in USES[k:]]
+)
 def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use, possible, wanted):
-    decision = Decision(use, "undecided", "pair", METRICS["agreement/kappa"], labels_needed=40, possible=possible)
+    decision = Decision(
+        use, "undecided", "pair", METRICS["agreement/kappa"], labels_needed=40, possible=possible
+    )
     ruling = judge_decision(wanted, decision, "A sentence.")
     ranks = [USES.index(name) for name in (use, possible, wanted)]
     expected = "held" if ranks[0] >= ranks[2] else "undecided" if ranks[1] >= ranks[2] else "failed"
     assert (ruling.metric, ruling.rule, ruling.state) == ("decision", f">= {wanted}", expected)
-    assert (ruling.value, ruling.low, ruling.high, ruling.n, ruling.missing) == (0.7, 0.6, 0.8, 50, 2)
+    assert (ruling.value, ruling.low, ruling.high, ruling.n, ruling.missing) == (
+        0.7,
+        0.6,
+        0.8,
+        50,
+        2,
+    )
     assert ruling.labels_needed == 40
     assert (f"do not exclude {possible}" in ruling.why) == (expected == "undecided")
     assert ruling.why.startswith(use)
@@ -154,4 +172,9 @@ def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use, po
 
 def test_a_decision_without_labels_is_undecided():
     ruling = judge_decision("rates", Decision("unknown", "no_labels", "pair"), "Label first.")
-    assert (ruling.metric, ruling.state, ruling.value, ruling.n) == ("decision", "undecided", None, 0)
+    assert (ruling.metric, ruling.state, ruling.value, ruling.n) == (
+        "decision",
+        "undecided",
+        None,
+        0,
+    )

@@ -20,12 +20,24 @@ from evalkit.scoring.pipeline import Scores
 from evalkit.scoring.slices import slice_name, slices_of
 from evalkit.types import Case, Judgment, Response
 
-PAIRWISE = {"judge": {"model": "m"}, "criteria": [{"name": "quality"}], "scoring": {"bootstrap": 50}}
+PAIRWISE = {
+    "judge": {"model": "m"},
+    "criteria": [{"name": "quality"}],
+    "scoring": {"bootstrap": 50},
+}
 HOSTILE = "\x1b[31mred two\r\nlines \u202etsil nul\x00 bell\x07 mid\u2028dle zero\u200bwidth \x9b2J"
 
 
 def is_visible(text: str) -> bool:
-    return not {unicodedata.category(char) for char in text} & {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
+    return not {unicodedata.category(char) for char in text} & {
+        "Cc",
+        "Cf",
+        "Cn",
+        "Co",
+        "Cs",
+        "Zl",
+        "Zp",
+    }
 
 
 def agreed(label: str, right: bool) -> float:
@@ -39,7 +51,9 @@ def of_systems(name: str) -> Scores:
         models = (name, "plain") if n % 2 else ("plain", name)
         responses = (Response("a", model=models[0]), Response("b", model=models[1]))
         cases.append(Case(f"c{n}", f"q{n}", responses, label="AB"[n // 2 % 2]))
-        judgments.append(Judgment(f"c{n}", (0, 1), (0, 1), 0, "m", "ok", agreed("AB"[n // 2 % 2], n % 5 != 0)))
+        judgments.append(
+            Judgment(f"c{n}", (0, 1), (0, 1), 0, "m", "ok", agreed("AB"[n // 2 % 2], n % 5 != 0))
+        )
     return score_run(RunConfig(**PAIRWISE, swap={"policy": "none"}), cases, judgments)
 
 
@@ -49,20 +63,32 @@ def of_transport(name: str) -> Scores:
     for system in (name, f"{name}2", f"{name}3"):
         for n in range(20):
             grade = None if system.endswith("3") else 1.0 + (n * 7) % 5
-            cases.append(Case(f"{len(cases)}", f"q{n}", (Response("a", model=system, grade=grade),)))
+            cases.append(
+                Case(f"{len(cases)}", f"q{n}", (Response("a", model=system, grade=grade),))
+            )
             judgments.append(Judgment(cases[-1].id, (0,), (0,), 0, "m", "ok", 1.0 + (n * 3) % 5))
-    return score_run(RunConfig(**PAIRWISE, mode={"name": "pointwise"}, swap={"policy": "none"}), cases, judgments)
+    return score_run(
+        RunConfig(**PAIRWISE, mode={"name": "pointwise"}, swap={"policy": "none"}), cases, judgments
+    )
 
 
 def of_slices(name: str) -> Scores:
     """Slices with such a column and such values."""
-    cases, judgments, column = [], [], f"col{name}".replace("\n", "")  # a config refuses line breaks
+    cases, judgments, column = (
+        [],
+        [],
+        f"col{name}".replace("\n", ""),
+    )  # a config refuses line breaks
     for n in range(60):
         made = Case(f"c{n}", f"q{n}", (Response("a"), Response("b")), label="AB"[n % 2])
         cases.append(replace(made, metadata={column: [name, "fine", "good"][n % 3]}))
-        judgments.append(Judgment(f"c{n}", (0, 1), (0, 1), 0, "m", "ok", agreed("AB"[n % 2], n % 3 > 0)))
+        judgments.append(
+            Judgment(f"c{n}", (0, 1), (0, 1), 0, "m", "ok", agreed("AB"[n % 2], n % 3 > 0))
+        )
     scoring = {"bootstrap": 200, "slices": [column]}
-    return score_run(RunConfig(**{**PAIRWISE, "scoring": scoring}, swap={"policy": "none"}), cases, judgments)
+    return score_run(
+        RunConfig(**{**PAIRWISE, "scoring": scoring}, swap={"policy": "none"}), cases, judgments
+    )
 
 
 def of_criteria(name: str) -> Scores:
@@ -75,27 +101,42 @@ def of_criteria(name: str) -> Scores:
         for one in cases
         for unit in ((0, 1), (0, 2), (1, 2))
     ]
-    return score_run(RunConfig(**{**PAIRWISE, "criteria": criteria}, swap={"policy": "none"}), cases, judgments)
+    return score_run(
+        RunConfig(**{**PAIRWISE, "criteria": criteria}, swap={"policy": "none"}), cases, judgments
+    )
 
 
 def of_checklists(name: str) -> Scores:
     """Items of checklists with such ids and tags."""
-    items = read_items([{"id": name, "criterion": "x", "tags": [name]}, {"id": "b", "criterion": "y"}], responses=1)
+    items = read_items(
+        [{"id": name, "criterion": "x", "tags": [name]}, {"id": "b", "criterion": "y"}], responses=1
+    )
     cases = [Case(f"c{n}", f"q{n}", (Response("a"),), checklist=items) for n in range(12)]
-    judgments = [Judgment(one.id, (0,), (0,), 0, "m", "ok", items={name: "met", "b": "not_met"}) for one in cases]
-    return score_run(load_config("config", ["mode=checklist", "scoring.bootstrap=50"]), cases, judgments)
+    judgments = [
+        Judgment(one.id, (0,), (0,), 0, "m", "ok", items={name: "met", "b": "not_met"})
+        for one in cases
+    ]
+    return score_run(
+        load_config("config", ["mode=checklist", "scoring.bootstrap=50"]), cases, judgments
+    )
 
 
 def of_panels(name: str) -> Scores:
     """Judges with such names."""
     judges = [{"model": "m", "name": one} for one in (f"a{name}", f"b{name}", f"c{name}")]
-    cases = [Case(f"c{n}", f"q{n}", (Response("a"), Response("b")), label="AB"[n % 2]) for n in range(40)]
+    cases = [
+        Case(f"c{n}", f"q{n}", (Response("a"), Response("b")), label="AB"[n % 2]) for n in range(40)
+    ]
     judgments = [
         Judgment(one.id, (0, 1), (0, 1), 0, judge["name"], "ok", agreed(one.label, (n + k) % 4 > 0))
         for n, one in enumerate(cases)
         for k, judge in enumerate(judges)
     ]
-    return score_run(RunConfig(**{**PAIRWISE, "judge": {"judges": judges}}, swap={"policy": "none"}), cases, judgments)
+    return score_run(
+        RunConfig(**{**PAIRWISE, "judge": {"judges": judges}}, swap={"policy": "none"}),
+        cases,
+        judgments,
+    )
 
 
 FAMILIES: Mapping[str, tuple[Callable[[str], Scores], str]] = {
@@ -115,16 +156,25 @@ def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family):
     scores = build(HOSTILE)
     mode = "pairwise" if family not in ("transport", "checklists") else "pointwise"
     assert any(metric.startswith(start) for metric in scores.metrics)
-    texts: list[str] = [*scores.metrics, *(one.note or "" for one in scores.metrics.values()), *scores.notes]
+    texts: list[str] = [
+        *scores.metrics,
+        *(one.note or "" for one in scores.metrics.values()),
+        *scores.notes,
+    ]
     rows: list[dict[str, Any]] = scores.details.get("slices", [])
-    for one in (*findings(scores.metrics, mode, scores.details), *slice_findings(scores.metrics, rows, 0.95)):
+    for one in (
+        *findings(scores.metrics, mode, scores.details),
+        *slice_findings(scores.metrics, rows, 0.95),
+    ):
         texts += [one.metric, one.text, one.text_zh]
     assert [text for text in texts if not is_visible(text)] == []
 
 
 def test_names_without_invisible_characters_are_kept():
     for name in ("openai/gpt-4o (new)", "Ünïcode 中文 模型", "a=b", "x_1b_"):
-        assert {f"ranking/rating/{name}", f"ranking/win_rate/{name}"} <= set(of_systems(name).metrics)
+        assert {f"ranking/rating/{name}", f"ranking/win_rate/{name}"} <= set(
+            of_systems(name).metrics
+        )
 
 
 @given(st.lists(st.text(), unique=True))
@@ -132,12 +182,16 @@ def test_no_two_names_become_one(names):
     found = visible_names(names)
     assert list(found) == names
     assert len({*found.values()}) == len(names)
-    assert all(is_visible(shown) and (shown != name) != is_visible(name) for name, shown in found.items())
+    assert all(
+        is_visible(shown) and (shown != name) != is_visible(name) for name, shown in found.items()
+    )
 
 
 @given(st.lists(st.text(min_size=1, max_size=20), min_size=1, unique=True))
 def test_no_two_slices_become_one(values):
-    cases = [Case(str(n), "", (Response("a"),), metadata={"c": value}) for n, value in enumerate(values)]
+    cases = [
+        Case(str(n), "", (Response("a"),), metadata={"c": value}) for n, value in enumerate(values)
+    ]
     slices = slices_of("c", cases)
     assert slices.members.sum(axis=0).tolist() == [1] * len(values)
     assert len({slice_name("c", value, "tie_rate") for value in slices.values}) == len(values)
@@ -154,5 +208,8 @@ def test_values_with_parts_are_json_and_blank_ones_are_quoted():
 
 
 def test_the_codes_of_slices_are_distinct():
-    cases = [Case(str(n), "", (Response("a"),), metadata={"c": value}) for n, value in enumerate(["a=b", "a_3d_b"])]
+    cases = [
+        Case(str(n), "", (Response("a"),), metadata={"c": value})
+        for n, value in enumerate(["a=b", "a_3d_b"])
+    ]
     assert slices_of("c", cases).values == ("a_3d_b_2", "a_3d_b")

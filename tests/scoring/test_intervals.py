@@ -22,7 +22,14 @@ from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats import bootstrap, clusters, coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
-from evalkit.scoring.stats.bounded_intervals import Halves, PseudoCounts, bounded_mean, debiased_sum, invert_test, mixed
+from evalkit.scoring.stats.bounded_intervals import (
+    Halves,
+    PseudoCounts,
+    bounded_mean,
+    debiased_sum,
+    invert_test,
+    mixed,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import kappa
 from evalkit.types import Case, Metric, Response
@@ -43,17 +50,28 @@ def test_an_interval_equals_the_slow_obvious_one(clustered):
     among, hit = generator.random(120) < 0.8, generator.random(120) < 0.4
     lost = ~among
     settings = ScoringConfig(bootstrap=300, confidence=0.9, seed=3)
-    by = Clusters.by_key((np.arange(30) // 2 + 1).tolist(), "topic") if clustered else Clusters.each(30)
+    by = (
+        Clusters.by_key((np.arange(30) // 2 + 1).tolist(), "topic")
+        if clustered
+        else Clusters.each(30)
+    )
     metric = measure([Tally(case, 30).rate("x", hit, among, lost)], settings, by)["x"]
     cluster, values = by.of_rows(case), []
     for _, weights in by.draw(300, 3):
         for row in weights.astype(int):
-            rows = [r for c, w in enumerate(row) for _ in range(w) for r in np.flatnonzero((cluster == c) & among)]
+            rows = [
+                r
+                for c, w in enumerate(row)
+                for _ in range(w)
+                for r in np.flatnonzero((cluster == c) & among)
+            ]
             values.append(hit[rows].mean())
     assert metric.value == pytest.approx(hit[among].mean())
     n = len(np.unique(cluster[among]))
     tail = stats.norm.cdf((n / (n - 1)) ** 0.5 * stats.t.ppf(0.05, n - 1))
-    assert (metric.low, metric.high) == pytest.approx(tuple(np.quantile(values, [tail, 1 - tail], method="weibull")))
+    assert (metric.low, metric.high) == pytest.approx(
+        tuple(np.quantile(values, [tail, 1 - tail], method="weibull"))
+    )
     every = len(case)
     assert metric.worst_low == pytest.approx((hit & among).sum() / every)
     assert metric.worst_high == pytest.approx(((hit & among).sum() + lost.sum()) / every)
@@ -65,7 +83,13 @@ def test_few_cases_widen_an_interval_as_much_as_they_must(n):
     held = []
     for seed in range(300):
         values = generator.normal(size=n)
-        found = Statistic("x", values[:, None], lambda totals: totals[:, 0] / n, n=n, covered=np.ones(n, dtype=bool))
+        found = Statistic(
+            "x",
+            values[:, None],
+            lambda totals: totals[:, 0] / n,
+            n=n,
+            covered=np.ones(n, dtype=bool),
+        )
         metric = measure([found], ScoringConfig(bootstrap=999, seed=seed), Clusters.each(n))["x"]
         held.append(metric.low <= 0 <= metric.high)
     # Percentiles that are not expanded hold the mean of 6 in 86 % of samples, of 12 in 90.5 %.
@@ -94,7 +118,9 @@ def test_more_rows_of_the_same_cases_do_not_narrow_an_interval(configure, make_c
 
     def width(samples):
         judgments = [
-            judged(str(k), (0, 1), 1.0 if k % 3 else -1.0, sample=s) for k in range(20) for s in range(samples)
+            judged(str(k), (0, 1), 1.0 if k % 3 else -1.0, sample=s)
+            for k in range(20)
+            for s in range(samples)
         ]
         metric = score_run(config, cases, judgments).metrics["win_rate/a"]
         return metric.high - metric.low
@@ -142,17 +168,26 @@ def test_what_has_no_interval_says_so(item, note):
 def test_what_does_not_vary_is_bounded_by_how_many_cases_could_differ(n, value):
     share = 1 - 0.025 ** (1 / n)  # Clopper and Pearson's bound of none in n
     assert stats.binomtest(0, n).proportion_ci(method="exact").high == pytest.approx(share)
-    for item in (statistic([[value, 1]] * n, proportion=True), statistic([[value, 1]] * n, limits=(0.0, 1.0))):
+    for item in (
+        statistic([[value, 1]] * n, proportion=True),
+        statistic([[value, 1]] * n, limits=(0.0, 1.0)),
+    ):
         metric = measured(item)
         assert metric.low == pytest.approx(value * (1 - share))
         assert metric.high == pytest.approx(value + share * (1 - value))
         cases = "one case" if n == 1 else f"{n} cases"
-        assert metric.note == f"the same in every resample: exact bound on how many of {cases} differ"
+        assert (
+            metric.note == f"the same in every resample: exact bound on how many of {cases} differ"
+        )
 
 
 def test_one_case_has_the_exact_interval_of_a_share():
     metric = measured(statistic([[1, 1]], proportion=True))
-    assert (metric.low, metric.high, metric.note) == (0.025, 1.0, "one case: exact binomial interval")
+    assert (metric.low, metric.high, metric.note) == (
+        0.025,
+        1.0,
+        "one case: exact binomial interval",
+    )
 
 
 @pytest.mark.parametrize("k", [2, 7])
@@ -175,7 +210,9 @@ def test_no_coefficient_of_a_few_cases_is_certain(n):
         matrix = coefficients.Confusion.of(Tally.each(n), labels, verdicts, read, ~read, (0, 1))
         counts = np.stack([(labels == c) * 1.0 + (verdicts == c) for c in (0, 1)], axis=1)
         raters = coefficients.Confusion.among(counts, Tally.each(n))
-        found = [one for name in ("pairs", "classes", "items") for one in matrix.coefficients(name, name)]
+        found = [
+            one for name in ("pairs", "classes", "items") for one in matrix.coefficients(name, name)
+        ]
         for one in [*found, *raters.coefficients("human", "annotators")]:
             metric = measure([one], scoring, Clusters.each(n))[one.name]
             if metric.value is not None:
@@ -183,10 +220,14 @@ def test_no_coefficient_of_a_few_cases_is_certain(n):
                 assert metric.high > 0.2, (metric, cells)
 
 
-def test_a_kappa_without_agreement_on_a_second_class_does_not_end_at_zero(configure, make_case, passes):
+def test_a_kappa_without_agreement_on_a_second_class_does_not_end_at_zero(
+    configure, make_case, passes
+):
     n = 20
     cases = [make_case(str(k), label="B" if k < 2 else "A") for k in range(n)]
-    judgments = [one for k in range(n) for one in passes(str(k), *((-1.0, -1.0) if k == 2 else (1.0, 1.0)))]
+    judgments = [
+        one for k in range(n) for one in passes(str(k), *((-1.0, -1.0) if k == 2 else (1.0, 1.0)))
+    ]
     metrics = score_run(configure(), cases, judgments).metrics
     metric = metrics["agreement/kappa"]
     assert metric.value == pytest.approx(-1 / 14)
@@ -199,7 +240,11 @@ def test_a_kappa_without_agreement_on_a_second_class_does_not_end_at_zero(config
 
 def test_gaps_that_are_all_zero_could_be_larger():
     metric = measured(statistic([[0.0, 1.0]] * 30, gaps=1, limits=(0.0, 1.0)))
-    assert (metric.value, metric.low, metric.high) == (0.0, 0.0, pytest.approx(1 - 0.025 ** (1 / 30)))
+    assert (metric.value, metric.low, metric.high) == (
+        0.0,
+        0.0,
+        pytest.approx(1 - 0.025 ** (1 / 30)),
+    )
 
 
 CODES = {1.0: "A", 0.0: "TIE", -1.0: "B"}
@@ -207,7 +252,9 @@ CODES = {1.0: "A", 0.0: "TIE", -1.0: "B"}
 
 def judged_pairs(configure, make_case, passes, labels, verdicts):
     cases = [make_case(str(k), label=CODES[label]) for k, label in enumerate(labels)]
-    judgments = [one for k, verdict in enumerate(verdicts) for one in passes(str(k), verdict, verdict)]
+    judgments = [
+        one for k, verdict in enumerate(verdicts) for one in passes(str(k), verdict, verdict)
+    ]
     return score_run(configure(scoring={"bootstrap": 200}), cases, judgments).metrics
 
 
@@ -227,13 +274,21 @@ def test_a_perfect_kappa_is_bounded(configure, make_case, passes, n, low):
 def test_the_note_on_the_first_rate_says_why_it_is_one_half(configure, make_case, passes):
     metrics = judged_pairs(configure, make_case, passes, [1.0, -1.0] * 20, [1.0, 1.0] * 20)
     rate = metrics["position/first_rate"]
-    assert (rate.value, rate.low, rate.high) == (0.5, pytest.approx(0.456, abs=1e-3), pytest.approx(0.544, abs=1e-3))
+    assert (rate.value, rate.low, rate.high) == (
+        0.5,
+        pytest.approx(0.456, abs=1e-3),
+        pytest.approx(0.544, abs=1e-3),
+    )
     assert rate.note.startswith("0.5 by construction: no verdict changes with the order")
 
 
 @pytest.mark.parametrize(
     ("n", "sign"),
-    [*product([2, 3, 20, 300], [1, -1]), (5000, 1), pytest.param(5000, -1, marks=pytest.mark.thorough)],
+    [
+        *product([2, 3, 20, 300], [1, -1]),
+        (5000, 1),
+        pytest.param(5000, -1, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_perfect_correlation_is_bounded(n, sign):
     generator = np.random.default_rng(n)
@@ -253,7 +308,9 @@ def test_a_perfect_correlation_is_bounded(n, sign):
 
 
 @given(st.data(), st.integers(1, 6))
-def test_every_defined_metric_has_an_interval(configure, make_case, passes, pointwise, judged, data, n):
+def test_every_defined_metric_has_an_interval(
+    configure, make_case, passes, pointwise, judged, data, n
+):
     """Over judges that are perfect, reversed, constant or anything, of few cases: wide intervals, never none."""
     code = st.sampled_from([1.0, 0.0, -1.0])
     pairs = judged_pairs(
@@ -264,9 +321,12 @@ def test_every_defined_metric_has_an_interval(configure, make_case, passes, poin
         data.draw(st.lists(code, min_size=n, max_size=n)),
     )
     grades, given_scores = (
-        data.draw(st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=n, max_size=n)) for _ in range(2)
+        data.draw(st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=n, max_size=n))
+        for _ in range(2)
     )
-    cases = [make_case(str(k), ["x" * (3 + k % 3)], grades=[grade]) for k, grade in enumerate(grades)]
+    cases = [
+        make_case(str(k), ["x" * (3 + k % 3)], grades=[grade]) for k, grade in enumerate(grades)
+    ]
     judgments = [judged(str(k), (0,), score) for k, score in enumerate(given_scores)]
     scores = score_run(pointwise(scoring={"bootstrap": 100}), cases, judgments).metrics
     for metric in [*pairs.values(), *scores.values()]:
@@ -318,17 +378,24 @@ def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
     assert interval(seed=1) == interval(seed=1)
 
 
-@pytest.mark.parametrize(("hits", "method"), [(0, "exact"), (4, "exact"), (1, "wilson"), (2, "wilson")])
+@pytest.mark.parametrize(
+    ("hits", "method"), [(0, "exact"), (4, "exact"), (1, "wilson"), (2, "wilson")]
+)
 def test_a_share_by_itself_is_bounded_exactly_where_all_are_alike(hits, method):
     expected = stats.binomtest(hits, 4).proportion_ci(method=method)
-    assert share_interval(hits / 4, 4, 0.95) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert share_interval(hits / 4, 4, 0.95) == pytest.approx(
+        (expected.low, expected.high), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("ones", "n"), [(19, 20), (12, 20), (5, 6)])
 def test_the_mean_of_ones_and_minus_ones_has_jeffreys_interval(ones, n):
     values = np.array([1.0] * ones + [-1.0] * (n - ones))
     found = bounded_mean(values, np.ones(n), (-1.0, 1.0), 40_000, 0.95, 0)
-    expected = (stats.beta.ppf(0.025, ones, n - ones + 0.5), stats.beta.ppf(0.975, ones + 0.5, n - ones))
+    expected = (
+        stats.beta.ppf(0.025, ones, n - ones + 0.5),
+        stats.beta.ppf(0.975, ones + 0.5, n - ones),
+    )
     assert found == pytest.approx([2 * share - 1 for share in expected], abs=0.01)
 
 
@@ -389,27 +456,41 @@ def test_clusters_of_a_few_kinds_are_resampled_by_kind_as_one_by_one(monkeypatch
 def test_the_share_below_a_t_equals_scipy(low, high, error):
     for degrees in {*np.geomspace(low, high, 12).astype(int).tolist(), low, high}:
         for t in np.linspace(-6, 6, 25).tolist():
-            assert bootstrap.student_share(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), abs=error)
+            assert bootstrap.student_share(t, degrees) == pytest.approx(
+                stats.t.cdf(t, degrees), abs=error
+            )
 
 
 def test_quantiles_of_students_t_are_scipys():
     for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
         for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
-            assert bootstrap.student_quantile(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)
+            assert bootstrap.student_quantile(p, degrees) == pytest.approx(
+                float(stdtrit(degrees, p)), rel=1e-12
+            )
 
 
 COPIES = 3
 OF_ROWS = (
-    *("conflict/nodes", "conflict/triads", "conflict/reversals", "variance/", "jnd/noise", "human/alpha"),
+    *(
+        "conflict/nodes",
+        "conflict/triads",
+        "conflict/reversals",
+        "variance/",
+        "jnd/noise",
+        "human/alpha",
+    ),
     *("length/slope", "calibration/slope", "samples/alpha", "decision/labels_needed"),
 )
-"""Totals, parts of a variance whose unit is the case, and what is corrected for the number of labels or of rows."""
+"""Totals, parts of a variance whose unit is the case, and what is corrected for the number of
+labels or of rows."""
 
 
 def copied(cases, judgments, times):
     """Return every case so often, on one prompt, with the same answers."""
     several = [replace(case, id=f"{case.id}.{k}") for case in cases for k in range(times)]
-    return several, [replace(one, case_id=f"{one.case_id}.{k}") for one in judgments for k in range(times)]
+    return several, [
+        replace(one, case_id=f"{one.case_id}.{k}") for one in judgments for k in range(times)
+    ]
 
 
 def labelled(cases, generator):
@@ -449,16 +530,23 @@ def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
     for name in compared:
         one, other = once.metrics[name], often.metrics[name]
         close = 2e-3 if name == "jnd/labels" else 1e-6  # its levels are quantiles
-        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), abs=close), name
+        assert (other.value, other.low, other.high) == pytest.approx(
+            (one.value, one.low, one.high), abs=close
+        ), name
         assert (one.low is None) == (other.low is None), name
 
 
 def test_each_case_by_itself_is_narrower(run, once_and_often):
     """The same copies, each taken for a case of its own, would claim more than there is."""
     config, cases, judgments = run
-    alone = config.model_copy(update={"scoring": config.scoring.model_copy(update={"cluster": "id"})})
+    alone = config.model_copy(
+        update={"scoring": config.scoring.model_copy(update={"cluster": "id"})}
+    )
     each = score_run(alone, *copied(cases, judgments, COPIES))
-    widths = [found.metrics["tie_rate"].high - found.metrics["tie_rate"].low for found in (once_and_often[1], each)]
+    widths = [
+        found.metrics["tie_rate"].high - found.metrics["tie_rate"].low
+        for found in (once_and_often[1], each)
+    ]
     assert widths[1] < 0.75 * widths[0]
 
 
@@ -473,13 +561,20 @@ def test_details_resample_clusters_too(once_and_often):
     assert length[0] == pytest.approx(length[1], abs=1e-6)
     people = [[row["p"] for row in one["annotators"]] for one in (once, often)]
     assert people[0] == pytest.approx(people[1], abs=1e-9)
-    for mine, theirs in zip(once["corrected"]["targets"], often["corrected"]["targets"], strict=True):
+    for mine, theirs in zip(
+        once["corrected"]["targets"], often["corrected"]["targets"], strict=True
+    ):
         if mine["more_labels"]:
-            assert theirs["more_labels"][0]["width"] == pytest.approx(mine["more_labels"][0]["width"], rel=0.01)
+            assert theirs["more_labels"][0]["width"] == pytest.approx(
+                mine["more_labels"][0]["width"], rel=0.01
+            )
 
 
 def test_a_proportion_of_one_is_exact_over_clusters(make_case, configure, passes):
-    cases = [Case(str(k), f"question {k % 8}", (Response("a"), Response("b")), label="A") for k in range(80)]
+    cases = [
+        Case(str(k), f"question {k % 8}", (Response("a"), Response("b")), label="A")
+        for k in range(80)
+    ]
     judgments = [one for case in cases for one in passes(case.id, 1.0, 1.0)]
     metric = score_run(configure(), cases, judgments).metrics["agreement/accuracy"]
     assert metric.low == pytest.approx(0.025 ** (1 / 8))
@@ -495,16 +590,24 @@ def test_tests_of_two_runs_are_of_clusters(family):
 
     def compared(times):
         entrants = [
-            RunEntry(str(k), judge.config, *copied(cases, judgments, times)) for k, (_, judgments) in enumerate(runs)
+            RunEntry(str(k), judge.config, *copied(cases, judgments, times))
+            for k, (_, judgments) in enumerate(runs)
         ]
         return compare_runs(entrants, ScoringConfig(bootstrap=200), [family])
 
     once, often = compared(1), compared(COPIES)
-    one, other = (next(d for d in found.differences if d.metric.name == family) for found in (once, often))
+    one, other = (
+        next(d for d in found.differences if d.metric.name == family) for found in (once, often)
+    )
     assert other.p == pytest.approx(one.p, rel=1e-6)
-    assert (other.metric.low, other.metric.high) == pytest.approx((one.metric.low, one.metric.high), abs=1e-9)
+    assert (other.metric.low, other.metric.high) == pytest.approx(
+        (one.metric.low, one.metric.high), abs=1e-9
+    )
     assert other.detectable == pytest.approx(one.detectable, rel=1e-6)
-    assert often.clusters == "clusters: 120 cases in 40 clusters by prompt; intervals and tests resample clusters"
+    assert (
+        often.clusters
+        == "clusters: 120 cases in 40 clusters by prompt; intervals and tests resample clusters"
+    )
 
 
 @pytest.mark.parametrize("name", ["pairs", "scores"])
@@ -520,7 +623,9 @@ def test_a_leaderboard_tests_clusters(name):
             if name == "scores":
                 scored.metrics.pop("agreement/accuracy")
             own = scored.clusters.by_id(several[0])
-            contenders.append(Contender(str(seed), str(seed), "data", scored.metrics, scored.verdicts, own))
+            contenders.append(
+                Contender(str(seed), str(seed), "data", scored.metrics, scored.verdicts, own)
+            )
         return rank(contenders, ScoringConfig(bootstrap=200))
 
     (once,), (often,) = board(1).contrasts, board(COPIES).contrasts
@@ -529,7 +634,10 @@ def test_a_leaderboard_tests_clusters(name):
 
 def cases_of(prompts, metadata=()):
     rows = [*metadata, *[{}] * (len(prompts) - len(metadata))]
-    return [Case(str(k), text, (), metadata=row) for k, (text, row) in enumerate(zip(prompts, rows, strict=True))]
+    return [
+        Case(str(k), text, (), metadata=row)
+        for k, (text, row) in enumerate(zip(prompts, rows, strict=True))
+    ]
 
 
 def clusters_by(cases, **scoring):
@@ -544,7 +652,10 @@ def test_cases_on_one_prompt_are_a_cluster():
 def test_a_prompt_that_says_nothing_makes_no_cluster():
     assert clusters_by(cases_of(["rate this"] * 4)) is None
     assert clusters_by(cases_of(["", "", "why?", "why?"])) == [0, 1, 2, 2]
-    apart = [replace(case, context=f"text {k}") for k, case in enumerate(cases_of(["sum up", "sum up", "who?"]))]
+    apart = [
+        replace(case, context=f"text {k}")
+        for k, case in enumerate(cases_of(["sum up", "sum up", "who?"]))
+    ]
     assert clusters_by(apart) is None
 
 
@@ -558,13 +669,22 @@ def test_a_column_makes_clusters():
 
 
 def test_mt_bench_has_its_questions():
-    cases = cases_of(["turn 1", "turn 2", "other"], [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}])
+    cases = cases_of(
+        ["turn 1", "turn 2", "other"],
+        [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}],
+    )
     assert clusters_by(cases, dataset={"benchmark": "mt_bench"}) == [0, 0, 1]
 
 
 def test_turns_of_a_conversation_are_one_cluster_unless_another_is_named(configure):
     def turn(name: str, number: int) -> Case:
-        metadata = {"conversation": name, "turn": number, "turns": 2, "position": number / 2, "user": number}
+        metadata = {
+            "conversation": name,
+            "turn": number,
+            "turns": 2,
+            "position": number / 2,
+            "user": number,
+        }
         return Case(f"{name} #{number}", f"{name} {number}", (Response("text"),), metadata=metadata)
 
     cases = [turn(name, number) for name in "abc" for number in (1, 2)]
@@ -619,7 +739,9 @@ def test_the_promised_labels_reach_the_width():
         generator = np.random.default_rng(seed)
 
         def simulated(n: int, generator: np.random.Generator = generator) -> Metric:
-            rate = Tally.each(n).rate("agreement/accuracy", generator.random(n) < 0.75, np.ones(n, dtype=bool))
+            rate = Tally.each(n).rate(
+                "agreement/accuracy", generator.random(n) < 0.75, np.ones(n, dtype=bool)
+            )
             return measure([rate], scoring, Clusters.each(n))[rate.name]
 
         more = labels_for_width(simulated(50), 0.1, 0.95)
@@ -654,7 +776,9 @@ def test_intervals_hold_the_truth(which, thorough):
     for name, hits in found.items():
         there = [hit for hit in hits if hit is not None]
         # Four standard errors of the simulations below 94 %, what resampling 120 cases comes to.
-        assert name in module.BIASED or np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / count) ** 0.5, name
+        assert name in module.BIASED or np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / count) ** 0.5, (
+            name
+        )
         assert len(there) > 0.95 * count
 
 
@@ -663,7 +787,9 @@ def test_intervals_of_a_rare_class_hold_the_truth(thorough):
     module = simulations()
     planted = module.CLASSES["two, one rare (5 %)"]
     judge = module.classes(planted)
-    true = {name: value for name, value in module.truth(judge, 20_000).items() if name != "tie_rate"}
+    true = {
+        name: value for name, value in module.truth(judge, 20_000).items() if name != "tie_rate"
+    }
     count = 100 if thorough else 24
     found = module.simulate(judge, true, count, planted.cases)
     for name, hits in found.items():
@@ -673,11 +799,20 @@ def test_intervals_of_a_rare_class_hold_the_truth(thorough):
 
 
 def test_halves_are_the_rows_of_their_cells():
-    every, rows, table = Halves(np.arange(49), np.arange(49), 49), np.eye(49), np.diag([5.0, 3, 1, 0, 2, 4, 1])
+    every, rows, table = (
+        Halves(np.arange(49), np.arange(49), 49),
+        np.eye(49),
+        np.diag([5.0, 3, 1, 0, 2, 4, 1]),
+    )
     assert every[:].tolist() == rows.tolist()
     for share in (0.1, 0.9):
-        ends = [mixed(kappa, table.ravel(), alternatives, table.sum())(share) for alternatives in (every, rows)]
+        ends = [
+            mixed(kappa, table.ravel(), alternatives, table.sum())(share)
+            for alternatives in (every, rows)
+        ]
         assert ends[0] == ends[1] != (None, None)
     pseudo, counts = PseudoCounts.matrix(3, 0.5), [*np.array([[4.0, 1, 0, 0, 2, 1, 0, 3, 5]]).T]
     explicit = replace(pseudo, rows=np.eye(9))
-    assert pseudo.resample(counts, 10, 1) == pytest.approx(explicit.resample(counts, 10, 1), abs=1e-12)
+    assert pseudo.resample(counts, 10, 1) == pytest.approx(
+        explicit.resample(counts, 10, 1), abs=1e-12
+    )

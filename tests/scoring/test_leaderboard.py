@@ -12,7 +12,15 @@ from statsmodels.stats.multitest import multipletests
 from evalkit.config import ScoringConfig
 from evalkit.decision import USES, Decision
 from evalkit.scoring import score_run
-from evalkit.scoring.leaderboard import Choice, Contender, Contrast, Leaderboard, Standing, clearly_cheaper, rank
+from evalkit.scoring.leaderboard import (
+    Choice,
+    Contender,
+    Contrast,
+    Leaderboard,
+    Standing,
+    clearly_cheaper,
+    rank,
+)
 from evalkit.types import Completion, Metric, Orders, Verdict
 
 SETTINGS = ScoringConfig(bootstrap=400)
@@ -21,7 +29,9 @@ SETTINGS = ScoringConfig(bootstrap=400)
 def contender(job, right, cost=None, dataset="d", by="agreement/accuracy"):
     """A job that was right, wrong or (None) silent on each case's one pair."""
     verdicts = [
-        Verdict(f"c{k}", (0, 1), None if hit is None else "A" if hit else "B", None, "judged", label="A")
+        Verdict(
+            f"c{k}", (0, 1), None if hit is None else "A" if hit else "B", None, "judged", label="A"
+        )
         for k, hit in enumerate(right)
     ]
     read = [hit for hit in right if hit is not None]
@@ -45,10 +55,19 @@ def test_pairs_are_tested_by_mcnemar_and_adjusted_over_all_pairs_of_one_dataset(
     for group in (first, second):
         for one, two in combinations(np.array(group), 2):
             only = (int((one & ~two).sum()), int((two & ~one).sum()))
-            expected.append(float(mcnemar([[0, only[0]], [only[1], 0]], exact=sum(only) < 25).pvalue))
+            expected.append(
+                float(mcnemar([[0, only[0]], [only[1], 0]], exact=sum(only) < 25).pvalue)
+            )
     assert [c.p for c in board.contrasts] == pytest.approx(expected)
-    assert [c.p_holm for c in board.contrasts] == pytest.approx(multipletests(expected, method="holm")[1])
-    assert [(c.first, c.second) for c in board.contrasts] == [("0", "1"), ("0", "2"), ("1", "2"), ("3", "4")]
+    assert [c.p_holm for c in board.contrasts] == pytest.approx(
+        multipletests(expected, method="holm")[1]
+    )
+    assert [(c.first, c.second) for c in board.contrasts] == [
+        ("0", "1"),
+        ("0", "2"),
+        ("1", "2"),
+        ("3", "4"),
+    ]
     letters = {row.job: row.letters for row in board.rows}
     for contrast in board.contrasts:
         shared = set(letters[contrast.first]) & set(letters[contrast.second])
@@ -56,10 +75,20 @@ def test_pairs_are_tested_by_mcnemar_and_adjusted_over_all_pairs_of_one_dataset(
 
 
 def test_the_best_come_first_within_each_dataset_and_ties_share_a_rank():
-    jobs = [contender("0", [1, 0, 0, 1]), contender("1", [1, 1, 1, 0]), contender("2", [0, 1, 1, 0])]
+    jobs = [
+        contender("0", [1, 0, 0, 1]),
+        contender("1", [1, 1, 1, 0]),
+        contender("2", [0, 1, 1, 0]),
+    ]
     jobs += [contender("3", [0, 0, 0, 1], dataset="e"), contender("4", [None] * 4)]
     rows = rank(jobs, SETTINGS).rows
-    assert [(row.job, row.rank) for row in rows] == [("1", 1), ("0", 2), ("2", 2), ("4", 4), ("3", 1)]
+    assert [(row.job, row.rank) for row in rows] == [
+        ("1", 1),
+        ("0", 2),
+        ("2", 2),
+        ("4", 4),
+        ("3", 1),
+    ]
     assert [row.letters for row in rows] == ["a", "a", "a", None, "a"]
 
 
@@ -69,7 +98,10 @@ def judge(job, shares, cost, n=400):
     one = contender(job, right, cost)
     share = sum(right) / n
     low, high = max(0.0, share - 0.05), min(1.0, share + 0.05)
-    metrics = {name: Metric(name, share, low, high, n) for name in ("agreement/accuracy", "agreement/accuracy_decided")}
+    metrics = {
+        name: Metric(name, share, low, high, n)
+        for name in ("agreement/accuracy", "agreement/accuracy_decided")
+    }
     return Contender(job, one.name, "d", dict(one.metrics) | metrics, one.verdicts)
 
 
@@ -82,8 +114,15 @@ def test_the_front_leaves_out_only_what_is_shown_to_be_worse():
     assert fronts(best, cheap) == {"best": True, "cheap": True}
     assert fronts(best, cheap, judge("same for more", (0, 0.9), 0.4))["same for more"] is False
     assert fronts(best, cheap, judge("worse for more", (0, 0.7), 0.4))["worse for more"] is False
-    assert fronts(best, cheap, judge("coin", (0.25, 0.75), 0.001))["coin"] is False, "the cheapest, and at chance"
-    assert fronts(judge("few", (0, 0.9), 0.3, 10), judge("few for more", (0, 0.9), 0.4, 10))["few for more"] is True
+    assert fronts(best, cheap, judge("coin", (0.25, 0.75), 0.001))["coin"] is False, (
+        "the cheapest, and at chance"
+    )
+    assert (
+        fronts(judge("few", (0, 0.9), 0.3, 10), judge("few for more", (0, 0.9), 0.4, 10))[
+            "few for more"
+        ]
+        is True
+    )
     assert fronts(best, contender("free", [True] * 400)) == {"best": True, "free": None}
 
 
@@ -95,7 +134,9 @@ def test_ranks_have_intervals_that_hold_who_may_be_better():
 
 def test_few_cases_that_agree_do_not_show_non_inferiority():
     def behind(n):
-        (row,) = rank([judge("0", (0, 0.9), 0.3, n), judge("1", (0, 0.9), 0.1, n)], SETTINGS).rows[1:]
+        (row,) = rank([judge("0", (0, 0.9), 0.3, n), judge("1", (0, 0.9), 0.1, n)], SETTINGS).rows[
+            1:
+        ]
         assert row.behind.value == 0.0
         return row.behind.low, row.non_inferior
 
@@ -105,7 +146,10 @@ def test_few_cases_that_agree_do_not_show_non_inferiority():
 
 def test_no_judge_at_chance_is_non_inferior():
     rows = rank([judge("0", (0, 0.52), 0.3), judge("1", (0, 0.51), 0.1)], SETTINGS).rows
-    assert [(row.decision.reason, row.non_inferior) for row in rows] == [("chance", None), ("chance", False)]
+    assert [(row.decision.reason, row.non_inferior) for row in rows] == [
+        ("chance", None),
+        ("chance", False),
+    ]
 
 
 def two_jobs(uses, p, cost, sound, letters="a"):
@@ -123,19 +167,28 @@ def two_jobs(uses, p, cost, sound, letters="a"):
         )
         for place, use in enumerate(uses)
     ]
-    return Leaderboard("agreement/accuracy", (), 0.95, tuple(rows), (Contrast("0", "1", 0.1, "test", p, p),))
+    return Leaderboard(
+        "agreement/accuracy", (), 0.95, tuple(rows), (Contrast("0", "1", 0.1, "test", p, p),)
+    )
 
 
 @pytest.mark.parametrize("uses", [*product(USES, USES)])
 def test_a_choice_names_a_job_that_can_be_used_or_none(uses):
-    for p, cost, sound, letters in product((None, 0.01, 0.5), (1.0, 0.5), (True, False), ("a", None)):
+    for p, cost, sound, letters in product(
+        (None, 0.01, 0.5), (1.0, 0.5), (True, False), ("a", None)
+    ):
         [choice] = two_jobs(uses, p, cost, sound, letters).choices
         trusted = [place for place, use in enumerate(uses) if USES.index(use) > 1]
         if choice.job is not None:
             assert choice.job.decision.trusted
             assert int(choice.job.job) == trusted[choice.reason == "cheaper"]
             expected = {"only"} if len(trusted) == 1 else {"best"} if p == 0.01 else {"highest"}
-            cheap = len(trusted) == 2 and cost == 0.5 and sound and USES.index(uses[1]) >= USES.index(uses[0])
+            cheap = (
+                len(trusted) == 2
+                and cost == 0.5
+                and sound
+                and USES.index(uses[1]) >= USES.index(uses[0])
+            )
             assert choice.reason in ({"cheaper"} if cheap else expected)
             other = 1 - trusted[0]
             may_be_better = USES.index(uses[other]) > 0 and (p != 0.01 or other == 0)
@@ -155,7 +208,11 @@ def test_a_job_that_cannot_be_used_cannot_be_chosen():
 
 def test_the_difference_is_from_the_highest_job_that_can_be_used():
     """A job that always gives the most frequent label is right more often than a useful one, but is no reference."""
-    jobs = [judge("always", (0, 0.9), 0.3), judge("useful", (0, 0.85), 0.3), judge("cheap", (0, 0.85), 0.1)]
+    jobs = [
+        judge("always", (0, 0.9), 0.3),
+        judge("useful", (0, 0.85), 0.3),
+        judge("cheap", (0, 0.85), 0.1),
+    ]
     constant = {"agreement/kappa": Metric("agreement/kappa", 0.0, -0.02, 0.02, 400)}
     jobs[0] = Contender("always", "always", "d", {**jobs[0].metrics, **constant}, jobs[0].verdicts)
     board = rank(jobs, SETTINGS)
@@ -176,7 +233,8 @@ def test_pairs_of_one_case_do_not_count_as_cases_of_their_own():
         ]
         share = 1 - wrong / 20
         metrics = {
-            key: Metric(key, share, 0.6, 1.0, 200) for key in ("agreement/accuracy", "agreement/accuracy_decided")
+            key: Metric(key, share, 0.6, 1.0, 200)
+            for key in ("agreement/accuracy", "agreement/accuracy_decided")
         }
         return Contender(name, name, "d", metrics, verdicts)
 
@@ -188,20 +246,27 @@ def test_pairs_of_one_case_do_not_count_as_cases_of_their_own():
 
 
 def test_missing_verdicts_are_in_neither_side_of_a_test():
-    board = rank([contender("0", [1] * 10 + [None] * 10), contender("1", [0] * 5 + [None] * 5 + [0] * 10)], SETTINGS)
+    board = rank(
+        [contender("0", [1] * 10 + [None] * 10), contender("1", [0] * 5 + [None] * 5 + [0] * 10)],
+        SETTINGS,
+    )
     assert board.contrasts[0].p == pytest.approx(float(stats.binomtest(5, 5).pvalue))
 
 
 def test_without_labels_orders_that_agree_are_counted():
     def consistent(job, flags):
         verdicts = [
-            Verdict(f"c{k}", (0, 1), "A", None, "judged", orders=Orders("A", "A" if flag else "B", flag))
+            Verdict(
+                f"c{k}", (0, 1), "A", None, "judged", orders=Orders("A", "A" if flag else "B", flag)
+            )
             for k, flag in enumerate(flags)
         ]
         name = "position/consistency"
         return Contender(job, job, "d", {name: Metric(name, sum(flags) / len(flags))}, verdicts)
 
-    board = rank([consistent("0", [True] * 12), consistent("1", [False] * 8 + [True] * 4)], SETTINGS)
+    board = rank(
+        [consistent("0", [True] * 12), consistent("1", [False] * 8 + [True] * 4)], SETTINGS
+    )
     assert board.by == "position/consistency"
     assert board.contrasts[0].p == pytest.approx(float(stats.binomtest(8, 8).pvalue))
 
@@ -213,9 +278,14 @@ def test_grades_are_ranked_by_spearman_and_tested_by_the_paired_bootstrap():
     def scored(job, noise):
         scores = grades + generator.normal(scale=noise, size=60)
         pairs = zip(scores, grades, strict=True)
-        verdicts = [Verdict(f"c{k}", (0,), None, float(s), "judged", label=float(g)) for k, (s, g) in enumerate(pairs)]
+        verdicts = [
+            Verdict(f"c{k}", (0,), None, float(s), "judged", label=float(g))
+            for k, (s, g) in enumerate(pairs)
+        ]
         name = "agreement/spearman"
-        return Contender(job, job, "d", {name: Metric(name, float(stats.spearmanr(scores, grades)[0]))}, verdicts)
+        return Contender(
+            job, job, "d", {name: Metric(name, float(stats.spearmanr(scores, grades)[0]))}, verdicts
+        )
 
     close, far = (
         rank([scored("0", 0.5), scored("1", 5.0)], SETTINGS),
@@ -250,8 +320,14 @@ def test_classes_are_ranked_by_kappa_and_tested_by_its_paired_bootstrap():
     generator = np.random.default_rng(3)
     labels = ["fail" if draw < 0.1 else "pass" for draw in generator.random(300)]
     flip = {"pass": "fail", "fail": "pass"}
-    good = [label if draw > 0.12 else flip[label] for label, draw in zip(labels, generator.random(300), strict=True)]
-    better = [label if draw > 0.06 else flip[label] for label, draw in zip(labels, generator.random(300), strict=True)]
+    good = [
+        label if draw > 0.12 else flip[label]
+        for label, draw in zip(labels, generator.random(300), strict=True)
+    ]
+    better = [
+        label if draw > 0.06 else flip[label]
+        for label, draw in zip(labels, generator.random(300), strict=True)
+    ]
     jobs = [
         classifier("constant", ["pass"] * 300, labels),
         classifier("good", good, labels),
@@ -273,7 +349,10 @@ def test_classes_are_ranked_by_kappa_and_tested_by_its_paired_bootstrap():
     # The bootstrap, slowly: kappa of each resample by scikit-learn.
     chosen = generator.integers(0, 300, (400, 300))
     given = [np.array(one) for one in (good, better, labels)]
-    draws = [cohen_kappa_score(given[0][k], given[2][k]) - cohen_kappa_score(given[1][k], given[2][k]) for k in chosen]
+    draws = [
+        cohen_kappa_score(given[0][k], given[2][k]) - cohen_kappa_score(given[1][k], given[2][k])
+        for k in chosen
+    ]
     assert row.behind.low == pytest.approx(np.quantile(draws, 0.025 / 2), abs=0.08)
     assert row.behind.high == pytest.approx(np.quantile(draws, 1 - 0.025 / 2), abs=0.08)
 
@@ -281,30 +360,45 @@ def test_classes_are_ranked_by_kappa_and_tested_by_its_paired_bootstrap():
 def test_classes_without_a_kappa_are_ranked_by_accuracy_and_one_without_it_comes_last():
     alike = [classifier("0", ["a", "b"] * 9, ["a"] * 18), classifier("1", ["a"] * 18, ["a"] * 18)]
     assert rank(alike, SETTINGS).by == "agreement/accuracy"
-    varied = [classifier("0", ["a"] * 18, ["a"] * 18), classifier("1", ["a", "b"] * 9, ["a", "b"] * 9)]
+    varied = [
+        classifier("0", ["a"] * 18, ["a"] * 18),
+        classifier("1", ["a", "b"] * 9, ["a", "b"] * 9),
+    ]
     assert [row.job for row in rank(varied, SETTINGS).rows] == ["1", "0"]
 
 
 def test_jobs_with_the_same_scores_have_no_difference_but_an_interval():
-    verdicts = [Verdict(f"c{k}", (0,), None, float(k % 4), "judged", label=float(k % 3)) for k in range(12)]
+    verdicts = [
+        Verdict(f"c{k}", (0,), None, float(k % 4), "judged", label=float(k % 3)) for k in range(12)
+    ]
     metrics = {"agreement/spearman": Metric("agreement/spearman", 0.3)}
     board = rank([Contender(job, job, "d", metrics, verdicts) for job in "ab"], SETTINGS)
     behind = board.rows[1].behind
-    far = 2 * (1 - 0.025 ** (1 / 12))  # a share of the cases at the ends of the range of a difference
+    far = 2 * (
+        1 - 0.025 ** (1 / 12)
+    )  # a share of the cases at the ends of the range of a difference
     assert (behind.value, behind.low, behind.high) == (0.0, pytest.approx(-far), pytest.approx(far))
     assert behind.note == "the same in every resample: exact bound on how many of 12 cases differ"
-    assert (board.contrasts[0].p, board.contrasts[0].test) == (None, "the runs do not differ in any resample")
+    assert (board.contrasts[0].p, board.contrasts[0].test) == (
+        None,
+        "the runs do not differ in any resample",
+    )
 
 
 def test_verdicts_on_single_responses_are_not_counted_as_pairs():
     def ranked(job, right):
         one = contender(job, right)
-        singles = [Verdict(f"c{k}", (i,), None, 1.0, "judged") for k in range(len(right)) for i in (0, 1)]
+        singles = [
+            Verdict(f"c{k}", (i,), None, 1.0, "judged") for k in range(len(right)) for i in (0, 1)
+        ]
         return Contender(job, job, "d", one.metrics, [*one.verdicts, *singles])
 
     first, second = hits(4, (0.9, 0.6))
     with_singles = rank([ranked("0", first), ranked("1", second)], SETTINGS)
-    assert with_singles.contrasts[0].p == rank([contender("0", first), contender("1", second)], SETTINGS).contrasts[0].p
+    assert (
+        with_singles.contrasts[0].p
+        == rank([contender("0", first), contender("1", second)], SETTINGS).contrasts[0].p
+    )
 
 
 def test_nothing_to_rank_by_keeps_the_jobs_in_order():
@@ -343,7 +437,14 @@ def test_a_lower_cost_has_to_be_shown(one, other, cheaper):
 
 
 def answered(judged, case, cost, latency, key, **more):
-    return judged(case, (0, 1), 1.0, completion=Completion("x", cost_usd=cost, latency=latency), keys=(key,), **more)
+    return judged(
+        case,
+        (0, 1),
+        1.0,
+        completion=Completion("x", cost_usd=cost, latency=latency),
+        keys=(key,),
+        **more,
+    )
 
 
 def test_a_case_costs_what_its_answers_cost_each_counted_once(configure, make_case, judged):
@@ -366,7 +467,9 @@ def test_a_case_costs_what_its_answers_cost_each_counted_once(configure, make_ca
 
 def test_an_unknown_price_is_no_price_of_0(configure, make_case, judged):
     config = configure(swap={"policy": "none"})
-    metrics = score_run(config, [make_case("one")], [answered(judged, "one", None, 2.0, "k1")]).metrics
+    metrics = score_run(
+        config, [make_case("one")], [answered(judged, "one", None, 2.0, "k1")]
+    ).metrics
     assert metrics["cost/per_case"].value is None
     assert metrics["cost/per_case"].note == "no answer has a price"
     assert metrics["latency/per_case"].value == 2.0

@@ -36,7 +36,10 @@ def texts_in(
         case ast.Constant(value=str(text)):
             yield text
         case ast.JoinedStr(values=values):
-            parts = [one.value if isinstance(one, ast.Constant) else known(one, scopes, seen) for one in values]
+            parts = [
+                one.value if isinstance(one, ast.Constant) else known(one, scopes, seen)
+                for one in values
+            ]
             yield "".join(map(str, parts))
         case ast.IfExp(body=body, orelse=orelse):
             yield from chain(texts_in(body, scopes, seen), texts_in(orelse, scopes, seen))
@@ -50,7 +53,11 @@ def texts_in(
                 yield text.replace("{}", ARGUMENT)
         case ast.Call(func=ast.Attribute(attr="join"), args=[argument]):
             yield from texts_in(argument, scopes, seen)
-        case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+        case (
+            ast.Name(id=name)
+            | ast.Call(func=ast.Name(id=name))
+            | ast.Attribute(value=ast.Name(id="self"), attr=name)
+        ):
             if name not in seen:
                 for value in scopes.get(name, []):
                     yield from texts_in(value, scopes, seen | {name})
@@ -60,8 +67,16 @@ def texts_in(
 
 def known(node: ast.AST, scopes: dict[str, list[ast.AST]], seen: frozenset[str]) -> str:
     """Return the text of an argument that is one of the module's constants, otherwise the mark of an argument."""
-    name = node.value.id if isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name) else ""
-    found = list(texts_in(node.value, scopes, seen)) if isinstance(node, ast.FormattedValue) and name.isupper() else []
+    name = (
+        node.value.id
+        if isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name)
+        else ""
+    )
+    found = (
+        list(texts_in(node.value, scopes, seen))
+        if isinstance(node, ast.FormattedValue) and name.isupper()
+        else []
+    )
     return found[0] if found else ARGUMENT
 
 
@@ -93,16 +108,22 @@ def run_notes_in(path: Path) -> Iterator[tuple[int, str]]:
             inside = [*ast.walk(node)]
             found += [one.value for one in inside if isinstance(one, ast.Yield | ast.Return)]
             found += [
-                one.args[0] for one in inside if isinstance(one, ast.Call) and ast.unparse(one.func) == "found.append"
+                one.args[0]
+                for one in inside
+                if isinstance(one, ast.Call) and ast.unparse(one.func) == "found.append"
             ]
         elif isinstance(node, ast.Assign | ast.AugAssign):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if re.fullmatch(r"notes?|extra|notes\[.*|tally\[.*|.*left_out\[.*", ast.unparse(target)):
+            if re.fullmatch(
+                r"notes?|extra|notes\[.*|tally\[.*|.*left_out\[.*", ast.unparse(target)
+            ):
                 found.append(node.value)
                 if isinstance(target, ast.Subscript):
                     found.append(target.slice)
     for value in found:
-        yield from ((value.lineno, text) for text in texts_in(value, scopes) if " " in text.strip(" :;"))
+        yield from (
+            (value.lineno, text) for text in texts_in(value, scopes) if " " in text.strip(" :;")
+        )
 
 
 @cache
@@ -119,7 +140,11 @@ def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
                     for name, value in zip(target.elts, node.value.elts, strict=True):
                         scopes.setdefault(getattr(name, "id", ""), []).append(value)
         elif isinstance(node, ast.FunctionDef):
-            values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value is not None]
+            values = [
+                one.value
+                for one in ast.walk(node)
+                if isinstance(one, ast.Return) and one.value is not None
+            ]
             scopes.setdefault(node.name, []).extend(values)
     return tree, scopes
 
@@ -130,10 +155,14 @@ def test_every_note_in_the_code_is_in_the_catalog():
 
 def test_every_note_of_a_run_is_in_the_catalog():
     files = [
-        path for name in NOTED for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
+        path
+        for name in NOTED
+        for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
     ]
     assert len(files) > 100
-    assert unknown((path, *note) for path in sorted(files) for note in run_notes_in(path)) == [], ADD
+    assert unknown((path, *note) for path in sorted(files) for note in run_notes_in(path)) == [], (
+        ADD
+    )
 
 
 ADD = "add these to evalkit/report/notes.txt, and their translations"
@@ -141,12 +170,23 @@ ADD = "add these to evalkit/report/notes.txt, and their translations"
 
 def unknown(notes: Iterable[tuple[Path, int, str]]) -> list[str]:
     """Return the parts of notes that have no translation, with their place."""
-    found, own = [], {known for known in TEMPLATES if not COUNTED.fullmatch(known.removeprefix("{}"))}
+    found, own = (
+        [],
+        {known for known in TEMPLATES if not COUNTED.fullmatch(known.removeprefix("{}"))},
+    )
     for path, line, text in notes:
         for part in filter(None, text.split("; ")):
             template = re.sub(r"\{:?[^}]*\}", "{}", part.replace(ARGUMENT, "{}"))
-            forms = {template, COUNTED.sub("", template), template.removesuffix(": "), f"{template}, omitted"}
-            if not (forms & own or any(fits(form, known) or fits(known, form) for form in forms for known in own)):
+            forms = {
+                template,
+                COUNTED.sub("", template),
+                template.removesuffix(": "),
+                f"{template}, omitted",
+            }
+            if not (
+                forms & own
+                or any(fits(form, known) or fits(known, form) for form in forms for known in own)
+            ):
                 found.append(f"{path.relative_to(ROOT)}:{line}: {template}")
     return found
 
@@ -164,13 +204,21 @@ def test_every_note_of_the_catalog_is_in_the_code():
     code = "\n".join(path.read_text("utf-8") for path in sorted(ROOT.rglob("*.py")))
     longest = {known: max(known.split("{}"), key=len).strip(" ',(:") for known in TEMPLATES}
     # The first or last words of some are arguments in the code, such as "one {unit}: no interval".
-    assert [known for known, part in longest.items() if part[-12:] not in code and part[:12] not in code] == []
+    assert [
+        known for known, part in longest.items() if part[-12:] not in code and part[:12] not in code
+    ] == []
 
 
 @pytest.mark.parametrize("text", [text.message for text in NOTES])
 def test_a_note_is_found_with_its_arguments_in_both_languages(text):
     names = re.findall(r"\{(\w+)\}", text)
-    words = {"units": "cases", "effect": "cases × orders", "facet": "order", "state": "invalidated", "what": "pairs"}
+    words = {
+        "units": "cases",
+        "effect": "cases × orders",
+        "facet": "order",
+        "state": "invalidated",
+        "what": "pairs",
+    }
     values = {name: words.get(name, f"{k}7") for k, name in enumerate(names, 1)}
     english, chinese = in_every_language(note_text(text.format(**values)))
     assert english == text.format(**values)
@@ -190,7 +238,9 @@ def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay():
 
 
 def test_counts_and_places_of_what_a_note_names():
-    same = in_every_language(note_text("cases with two identical responses: 3 (first: data.jsonl:7)"))[1]
+    same = in_every_language(
+        note_text("cases with two identical responses: 3 (first: data.jsonl:7)")
+    )[1]
     assert same == "两个回答完全相同的样本：3（首见于 data.jsonl:7）"
     dropped = in_every_language(note_text("rows dropped by dataset.filter: 1,204 of 4,000"))[1]
     assert dropped == "被 dataset.filter 舍弃的行：4,000 中的 1,204"
@@ -199,7 +249,9 @@ def test_counts_and_places_of_what_a_note_names():
 
 def test_the_rule_for_criteria_that_cancel_out_is_in_chinese():
     note = "scoring.aggregate=auto: verdicts are the weighted mean of the winners by criterion (accuracy 0.5)"
-    _, chinese = in_every_language(note_text(f"{note}; where they cancel out, the judge's overall winner"))
+    _, chinese = in_every_language(
+        note_text(f"{note}; where they cancel out, the judge's overall winner")
+    )
     assert chinese.endswith("（accuracy 0.5）；相互抵消时取裁判给出的总体胜者")
 
 

@@ -64,7 +64,9 @@ def test_runs_are_aligned_by_case_and_responses():
 
 
 def test_a_lead_counts_units_that_both_runs_read():
-    first, second = (np.array(codes, dtype=np.int8) for codes in ([1, 1, 0, 1, 1], [0, 0, 1, 1, -2]))
+    first, second = (
+        np.array(codes, dtype=np.int8) for codes in ([1, 1, 0, 1, 1], [0, 0, 1, 1, -2])
+    )
     clusters = Clusters.by_key([1, 1, 2], "cluster")
     ahead = Lead.of(first, second, -2, Tally(np.array([0, 1, 2, 2, 2]), 3), clusters)
     assert (ahead.n, ahead.only) == (4, (2, 1))
@@ -88,7 +90,10 @@ def test_mcnemar_equals_statsmodels(b, c):
 
 @given(st.lists(st.integers(-4, 4).filter(bool), min_size=1, max_size=9))
 def test_sign_flips_equal_trying_all_signs(leads):
-    sums = [abs(sum(s * d for s, d in zip(signs, leads, strict=True))) for signs in product((1, -1), repeat=len(leads))]
+    sums = [
+        abs(sum(s * d for s, d in zip(signs, leads, strict=True)))
+        for signs in product((1, -1), repeat=len(leads))
+    ]
     expected = np.mean([value >= abs(sum(leads)) for value in sums])
     assert sign_flip(np.array(leads)) == pytest.approx(expected, abs=1e-12)
     p, test = mcnemar(np.array(leads))
@@ -114,21 +119,29 @@ def test_wilcoxon_equals_scipy(differences):
         assert (p, test) == (None, "the runs do not differ on any case")
         return
     exact = len(nonzero) <= 50 and len({abs(d) for d in nonzero}) == len(nonzero)
-    expected = stats.wilcoxon(nonzero, method="exact" if exact else "asymptotic", correction=not exact).pvalue
+    expected = stats.wilcoxon(
+        nonzero, method="exact" if exact else "asymptotic", correction=not exact
+    ).pvalue
     assert p == pytest.approx(expected, abs=1e-12)
     assert test.endswith("exact" if exact else "normal")
 
 
 def test_the_bootstrap_p_value():
     draws = np.concatenate([np.full(990, 0.2), np.full(10, -0.1), [np.nan]])
-    assert by_resampling(draws, 10**9) == (pytest.approx(2 * 11 / 1001, rel=1e-6), "paired bootstrap")
+    assert by_resampling(draws, 10**9) == (
+        pytest.approx(2 * 11 / 1001, rel=1e-6),
+        "paired bootstrap",
+    )
     assert by_resampling(-draws, 10**9)[0] == pytest.approx(2 * 11 / 1001, rel=1e-6)
     few = 2 * stats.t.sf(stats.norm.isf(11 / 1001) * (11 / 12) ** 0.5, 11)
     assert by_resampling(draws, 12)[0] == pytest.approx(few)
     assert by_resampling(np.array([0.1, -0.1]), 20)[0] == 1
     assert by_resampling(np.zeros(5), 20)[0] is None
     assert by_resampling(np.full(3, np.nan), 20)[0] is None
-    assert by_resampling(np.full(1000, 0.2), 1) == (None, "all cases are in one cluster: no resample differs")
+    assert by_resampling(np.full(1000, 0.2), 1) == (
+        None,
+        "all cases are in one cluster: no resample differs",
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -145,7 +158,9 @@ def test_the_smallest_detectable_difference():
     # Two groups of n at standard deviation 1 have a standard error of sqrt(2 / n).
     effect = NormalIndPower().solve_power(nobs1=80, alpha=0.05, power=0.8, ratio=1)
     assert smallest_detectable(np.sqrt(2 / 80), 0.95, 1) == pytest.approx(effect, abs=1e-5)
-    assert smallest_detectable(0.1, 0.95, 3) == pytest.approx(0.1 * (stats.norm.isf(0.05 / 6) + stats.norm.isf(0.2)))
+    assert smallest_detectable(0.1, 0.95, 3) == pytest.approx(
+        0.1 * (stats.norm.isf(0.05 / 6) + stats.norm.isf(0.2))
+    )
 
 
 NAMES = [f"r{k}" for k in range(6)]
@@ -162,7 +177,9 @@ def test_runs_share_a_letter_if_and_only_if_they_do_not_differ(differ):
     alike = [set(some) for size in range(1, 7) for some in combinations(NAMES, size)]
     alike = [some for some in alike if not any(pair <= some for pair in differ)]
     most = sorted(sorted(some) for some in alike if not any(some < more for more in alike))
-    assert [[name for name in NAMES if letter in shown[name]] for letter in "abcdefghijkl"[: len(most)]] == most
+    assert [
+        [name for name in NAMES if letter in shown[name]] for letter in "abcdefghijkl"[: len(most)]
+    ] == most
 
 
 def test_letters_go_by_order_and_on_beyond_the_alphabet():

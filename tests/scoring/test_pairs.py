@@ -52,7 +52,9 @@ def only(config, cases, judgments):
         ("mean", 1, None, (0.9, None), None, "missing", None, None),
     ],
 )
-def test_two_passes(configure, make_case, passes, resolve, first, second, confidence, winner, reason, margin, left):
+def test_two_passes(
+    configure, make_case, passes, resolve, first, second, confidence, winner, reason, margin, left
+):
     judgments = passes("c", first, second, confidence=confidence)
     verdict = only(configure(swap={"resolve": resolve}), [make_case("c")], judgments)
     assert (verdict.winner, verdict.reason) == (winner, reason)
@@ -72,7 +74,12 @@ def obvious(resolve, first, second, threshold):
             return None
         net = sum((m > 0) - (m < 0) for m in (first, second) if m is not None)
         margin = net / 2
-        if first is not None and second is not None and (first > 0) == (second > 0) and (first < 0) == (second < 0):
+        if (
+            first is not None
+            and second is not None
+            and (first > 0) == (second > 0)
+            and (first < 0) == (second < 0)
+        ):
             margin = (first + second) / 2
     elif first is None or second is None:
         return None
@@ -92,10 +99,16 @@ MARGINS = st.none() | st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])
     st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]),
     st.sampled_from([0.0, 0.125, 0.25, 0.5, 1.0]),
 )
-def test_many_pairs_equal_the_obvious_version(configure, make_case, passes, margins, resolve, threshold):
+def test_many_pairs_equal_the_obvious_version(
+    configure, make_case, passes, margins, resolve, threshold
+):
     cases = [make_case(str(k)) for k in range(len(margins))]
-    judgments = [judgment for k, (one, two) in enumerate(margins) for judgment in passes(str(k), one, two)]
-    config = configure(swap={"resolve": resolve}, tie={"threshold": threshold}, scoring={"bootstrap": 0})
+    judgments = [
+        judgment for k, (one, two) in enumerate(margins) for judgment in passes(str(k), one, two)
+    ]
+    config = configure(
+        swap={"resolve": resolve}, tie={"threshold": threshold}, scoring={"bootstrap": 0}
+    )
     winners = [verdict.winner for verdict in verdicts_of(config, cases, judgments)]
     assert winners == [obvious(resolve, one, two, threshold) for one, two in margins]
 
@@ -108,12 +121,18 @@ def test_turning_a_pair_round_turns_the_verdict_round(configure, make_case, pass
     config = configure(swap={"resolve": resolve}, scoring={"bootstrap": 0})
     margins = list(product([1.0, 0.4, 0.0, -0.4, -1.0, None], repeat=2))
     given, turned = (
-        [one for pair in margins for one in passes(f"{pair} {side}", *map(turn, pair), confidence=(0.9, 0.6))]
+        [
+            one
+            for pair in margins
+            for one in passes(f"{pair} {side}", *map(turn, pair), confidence=(0.9, 0.6))
+        ]
         for side, turn in (("as it is", lambda margin: margin), ("turned", negate))
     )
     cases = [make_case(name) for name in dict.fromkeys(one.case_id for one in [*given, *turned])]
     verdicts = verdicts_of(config, cases, [*given, *turned])
-    for pair, there, back in zip(margins, verdicts[: len(margins)], verdicts[len(margins) :], strict=True):
+    for pair, there, back in zip(
+        margins, verdicts[: len(margins)], verdicts[len(margins) :], strict=True
+    ):
         assert back.winner == {"A": "B", "B": "A"}.get(there.winner, there.winner), pair
         assert back.confidence == there.confidence, pair
         assert back.margin == (None if there.margin is None else -there.margin), pair
@@ -143,7 +162,12 @@ def test_tie_rules(configure, make_case, judged, tie, margin, confidence, winner
 
 @pytest.mark.parametrize(
     ("first", "second", "confidence", "winner"),
-    [(1, 0, (0.5, 0.9), "A"), (1, -1, (0.5, 0.9), "B"), (1, -1, (0.9, 0.5), "A"), (0.5, -1, (0.5, 0.9), "B")],
+    [
+        (1, 0, (0.5, 0.9), "A"),
+        (1, -1, (0.5, 0.9), "B"),
+        (1, -1, (0.9, 0.5), "A"),
+        (0.5, -1, (0.5, 0.9), "B"),
+    ],
 )
 @pytest.mark.parametrize("resolve", ["tie", "lower_confidence", "mean"])
 def test_a_forbidden_tie_is_settled_by_margin_then_confidence(
@@ -172,7 +196,14 @@ def test_the_coin_is_fair_and_falls_the_same_way_for_the_same_pair(configure, ma
 def test_samples_are_averaged_and_unreadable_ones_left_out(configure, make_case, judged):
     margins = [1.0, 1.0, -1.0, None]
     judgments = [
-        judged("c", (0, 1), margin, sample=k, swapped=swapped, confidence=0.2 * (k + 1) if margin else None)
+        judged(
+            "c",
+            (0, 1),
+            margin,
+            sample=k,
+            swapped=swapped,
+            confidence=0.2 * (k + 1) if margin else None,
+        )
         for k, margin in enumerate(margins)
         for swapped in (False, True)
     ]
@@ -182,7 +213,11 @@ def test_samples_are_averaged_and_unreadable_ones_left_out(configure, make_case,
     assert verdict.confidence == pytest.approx(0.4)
 
 
-CRITERIA = [{"name": "truth", "weight": 3}, {"name": "style", "weight": 1}, {"name": "idle", "weight": 0}]
+CRITERIA = [
+    {"name": "truth", "weight": 3},
+    {"name": "style", "weight": 1},
+    {"name": "idle", "weight": 0},
+]
 
 
 @pytest.mark.parametrize(
@@ -209,15 +244,23 @@ def test_what_a_margin_is_made_of(configure, make_case, judged, scoring, held, m
 def test_weights_need_criteria(configure, make_case, passes):
     with pytest.raises(ConfigError, match=r"scoring\.aggregate.*gave none"):
         score_run(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", 1, 1))
-    unread = only(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", None, None))
+    unread = only(
+        configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", None, None)
+    )
     assert unread.reason == "missing"
 
 
 def test_one_order(configure, make_case, judged, passes):
     config = configure(swap={"policy": "none"})
-    swapped = only(config, [make_case("c")], [judged("c", (0, 1), -1.0, swapped=True, confidence=0.7)])
+    swapped = only(
+        config, [make_case("c")], [judged("c", (0, 1), -1.0, swapped=True, confidence=0.7)]
+    )
     assert (swapped.winner, swapped.confidence) == ("B", 0.7)
-    assert (swapped.orders.first, swapped.orders.second, swapped.orders.consistent) == (None, "B", None)
+    assert (swapped.orders.first, swapped.orders.second, swapped.orders.consistent) == (
+        None,
+        "B",
+        None,
+    )
     of_two = only(config, [make_case("c")], passes("c", 1, -1))
     assert (of_two.winner, of_two.orders.second) == ("A", None)
     unread = only(config, [make_case("c")], passes("c", None, -1))
@@ -262,7 +305,10 @@ def test_no_sample_is_left_out_for_the_order_it_was_shown_in(configure, make_cas
     assert (verdict.winner, verdict.reason, verdict.margin) == ("TIE", "split", 0.0)
     assert verdict.confidence == pytest.approx(0.7)
     assert (verdict.orders.first, verdict.orders.second) == ("A", "B")
-    assert (scores.metrics["position/first_rate"].value, scores.metrics["position/first_rate"].n) == (1.0, 2)
+    assert (
+        scores.metrics["position/first_rate"].value,
+        scores.metrics["position/first_rate"].n,
+    ) == (1.0, 2)
     assert "cannot be separated" not in scores.metrics["position/first_rate"].note
 
 
@@ -279,7 +325,9 @@ THIRD = {"resolve": "third_pass"}
 
 
 def third(judged, value, confidence=None, *, swapped=False, arbiter="m", sample=1):
-    return judged("c", (0, 1), value, swapped=swapped, sample=sample, confidence=confidence, arbiter=arbiter)
+    return judged(
+        "c", (0, 1), value, swapped=swapped, sample=sample, confidence=confidence, arbiter=arbiter
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,14 +349,19 @@ def test_two_of_three_decide(
     configure, make_case, passes, judged, values, confidences, winner, reason, margin, confidence
 ):
     *two, last = values
-    judgments = [*passes("c", *two, confidence=confidences[:2]), third(judged, last, confidences[2])]
+    judgments = [
+        *passes("c", *two, confidence=confidences[:2]),
+        third(judged, last, confidences[2]),
+    ]
     [verdict] = verdicts_of(configure(swap=THIRD), [make_case("c")], judgments)
     assert (verdict.winner, verdict.reason) == (winner, reason)
     assert verdict.margin == (None if margin is None else pytest.approx(margin))
     assert verdict.confidence == (None if confidence is None else pytest.approx(confidence))
     differ = None not in two and (two[0] > 0) - (two[0] < 0) != (two[1] > 0) - (two[1] < 0)
     signs = {1: "A", 0: "TIE", -1: "B"}
-    assert verdict.orders.third == (signs[(last > 0) - (last < 0)] if differ and last is not None else None)
+    assert verdict.orders.third == (
+        signs[(last > 0) - (last < 0)] if differ and last is not None else None
+    )
 
 
 def test_a_verdict_does_not_depend_on_which_of_three_came_third_and_turns_with_the_pair(
@@ -318,9 +371,15 @@ def test_a_verdict_does_not_depend_on_which_of_three_came_third_and_turns_with_t
         return [*passes(case, *values[:2]), replace(third(judged, values[2]), case_id=case)]
 
     triples = list(product([1.0, 0.3, 0.0, -0.3, -1.0], repeat=3))
-    both = {f"{values} {side}": [side * value for value in values] for values in triples for side in (1, -1)}
+    both = {
+        f"{values} {side}": [side * value for value in values]
+        for values in triples
+        for side in (1, -1)
+    }
     given = [one for name, values in both.items() for one in judgments(name, values)]
-    scored = verdicts_of(configure(swap=THIRD, scoring={"bootstrap": 0}), [*map(make_case, both)], given)
+    scored = verdicts_of(
+        configure(swap=THIRD, scoring={"bootstrap": 0}), [*map(make_case, both)], given
+    )
     winners = {verdict.case_id: verdict.winner for verdict in scored}
     for values in triples:
         winner, turned = winners[f"{values} 1"], winners[f"{values} -1"]
@@ -330,9 +389,12 @@ def test_a_verdict_does_not_depend_on_which_of_three_came_third_and_turns_with_t
         assert turned == {"A": "B", "B": "A"}.get(winner, "TIE"), values
 
 
-def test_the_third_may_be_shown_swapped_by_another_judge_and_in_samples(configure, make_case, passes, judged):
+def test_the_third_may_be_shown_swapped_by_another_judge_and_in_samples(
+    configure, make_case, passes, judged
+):
     votes = [
-        third(judged, value, arbiter="wise", swapped=k % 2 == 1, sample=k) for k, value in enumerate((1.0, 1.0, -1.0))
+        third(judged, value, arbiter="wise", swapped=k % 2 == 1, sample=k)
+        for k, value in enumerate((1.0, 1.0, -1.0))
     ]
     scores = score_run(configure(swap=THIRD), [make_case("c")], [*passes("c", 1, -1), *votes])
     [verdict] = scores.verdicts
@@ -420,12 +482,19 @@ def test_forced_verdicts_are_counted(configure, pointwise, make_case, passes, ju
     assert score_run(forbidden, cases, judgments).metrics["tie_rate"].value == 0
     assert "forced_rate" not in score_run(configure(), cases, judgments).metrics
     scored = [judged("0", (k,), criteria={"quality": 3}) for k in (0, 1)]
-    assert score_run(pointwise(tie={"allow": False}), cases[:1], scored).metrics["forced_rate"].value == 1
+    assert (
+        score_run(pointwise(tie={"allow": False}), cases[:1], scored).metrics["forced_rate"].value
+        == 1
+    )
 
 
 def test_a_net_vote_says_where_it_rests_on_one_pass(configure, make_case, passes):
     cases = [make_case(str(k)) for k in range(3)]
-    judgments = [one for k, row in enumerate([(1, 1), (None, -1), (None, None)]) for one in passes(str(k), *row)]
+    judgments = [
+        one
+        for k, row in enumerate([(1, 1), (None, -1), (None, None)])
+        for one in passes(str(k), *row)
+    ]
     scores = score_run(configure(swap={"resolve": "net_vote"}), cases, judgments)
     assert [(verdict.winner, verdict.incomplete) for verdict in scores.verdicts] == [
         ("A", False),
@@ -455,7 +524,13 @@ def test_each_judge_of_a_panel_has_third_judgments_of_its_own(configure, make_ca
     assert "third_pass/settled_rate" not in scores.metrics
 
 
-WEIGHTS = [("0.5", "0.3", "0.2"), ("0.3", "0.3", "0.4"), ("0.1", "0.2", "0.3"), ("0.7", "0.1", "0.6"), ("3", "2", "1")]
+WEIGHTS = [
+    ("0.5", "0.3", "0.2"),
+    ("0.3", "0.3", "0.4"),
+    ("0.1", "0.2", "0.3"),
+    ("0.7", "0.1", "0.6"),
+    ("3", "2", "1"),
+]
 NAMES = ("x", "y", "z")
 
 
@@ -479,9 +554,15 @@ def test_verdicts_follow_exact_arithmetic(configure, make_case, judged, weights)
         for case, (values, overall) in zip(cases, asked, strict=True)
     ]
     for order in permutations(zip(NAMES, weights, strict=True)):
-        config = configure(criteria=criteria(order), swap={"policy": "none"}, scoring={"bootstrap": 0})
-        for (values, overall), verdict in zip(asked, verdicts_of(config, cases, judgments), strict=True):
-            exact = sum(Fraction(weight) * value for weight, value in zip(weights, values, strict=True))
+        config = configure(
+            criteria=criteria(order), swap={"policy": "none"}, scoring={"bootstrap": 0}
+        )
+        for (values, overall), verdict in zip(
+            asked, verdicts_of(config, cases, judgments), strict=True
+        ):
+            exact = sum(
+                Fraction(weight) * value for weight, value in zip(weights, values, strict=True)
+            )
             expected = exact or Fraction(overall)
             assert verdict.winner == ("A" if expected > 0 else "B"), (order, values, overall)
             assert (abs(verdict.margin) == 0.001) == (exact == 0)
@@ -498,8 +579,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("scoring", "overall", "winner", "reason"), CASES)
-def test_the_reason_of_a_tie_by_weights(configure, make_case, judged, scoring, overall, winner, reason):
-    weights, values = tuple(zip(NAMES, (0.5, 0.3, 0.2), strict=True)), {"x": 1.0, "y": -1.0, "z": -1.0}
+def test_the_reason_of_a_tie_by_weights(
+    configure, make_case, judged, scoring, overall, winner, reason
+):
+    weights, values = (
+        tuple(zip(NAMES, (0.5, 0.3, 0.2), strict=True)),
+        {"x": 1.0, "y": -1.0, "z": -1.0},
+    )
     verdict, metrics = verdict_of(configure, make_case, judged, weights, values, overall, **scoring)
     assert (verdict.winner, verdict.reason) == (winner, reason)
     assert metrics["tie_rate/criteria_cancel"].value == float(reason == "criteria_cancel")
@@ -510,7 +596,9 @@ def test_the_reason_of_a_tie_by_weights(configure, make_case, judged, scoring, o
 
 def test_ties_on_every_criterion_do_not_cancel(configure, make_case, judged):
     weights, values = tuple(zip(NAMES, (0.5, 0.3, 0.2), strict=True)), dict.fromkeys(NAMES, 0.0)
-    verdict, _ = verdict_of(configure, make_case, judged, weights, values, 1.0, aggregate="criteria")
+    verdict, _ = verdict_of(
+        configure, make_case, judged, weights, values, 1.0, aggregate="criteria"
+    )
     assert (verdict.winner, verdict.reason) == ("TIE", "judged")
 
 
@@ -531,7 +619,10 @@ def test_an_overall_winner_only_breaks_ties(configure, make_case, judged):
 
 
 def test_a_panel_reports_that_criteria_cancel(configure, make_case, judged):
-    weights, values = tuple(zip(NAMES, (0.5, 0.3, 0.2), strict=True)), {"x": 1.0, "y": -1.0, "z": -1.0}
+    weights, values = (
+        tuple(zip(NAMES, (0.5, 0.3, 0.2), strict=True)),
+        {"x": 1.0, "y": -1.0, "z": -1.0},
+    )
     judges = [{"model": name, "name": name} for name in "jk"]
     config = configure(
         judge={"name": "panel", "judges": judges},
@@ -555,7 +646,10 @@ def weighed(judgment, value=None, mass=0.9, open_=0.1, **criteria):
 
 @pytest.fixture
 def pair(passes):
-    return [weighed(one, value, quality=value) for one, value in zip(passes("c", 1, 1), (0.5, 0.1), strict=True)]
+    return [
+        weighed(one, value, quality=value)
+        for one, value in zip(passes("c", 1, 1), (0.5, 0.1), strict=True)
+    ]
 
 
 def test_margins_are_expectations(configure, make_case, pair):
@@ -572,19 +666,28 @@ def test_margins_are_expectations(configure, make_case, pair):
 
 def test_scores_are_expectations_and_break_ties(pointwise, make_case, judged):
     judgments = [
-        weighed(judged("c", (k,), criteria={"quality": 4}), quality=value) for k, value in enumerate((3.8, 4.2))
+        weighed(judged("c", (k,), criteria={"quality": 4}), quality=value)
+        for k, value in enumerate((3.8, 4.2))
     ]
     case = make_case("c", grades=[1, 2])
     scores = score_run(pointwise(judge=ASKED), [case], judgments)
     assert [verdict.score for verdict in scores.verdicts[:2]] == [3.8, 4.2]
     assert scores.verdicts[2].winner == "B"
-    assert verdicts_of(pointwise(judge=ASKED, scoring={"weighted": False}), [case], judgments)[2].winner == "TIE"
+    assert (
+        verdicts_of(pointwise(judge=ASKED, scoring={"weighted": False}), [case], judgments)[
+            2
+        ].winner
+        == "TIE"
+    )
 
 
-def test_one_judgment_without_probabilities_is_a_mistake_where_they_are_a_must(configure, make_case, pair):
+def test_one_judgment_without_probabilities_is_a_mistake_where_they_are_a_must(
+    configure, make_case, pair
+):
     pair[1] = replace(pair[1], weighted=None)
     with pytest.raises(
-        ConfigError, match=r"judge\.logprobs: some judgments by m have no probabilities; rerun the judge"
+        ConfigError,
+        match=r"judge\.logprobs: some judgments by m have no probabilities; rerun the judge",
     ):
         score_run(configure(judge=ASKED), [make_case("c")], pair)
 
@@ -599,12 +702,17 @@ def test_with_fallback_the_kinds_are_never_mixed(configure, make_case, pair):
     pair[1] = replace(pair[1], status="unparseable", value=None)
     alone = score_run(configure(judge=FALLBACK, swap={"policy": "none"}), [make_case("c")], pair)
     assert alone.verdicts[0].margin == 0.5
-    assert alone.metrics["weighted/rate"].note is None or "stated" not in alone.metrics["weighted/rate"].note
+    assert (
+        alone.metrics["weighted/rate"].note is None
+        or "stated" not in alone.metrics["weighted/rate"].note
+    )
 
 
 def test_each_judge_and_arbiter_is_of_its_own_kind(configure, make_case, passes, judged):
     config = configure(judge=ASKED, swap={"resolve": "third_pass", "arbiter": {"model": "wise"}})
-    judgments = [weighed(one, value) for one, value in zip(passes("c", 1, -1), (0.2, -0.6), strict=True)]
+    judgments = [
+        weighed(one, value) for one, value in zip(passes("c", 1, -1), (0.2, -0.6), strict=True)
+    ]
     judgments.append(judged("c", (0, 1), 1.0, arbiter="wise"))
     scores = score_run(config, [make_case("c")], judgments)
     assert (scores.verdicts[0].winner, scores.verdicts[0].margin) == ("A", pytest.approx(0.2))
@@ -623,7 +731,9 @@ def test_each_judge_and_arbiter_is_of_its_own_kind(configure, make_case, passes,
 def test_how_much_probability_was_seen_is_said(configure, make_case, passes):
     cases = [make_case(str(k)) for k in range(4)]
     judgments = [
-        weighed(one, 0.5, mass=0.2 + 0.1 * k, open_=0.05 * k) for k in range(4) for one in passes(str(k), 1, 1)
+        weighed(one, 0.5, mass=0.2 + 0.1 * k, open_=0.05 * k)
+        for k in range(4)
+        for one in passes(str(k), 1, 1)
     ]
     metrics = score_run(configure(judge=ASKED), cases, judgments).metrics
     mass, shared = metrics["weighted/mass"], metrics["weighted/open"]
@@ -632,6 +742,10 @@ def test_how_much_probability_was_seen_is_said(configure, make_case, passes):
     assert "not values of the scale" in mass.note
     assert shared.value == pytest.approx(0.075)
     likely = [weighed(one, 0.5) for one in passes("0", 1, 1)]
-    assert "scale" not in (score_run(configure(judge=ASKED), cases[:1], likely).metrics["weighted/mass"].note or "")
+    assert "scale" not in (
+        score_run(configure(judge=ASKED), cases[:1], likely).metrics["weighted/mass"].note or ""
+    )
     nothing = score_run(configure(judge=ASKED), cases, []).metrics
-    assert [nothing[name].value for name in ("weighted/rate", "weighted/mass", "weighted/open")] == [None] * 3
+    assert [
+        nothing[name].value for name in ("weighted/rate", "weighted/mass", "weighted/open")
+    ] == [None] * 3

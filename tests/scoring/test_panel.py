@@ -25,10 +25,15 @@ PAIR = (Response("a"), Response("bb"))
 
 
 def panel(*names: str, **settings: Any) -> RunConfig:
-    judge = {"judges": [{"name": name, "model": "m"} for name in names or NAMES], **settings.pop("judge", {})}
+    judge = {
+        "judges": [{"name": name, "model": "m"} for name in names or NAMES],
+        **settings.pop("judge", {}),
+    }
     scoring = {"bootstrap": 100, **settings.pop("scoring", {})}
     return RunConfig(
-        judge=judge, **{"criteria": [{"name": "quality"}], "swap": {"policy": "none"}, **settings}, scoring=scoring
+        judge=judge,
+        **{"criteria": [{"name": "quality"}], "swap": {"policy": "none"}, **settings},
+        scoring=scoring,
     )
 
 
@@ -85,7 +90,11 @@ def test_votes_are_what_the_obvious_way_of_counting_gives(values, how, quorum, t
         scoring={"bootstrap": 0},
     )
     verdict = votes_on(config, values)
-    cast = [(value, weights[name]) for name, value in zip(NAMES, values, strict=True) if value is not None]
+    cast = [
+        (value, weights[name])
+        for name, value in zip(NAMES, values, strict=True)
+        if value is not None
+    ]
     if len(cast) < quorum:
         assert (verdict.winner, verdict.margin, verdict.reason) == (None, None, "missing")
         return
@@ -138,7 +147,11 @@ def test_a_judges_own_disagreement_between_orders_is_a_tie_of_its_own():
     (verdict,) = scores.verdicts
     assert (verdict.winner, verdict.reason) == ("TIE", "swap_disagreement")
     assert verdict.orders is not None
-    assert (verdict.orders.first, verdict.orders.second, verdict.orders.consistent) == ("A", "B", False)
+    assert (verdict.orders.first, verdict.orders.second, verdict.orders.consistent) == (
+        "A",
+        "B",
+        False,
+    )
     assert scores.metrics["tie_rate/swap_disagreement"].value == 1.0
     assert scores.metrics["tie_rate/split"].value == 0.0
     assert scores.metrics["judge/z/position/consistency"].value == 1.0
@@ -172,7 +185,11 @@ def test_a_tie_by_vote_is_a_split_although_each_judges_orders_differ():
     verdict = verdict_of(config, both)
     assert (verdict.winner, verdict.reason) == ("TIE", "split")
     assert verdict.orders is not None
-    assert (verdict.orders.first, verdict.orders.second, verdict.orders.consistent) == ("A", "A", True)
+    assert (verdict.orders.first, verdict.orders.second, verdict.orders.consistent) == (
+        "A",
+        "A",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,20 +202,28 @@ def test_a_tie_by_vote_is_a_split_although_each_judges_orders_differ():
     ],
 )
 def test_a_winner_that_no_judge_chose_is_forced(vote, values, reason):
-    config = panel(judge={"vote": vote}, tie={"allow": False, "threshold": 0.3 if vote == "mean" else 0.0})
+    config = panel(
+        judge={"vote": vote}, tie={"allow": False, "threshold": 0.3 if vote == "mean" else 0.0}
+    )
     verdict = votes_on(config, values)
     assert (verdict.winner in ("A", "B"), verdict.reason) == (True, reason)
 
 
 def test_a_mean_is_judged_although_its_judges_alone_would_be_forced():
     config = panel(judge={"vote": "mean"}, tie={"allow": False, "min_confidence": 0.5})
-    judgments = [judged(n, v, confidence=c) for n, v, c in zip(NAMES, (1, -0.2, -0.2), (0.4, 0.1, 0.1), strict=True)]
+    judgments = [
+        judged(n, v, confidence=c)
+        for n, v, c in zip(NAMES, (1, -0.2, -0.2), (0.4, 0.1, 0.1), strict=True)
+    ]
     verdict = verdict_of(config, judgments)
     assert (verdict.winner, verdict.reason) == ("A", "judged")
 
 
 def test_the_confidence_is_the_mean_probability_of_the_outcome():
-    judgments = [judged(n, v, confidence=c) for n, v, c in zip(NAMES, (1, 1, -1), (0.9, 0.6, 0.7), strict=True)]
+    judgments = [
+        judged(n, v, confidence=c)
+        for n, v, c in zip(NAMES, (1, 1, -1), (0.9, 0.6, 0.7), strict=True)
+    ]
     verdict = verdict_of(panel(), judgments)
     assert verdict.confidence == pytest.approx((0.9 + 0.6 + 0.3) / 3)
     judgments[1] = judged("y", 0.0, confidence=0.8)
@@ -219,10 +244,14 @@ def cases_of(count: int, **more: Any) -> list[Case]:
     return [Case(str(k), "q", PAIR, **more) for k in range(count)]
 
 
-def run_panel(rows: Sequence[Sequence[float | None]], config: RunConfig | None = None, **case: Any) -> Scores:
+def run_panel(
+    rows: Sequence[Sequence[float | None]], config: RunConfig | None = None, **case: Any
+) -> Scores:
     cases = cases_of(len(rows), **case)
     judgments = [
-        judged(name, value, case=str(k)) for k, row in enumerate(rows) for name, value in zip(NAMES, row, strict=True)
+        judged(name, value, case=str(k))
+        for k, row in enumerate(rows)
+        for name, value in zip(NAMES, row, strict=True)
     ]
     return score_run(config or panel(), cases, judgments)
 
@@ -252,12 +281,22 @@ def nominal(rows: Sequence[Sequence[float | None]]) -> float | None:
     units = [unit for unit in units if len(unit) > 1]
     values = [v for unit in units for v in unit]
     n = len(values)
-    observed = sum(sum(a != b for a, b in combinations(u, 2)) * 2 / (len(u) - 1) for u in units) / n if n else 0
+    observed = (
+        sum(sum(a != b for a, b in combinations(u, 2)) * 2 / (len(u) - 1) for u in units) / n
+        if n
+        else 0
+    )
     expected = sum(a != b for a, b in combinations(values, 2)) * 2 / (n * (n - 1)) if n > 1 else 0
     return 1 - observed / expected if expected else None
 
 
-@given(st.lists(st.lists(st.sampled_from([1.0, 0.0, -1.0, None]), min_size=3, max_size=3), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.lists(st.sampled_from([1.0, 0.0, -1.0, None]), min_size=3, max_size=3),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_alpha_between_judges_is_krippendorffs(rows):
     metrics = run_panel(rows, panel(scoring={"bootstrap": 0})).metrics
     expected = nominal(rows)
@@ -269,11 +308,15 @@ def test_alpha_between_judges_is_krippendorffs(rows):
     unanimous = metrics["panel/unanimous"]
     assert unanimous.n == len(several)
     if several:
-        assert unanimous.value == pytest.approx(sum(len(set(row)) == 1 for row in several) / len(several))
+        assert unanimous.value == pytest.approx(
+            sum(len(set(row)) == 1 for row in several) / len(several)
+        )
 
 
 def test_alpha_has_an_interval_over_cases():
-    alpha = run_panel([(1, 1, 1), (-1, -1, -1), (1, -1, 1), (-1, -1, 1), (0, 0, 0), (1, 0, 1)]).metrics["panel/alpha"]
+    alpha = run_panel(
+        [(1, 1, 1), (-1, -1, -1), (1, -1, 1), (-1, -1, 1), (0, 0, 0), (1, 0, 1)]
+    ).metrics["panel/alpha"]
     assert alpha.low is not None
     assert alpha.high is not None
     assert alpha.low < alpha.value < alpha.high
@@ -302,7 +345,9 @@ def scored(rows: Sequence[Sequence[float | None]], **judge: Any) -> Scores:
 )
 def test_scores_are_averaged_or_their_median_is_taken(how, expected):
     found = scored([(4, 1, 4), (5, 4, None), (2, None, None)], vote=how, weights={"x": 3})
-    assert [verdict.score for verdict in found.verdicts[:3]] == [e if e is None else pytest.approx(e) for e in expected]
+    assert [verdict.score for verdict in found.verdicts[:3]] == [
+        e if e is None else pytest.approx(e) for e in expected
+    ]
     assert found.verdicts[0].votes == {"x": 4, "y": 1, "z": 4}
     assert found.verdicts[2].votes == {"x": 2, "y": None, "z": None}
     assert found.verdicts[3].unit == (0, 1)
@@ -315,7 +360,9 @@ def test_alpha_of_scores_is_on_an_interval_scale():
     units = [[v for v in row if v is not None] for row in rows[:2] + rows[3:]]
     values = [v for unit in units for v in unit]
     n = len(values)
-    observed = sum(sum((a - b) ** 2 for a, b in combinations(u, 2)) * 2 / (len(u) - 1) for u in units) / n
+    observed = (
+        sum(sum((a - b) ** 2 for a, b in combinations(u, 2)) * 2 / (len(u) - 1) for u in units) / n
+    )
     expected = sum((a - b) ** 2 for a, b in combinations(values, 2)) * 2 / (n * (n - 1))
     found = scored(rows)
     assert found.metrics["panel/alpha"].value == pytest.approx(1 - observed / expected)
@@ -327,7 +374,9 @@ def test_a_panel_of_lists_votes_on_pairs_and_on_scores():
     case = Case("c", "q", tuple(Response(str(k)) for k in range(3)))
     # Each judge is consistent; their majority runs in a circle (Condorcet).
     cycle = (((0,), (1,), (2,)), ((1,), (2,), (0,)), ((2,), (0,), (1,)))
-    judgments = [judged(n, None, unit=(0, 1, 2), ranking=r) for n, r in zip(NAMES, cycle, strict=True)]
+    judgments = [
+        judged(n, None, unit=(0, 1, 2), ranking=r) for n, r in zip(NAMES, cycle, strict=True)
+    ]
     scores = score_run(config, [case], judgments)
     assert [verdict.winner for verdict in scores.verdicts[3:]] == ["A", "B", "A"]
     assert scores.metrics["conflict/rate"].value == 1.0
@@ -350,38 +399,56 @@ def test_the_frontier_of_a_majority_moves_each_judges_threshold():
 def test_judges_that_metrics_cannot_tell_apart_are_refused():
     config = panel("a b", "a/b")
     with pytest.raises(
-        ConfigError, match=r"judge\.judges: the metrics of judges a b and a/b would have the same names"
+        ConfigError,
+        match=r"judge\.judges: the metrics of judges a b and a/b would have the same names",
     ):
         score_run(config, cases_of(1), [judged("a b", 1.0, case="0"), judged("a/b", 1.0, case="0")])
 
 
 def test_judges_that_the_config_does_not_know_are_a_panel_all_the_same(configure):
     config = configure(swap={"policy": "none"})
-    scores = score_run(config, cases_of(1), [judged("p", 1.0, case="0"), judged("q", 1.0, case="0")])
+    scores = score_run(
+        config, cases_of(1), [judged("p", 1.0, case="0"), judged("q", 1.0, case="0")]
+    )
     assert scores.verdicts[0].votes == {"p": "A", "q": "A"}
 
 
 def test_the_order_of_judgments_does_not_matter():
     rows = [(1, -1, None), (0, 1, 1), (1, 1, 1)]
     cases = cases_of(3, label="A")
-    judgments = [judged(n, v, case=str(k)) for k, row in enumerate(rows) for n, v in zip(NAMES, row, strict=True)]
+    judgments = [
+        judged(n, v, case=str(k))
+        for k, row in enumerate(rows)
+        for n, v in zip(NAMES, row, strict=True)
+    ]
     assert score_run(panel(), cases, judgments) == score_run(panel(), cases, judgments[::-1])
 
 
 def test_judgments_of_several_judges_are_not_resolved_as_those_of_one():
     cases = [Case("c", "q", PAIR), Case("d", "q", PAIR)]
     judgments = read_judgments(cases, [judged("x", 1.0), judged("y", 1.0, "d")], ("quality",))
-    with pytest.raises(ConfigError, match="expected the judgments of one judge, found several: x, y"):
+    with pytest.raises(
+        ConfigError, match="expected the judgments of one judge, found several: x, y"
+    ):
         resolve(panel(), cases, judgments, all_pairs(cases))
 
 
 def test_statistics_of_verdicts_are_part_of_those_of_the_run():
-    votes = zip(range(6), (1.0, -1.0, 0.0, 1.0, -1.0, None), (1.0, 1.0, 0.0, -1.0, -1.0, 1.0), strict=True)
-    judgments = [judged(name, v, case=str(k)) for k, *row in votes for name, v in zip("xy", row, strict=True)]
+    votes = zip(
+        range(6), (1.0, -1.0, 0.0, 1.0, -1.0, None), (1.0, 1.0, 0.0, -1.0, -1.0, 1.0), strict=True
+    )
+    judgments = [
+        judged(name, v, case=str(k)) for k, *row in votes for name, v in zip("xy", row, strict=True)
+    ]
     run = panel("x", "y"), cases_of(6, label="A"), judgments
     whole = {one.name: one for one in score_without_intervals(*run).found}
     part = {one.name: one for one in verdict_statistics(*run)}
-    assert {"tie_rate", "panel/alpha", "judge/x/agreement/accuracy", "judge/y/win_rate/a"} <= part.keys()
+    assert {
+        "tie_rate",
+        "panel/alpha",
+        "judge/x/agreement/accuracy",
+        "judge/y/win_rate/a",
+    } <= part.keys()
     assert not {name for name in part if "corrected/" in name or "ranking/" in name}
     for name, one in part.items():
         if isinstance(one, Statistic):

@@ -14,7 +14,15 @@ from evalkit.report.findings import findings
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.panels import panel_findings
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, NO_OTHERS, UNREAD, VOTES
+from evalkit.scoring.metrics.panels import (
+    ALIKE,
+    DISAGREEMENT,
+    ERRORS,
+    NO_LABEL,
+    NO_OTHERS,
+    UNREAD,
+    VOTES,
+)
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD, TOO_FEW, TOO_MANY
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment
@@ -34,7 +42,11 @@ def obvious(pairs):
             table = np.cov(np.array(both, dtype=float).T, bias=True)
             covariances.append(table[0, 1])
             variances.append((table[0, 0] + table[1, 1]) / 2)
-    return np.mean(covariances) / np.mean(variances) if variances and np.mean(variances) > 1e-12 else None
+    return (
+        np.mean(covariances) / np.mean(variances)
+        if variances and np.mean(variances) > 1e-12
+        else None
+    )
 
 
 def differs(votes, truth):
@@ -44,7 +56,11 @@ def differs(votes, truth):
 WINNERS = st.sampled_from(["A", "TIE", "B", None])
 
 
-@given(st.integers(2, 4).flatmap(lambda k: st.lists(st.tuples(*[WINNERS] * (k + 1)), min_size=2, max_size=8)))
+@given(
+    st.integers(2, 4).flatmap(
+        lambda k: st.lists(st.tuples(*[WINNERS] * (k + 1)), min_size=2, max_size=8)
+    )
+)
 @pytest.mark.parametrize("mode", ["pairwise", "classes"])
 def test_the_correlation_is_that_of_the_errors(mode, rows):
     labels, *votes = zip(*rows, strict=True)
@@ -89,16 +105,24 @@ def test_the_error_of_a_score_is_its_difference_from_the_grade():
     assert metrics[ERRORS].low < metrics[ERRORS].value < metrics[ERRORS].high
     means = [np.delete(scores, pair, axis=0).mean(axis=0) for pair in combinations(range(3), 2)]
     apart = [
-        (scores[i] - mean, scores[j] - mean) for (i, j), mean in zip(combinations(range(3), 2), means, strict=True)
+        (scores[i] - mean, scores[j] - mean)
+        for (i, j), mean in zip(combinations(range(3), 2), means, strict=True)
     ]
     assert metrics[DISAGREEMENT].value == pytest.approx(obvious(apart))
     off = run_of(scores.tolist(), (grades + 10).tolist(), "scores").metrics
-    assert (off[ERRORS].value, off[ERRORS].note) == (None, "grades are not on the judge's scale, 1-5")
+    assert (off[ERRORS].value, off[ERRORS].note) == (
+        None,
+        "grades are not on the judge's scale, 1-5",
+    )
 
 
 def test_scores_without_grades_err_in_the_pairs_that_they_imply():
     judges = [{"name": f"j{k}", "model": "m"} for k in range(2)]
-    sections = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}, "criteria": [{"name": "quality"}]}
+    sections = {
+        "mode": {"name": "pointwise"},
+        "swap": {"policy": "none"},
+        "criteria": [{"name": "quality"}],
+    }
     config = RunConfig(judge={"judges": judges}, scoring={"bootstrap": 0}, **sections)
     g = np.random.default_rng(5)
     labels, cases, judgments = labels_of(40), [], []
@@ -108,7 +132,8 @@ def test_scores_without_grades_err_in_the_pairs_that_they_imply():
         for k in range(2):
             first = (label == "A") != wrong[k, n]
             judgments += [
-                Judgment(f"c{n}", (i,), (i,), 0, f"j{k}", "ok", 5.0 if (i == 0) == first else 1.0) for i in (0, 1)
+                Judgment(f"c{n}", (i,), (i,), 0, f"j{k}", "ok", 5.0 if (i == 0) == first else 1.0)
+                for i in (0, 1)
             ]
     metrics = score_run(config, cases, judgments).metrics
     assert metrics[ERRORS].value == pytest.approx(obvious([wrong.astype(float)]))
@@ -124,7 +149,9 @@ def wrong_at(labels, wrong):
 
 def said(scores, metric=VOTES):
     return [
-        (one.tone, one.text) for one in panel_findings(scores.metrics, RunFacts("", None, {})) if one.metric == metric
+        (one.tone, one.text)
+        for one in panel_findings(scores.metrics, RunFacts("", None, {}))
+        if one.metric == metric
     ]
 
 
@@ -148,14 +175,18 @@ def test_independent_judges_are_as_many_votes():
     assert scores.metrics[VOTES].low > 2.3
     ((tone, text),) = said(scores)
     assert tone == "info"
-    assert text.startswith("The judges are not shown to err on the same units (correlation of errors ")
+    assert text.startswith(
+        "The judges are not shown to err on the same units (correlation of errors "
+    )
 
 
 def test_too_few_labels_are_said_to_be_too_few():
     g = np.random.default_rng(6)
     labels = labels_of(20)
     scores = run_of([wrong_at(labels, g.random(20) < 0.25) for _ in range(3)], labels)
-    assert said(scores)[0][1].startswith("20 labels are too few to show whether the judges err on the same units")
+    assert said(scores)[0][1].startswith(
+        "20 labels are too few to show whether the judges err on the same units"
+    )
 
 
 def test_judges_without_an_error_leave_it_open():
@@ -186,7 +217,9 @@ def test_without_labels_it_is_a_correlation_of_disagreement():
     assert text.endswith(", which errors of the others raise.")
     two = run_of([labels, labels], [None] * 200)
     assert two.metrics[DISAGREEMENT].note == NO_OTHERS
-    assert said(two) == [("info", "Without labels, it is unknown whether the judges err on the same units.")]
+    assert said(two) == [
+        ("info", "Without labels, it is unknown whether the judges err on the same units.")
+    ]
 
 
 def test_a_judge_alone_has_no_effective_votes():
@@ -202,11 +235,15 @@ def test_labels_sampled_with_unequal_probabilities_are_weighted():
     labels = [*labels_of(60), *[None] * 20]
     chance = np.where(g.random(80) < 0.5, 0.2, 0.8)
     votes = [wrong_at(labels_of(80), g.random(80) < 0.3) for _ in range(2)]
-    metadata = [{INCLUSION: p} if label else {} for p, label in zip(chance.tolist(), labels, strict=True)]
+    metadata = [
+        {INCLUSION: p} if label else {} for p, label in zip(chance.tolist(), labels, strict=True)
+    ]
     scores = run_of(votes, labels, metadata=metadata)
     wrong = np.array([differs(row, labels)[:60] for row in votes], dtype=float)
     table = np.cov(wrong, aweights=1 / chance[:60], bias=True)
-    assert scores.metrics[ERRORS].value == pytest.approx(2 * table[0, 1] / (table[0, 0] + table[1, 1]))
+    assert scores.metrics[ERRORS].value == pytest.approx(
+        2 * table[0, 1] / (table[0, 0] + table[1, 1])
+    )
 
 
 def run_of_subsets(*panel, **settings):
@@ -235,9 +272,17 @@ def brute(votes, labels, folds, costs, margin=0.05):
 
     def best(units):
         rates = [sum(right(one, n) for n in units) / len(units) for one in subsets]
-        return next(one for one, rate in zip(subsets, rates, strict=True) if rate >= max(rates) - margin - 1e-12)
+        return next(
+            one
+            for one, rate in zip(subsets, rates, strict=True)
+            if rate >= max(rates) - margin - 1e-12
+        )
 
-    units = [n for n in range(len(labels)) if all(row[n] is not None for row in votes) and labels[n] is not None]
+    units = [
+        n
+        for n in range(len(labels))
+        if all(row[n] is not None for row in votes) and labels[n] is not None
+    ]
     hits, whole = [], []
     for fold in sorted({folds[n] for n in units}):
         chosen = best([n for n in units if folds[n] != fold])
@@ -265,8 +310,12 @@ def test_the_choice_and_its_accuracy_are_those_of_brute_force(mode, costs):
     assert (scores.metrics[ACCURACY].n, scores.metrics[LEAD].n) == (88, 88)
     table = scores.details["panel"]
     assert len(table["subsets"]) == 15
-    assert [row["judges"] for row in table["subsets"] if row["chosen"]] == [[f"j{k}" for k in chosen]]
-    assert [row["cost_usd"] for row in table["subsets"]] == sorted(row["cost_usd"] for row in table["subsets"])
+    assert [row["judges"] for row in table["subsets"] if row["chosen"]] == [
+        [f"j{k}" for k in chosen]
+    ]
+    assert [row["cost_usd"] for row in table["subsets"]] == sorted(
+        row["cost_usd"] for row in table["subsets"]
+    )
     whole = next(row for row in table["subsets"] if len(row["judges"]) == 4)
     assert whole["cost_usd"] == pytest.approx(sum(costs))
 
@@ -301,7 +350,9 @@ def test_one_judge_that_is_as_good_can_replace_the_panel():
     ((tone, text),) = said_of_subsets(scores)
     assert tone == "good"
     assert text.startswith("j0 can replace all 3 judges: at most 5 points less accurate. Accuracy ")
-    assert text.endswith(", each for a subset chosen on other labels. Cost per case: $0.001 instead of $0.041.")
+    assert text.endswith(
+        ", each for a subset chosen on other labels. Cost per case: $0.001 instead of $0.041."
+    )
 
 
 def test_a_few_labels_leave_it_open():
@@ -318,7 +369,9 @@ def test_a_few_labels_leave_it_open():
 def test_a_panel_that_needs_all_its_judges_is_not_made_smaller():
     g = np.random.default_rng(4)
     labels = labels_of(900)
-    scores = run_of_subsets([judge(g, labels, 0.75) for _ in range(3)], labels, costs=(0.01, 0.01, 0.01))[-1]
+    scores = run_of_subsets(
+        [judge(g, labels, 0.75) for _ in range(3)], labels, costs=(0.01, 0.01, 0.01)
+    )[-1]
     assert said_of_subsets(scores) == [
         (
             "info",
@@ -351,9 +404,13 @@ def test_subsets_of_one_or_two_judges_vote_by_majority_where_the_model_needs_thr
     labels = labels_of(60)
     votes = [judge(g, labels, right) for right in (0.9, 0.6, 0.6)]
     found = [
-        run_of_subsets(votes, labels, judge={"vote": how})[-1].details["panel"] for how in ("majority", "dawid_skene")
+        run_of_subsets(votes, labels, judge={"vote": how})[-1].details["panel"]
+        for how in ("majority", "dawid_skene")
     ]
-    rows = [[(row["judges"], row["accuracy"]) for row in table["subsets"] if len(row["judges"]) < 3] for table in found]
+    rows = [
+        [(row["judges"], row["accuracy"]) for row in table["subsets"] if len(row["judges"]) < 3]
+        for table in found
+    ]
     assert rows[0] == rows[1]
 
 
@@ -367,7 +424,9 @@ def test_the_interval_of_a_single_judge_is_that_of_its_accuracy(mode, weighted, 
     labels = [None if weighted and n % 5 == 0 else label for n, label in enumerate(labels)]
     config, cases, judgments = panel_of(votes, labels, mode, judge={"vote": vote})
     if weighted:
-        cases = [replace(case, metadata={INCLUSION: 0.2 + 0.6 * (n % 2)}) for n, case in enumerate(cases)]
+        cases = [
+            replace(case, metadata={INCLUSION: 0.2 + 0.6 * (n % 2)}) for n, case in enumerate(cases)
+        ]
     scores = score_run(config, cases, judgments)
     rows = scores.details["panel"]["subsets"]
     assert all(row["low"] <= row["accuracy"] <= row["high"] for row in rows)
@@ -378,5 +437,7 @@ def test_the_interval_of_a_single_judge_is_that_of_its_accuracy(mode, weighted, 
 
 
 def test_without_resamples_there_are_no_intervals_of_subsets():
-    table = run_of_subsets([labels_of(30)] * 2, labels_of(30), scoring={"bootstrap": 0})[-1].details["panel"]
+    table = run_of_subsets([labels_of(30)] * 2, labels_of(30), scoring={"bootstrap": 0})[
+        -1
+    ].details["panel"]
     assert {(row["low"], row["high"]) for row in table["subsets"]} == {(None, None)}

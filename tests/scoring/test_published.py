@@ -30,7 +30,9 @@ def qlora(folder: Path) -> tuple[list[Case], list[Judgment]]:
 
 def read_in_full(cases: list[Case], judgments: list[Judgment]) -> tuple[list[Case], list[Judgment]]:
     broken = {judgment.case_id for judgment in judgments if judgment.value is None}
-    return [c for c in cases if c.id not in broken], [j for j in judgments if j.case_id not in broken]
+    return [c for c in cases if c.id not in broken], [
+        j for j in judgments if j.case_id not in broken
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,11 +64,15 @@ def test_qlora_conflicts(shared, configure, swap, edges, cycles, triads):
     assert len(listed) == cycles
     assert sum(len(cycle) == 3 for entry in listed for cycle in entry["cycles"]) == triads
     assert all(entry["fewest"] and not entry["more_cycles"] for entry in listed)
-    assert scores.metrics["conflict/reversals"].value == sum(len(entry["reverse"]) for entry in listed)
+    assert scores.metrics["conflict/reversals"].value == sum(
+        len(entry["reverse"]) for entry in listed
+    )
 
 
 def test_qlora_cases_with_a_missing_pass_are_left_out(shared, configure):
-    metrics = score_run(configure(swap={"resolve": "mean"}), *qlora(shared / "data" / "qlora_vicuna")).metrics
+    metrics = score_run(
+        configure(swap={"resolve": "mean"}), *qlora(shared / "data" / "qlora_vicuna")
+    ).metrics
     rate = metrics["conflict/rate"]
     assert (rate.n, rate.missing) == (69, 11)
     assert rate.value == pytest.approx(3 / 69)
@@ -99,7 +105,9 @@ def llmbar(shared):
                 for shown in ((0, 1), (1, 0)):
                     value = winner(row["results"][-1], shown == (1, 0))
                     status = "unparseable" if value is None else "ok"
-                    judgments.append(Judgment(f"{part}-{n}", (0, 1), shown, 0, judge, status, value))
+                    judgments.append(
+                        Judgment(f"{part}-{n}", (0, 1), shown, 0, judge, status, value)
+                    )
     return cases, judgments
 
 
@@ -113,7 +121,10 @@ def test_three_judges_of_llmbar_err_together(llmbar):
     cases, judgments = llmbar
     scores = score_run(config_of(), cases, judgments)
     metrics, labels = scores.metrics, {case.id: case.label for case in cases}
-    wrong = np.array([[v.votes[name] != labels[v.case_id] for v in scores.verdicts] for name in JUDGES], dtype=float)
+    wrong = np.array(
+        [[v.votes[name] != labels[v.case_id] for v in scores.verdicts] for name in JUDGES],
+        dtype=float,
+    )
     known = np.array([[v.votes[name] is not None for v in scores.verdicts] for name in JUDGES])
     covariances, variances = [], []
     for one, two in ((0, 1), (0, 2), (1, 2)):
@@ -126,13 +137,17 @@ def test_three_judges_of_llmbar_err_together(llmbar):
     assert metrics[ERRORS].low > 0
     assert metrics[VOTES].value == pytest.approx(3 / (1 + 2 * expected))
     assert 1 < metrics[VOTES].low < metrics[VOTES].high < 2.9
-    (text,) = [one.text for one in findings(metrics, "pairwise", scores.details) if one.metric == VOTES]
+    (text,) = [
+        one.text for one in findings(metrics, "pairwise", scores.details) if one.metric == VOTES
+    ]
     assert text.startswith("The judges err on the same units")
     # GPT-4 alone is more accurate than the vote of the three, and is the choice.
     (chosen,) = [row for row in scores.details["panel"]["subsets"] if row["chosen"]]
     assert chosen["judges"] == ["GPT-4"]
     assert metrics[LEAD].low > 0
-    assert metrics[ACCURACY].value == pytest.approx(metrics["judge/GPT-4/agreement/accuracy"].value, abs=0.02)
+    assert metrics[ACCURACY].value == pytest.approx(
+        metrics["judge/GPT-4/agreement/accuracy"].value, abs=0.02
+    )
 
 
 def test_the_model_of_errors_is_not_shown_to_help_judges_that_err_together(llmbar):
@@ -156,7 +171,10 @@ def test_a_correction_of_one_judge_by_another_on_three_systems(shared, pointwise
         published = [json.loads(gzip.decompress(file.read_bytes())) for file in files]
         cheap, dear = ({row["session_id"]: row.get("score") for row in rows} for rows in published)
         for session in sorted(cheap.keys() & dear.keys()):
-            score, label = (float(one) if str(one).isdigit() else None for one in (cheap[session], dear[session]))
+            score, label = (
+                float(one) if str(one).isdigit() else None
+                for one in (cheap[session], dear[session])
+            )
             if score is None or label is None:
                 continue
             if system == held_out:
@@ -169,10 +187,19 @@ def test_a_correction_of_one_judge_by_another_on_three_systems(shared, pointwise
     rows = {row["system"]: row for row in scores.details["transport"]["systems"]}
     metric, truth = scores.metrics[MEAN + held_out], np.mean([*held.values()])
     assert rows[held_out]["result"] == "untested"
-    assert {rows[name]["result"] for name in SYSTEMS if name != held_out} <= {"pass", "fail", "undecided"}
-    # It is closer to the labels than the judge, and within the margin; its interval holds the sampling error only.
+    assert {rows[name]["result"] for name in SYSTEMS if name != held_out} <= {
+        "pass",
+        "fail",
+        "undecided",
+    }
+    # It is closer to the labels than the judge, and within the margin; its interval holds the
+    # sampling error only.
     raw = np.mean([one.value for one in judgments if one.case_id.startswith(held_out)])
     assert abs(metric.value - truth) < abs(raw - truth) / 1.5
     assert abs(metric.value - truth) < scores.details["transport"]["margin"]
     texts = [one.text for one in findings(scores.metrics, "pointwise", scores.details)]
-    assert [one for one in texts if one.startswith("Mean scores corrected in this way, untested on these systems")]
+    assert [
+        one
+        for one in texts
+        if one.startswith("Mean scores corrected in this way, untested on these systems")
+    ]

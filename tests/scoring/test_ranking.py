@@ -37,7 +37,11 @@ def tables(generator, size, games=30, ties=True):
     wins, tied = np.zeros((size, size)), np.zeros((size, size))
     for i in range(size):
         for j in range(i + 1, size):
-            weights = [np.exp(strength[i]), np.exp(strength[j]), np.exp((strength[i] + strength[j]) / 2) * ties]
+            weights = [
+                np.exp(strength[i]),
+                np.exp(strength[j]),
+                np.exp((strength[i] + strength[j]) / 2) * ties,
+            ]
             first, second, both = generator.multinomial(games, np.array(weights) / sum(weights))
             wins[i, j], wins[j, i], tied[i, j] = first, second, both
             tied[j, i] = both
@@ -51,14 +55,19 @@ def likelihood(at, wins, ties):
         for j in range(i + 1, len(wins)):
             terms = [ratings[i], ratings[j], log_v + (ratings[i] + ratings[j]) / 2]
             norm = np.logaddexp.reduce(terms)
-            total += sum(c * (t - norm) for c, t in zip((wins[i, j], wins[j, i], ties[i, j]), terms, strict=True))
+            total += sum(
+                c * (t - norm)
+                for c, t in zip((wins[i, j], wins[j, i], ties[i, j]), terms, strict=True)
+            )
     return total
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ratings_equal_a_general_optimiser(seed):
     wins, ties = tables(np.random.default_rng(seed), 3 + seed % 3)
-    found = minimize(lambda at: -likelihood(at, wins, ties), np.zeros(len(wins) + 1), tol=1e-12, method="BFGS")
+    found = minimize(
+        lambda at: -likelihood(at, wins, ties), np.zeros(len(wins) + 1), tol=1e-12, method="BFGS"
+    )
     ratings, log_v = fit(wins[None], ties[None])
     expected = found.x[:-1] - found.x[:-1].mean()
     assert ratings[0] == pytest.approx(expected, abs=1e-4)
@@ -139,7 +148,9 @@ def test_elo_equals_evalica(seed):
     score = generator.choice([0.0, 0.5, 1.0], 60)
     winners = {0.0: evalica.Winner.Y, 0.5: evalica.Winner.Draw, 1.0: evalica.Winner.X}
     names = np.array(["a", "b", "c", "d"])
-    found = evalica.elo(names[i].tolist(), names[j].tolist(), [winners[s] for s in score], initial=0.0, k=16.0)
+    found = evalica.elo(
+        names[i].tolist(), names[j].tolist(), [winners[s] for s in score], initial=0.0, k=16.0
+    )
     mine = elo(4, i[None], j[None], score[None])[0]
     expected = np.array([found.scores.get(name, 0.0) for name in names])
     assert mine == pytest.approx(expected, abs=1e-8)
@@ -161,13 +172,21 @@ def league(strengths, cases, seed=0, ties=0.8, length=0.0):
     rows, games = [], []
     for k in range(cases):
         lengths = generator.integers(10, 400, len(names))
-        responses = tuple(Response("x" * int(n), name) for n, name in zip(lengths, names, strict=True))
+        responses = tuple(
+            Response("x" * int(n), name) for n, name in zip(lengths, names, strict=True)
+        )
         rows.append(Case(str(k), "question", responses))
         for i in range(len(names)):
             for j in range(i + 1, len(names)):
-                lead = strengths[i] - strengths[j] + length * (np.log1p(lengths[i]) - np.log1p(lengths[j]))
+                lead = (
+                    strengths[i]
+                    - strengths[j]
+                    + length * (np.log1p(lengths[i]) - np.log1p(lengths[j]))
+                )
                 weights = np.array([np.exp(lead / 2), ties, np.exp(-lead / 2)])
-                games.append((str(k), (i, j), float(generator.choice([1, 0, -1], p=weights / weights.sum()))))
+                games.append(
+                    (str(k), (i, j), float(generator.choice([1, 0, -1], p=weights / weights.sum())))
+                )
     return rows, games
 
 
@@ -181,9 +200,14 @@ def test_ratings_that_no_resample_changes_have_an_interval(configure, judged):
     widths = []
     for n in (5, 50):
         rows = [
-            Case(str(k), "question", (Response("a", "x"), Response("b", "y"), Response("c", "x"))) for k in range(n)
+            Case(str(k), "question", (Response("a", "x"), Response("b", "y"), Response("c", "x")))
+            for k in range(n)
         ]
-        games = [(str(k), unit, value) for k in range(n) for unit, value in (((0, 1), 1.0), ((1, 2), 1.0))]
+        games = [
+            (str(k), unit, value)
+            for k in range(n)
+            for unit, value in (((0, 1), 1.0), ((1, 2), 1.0))
+        ]
         metric = play(configure, judged, rows, games).metrics["ranking/rating/x"]
         assert metric.value == pytest.approx(0)
         assert metric.low == pytest.approx(-metric.high)
@@ -196,7 +220,11 @@ def test_the_ranking_of_a_run(configure, judged):
     ranking = scores.details["ranking"]
     assert [row["system"] for row in ranking["systems"]] == ["system 0", "system 1", "system 2"]
     assert [row["rank"]["value"] for row in ranking["systems"]] == [1, 2, 3]
-    assert [(row["rank"]["low"], row["rank"]["high"]) for row in ranking["systems"]] == [(1, 1), (2, 2), (3, 3)]
+    assert [(row["rank"]["low"], row["rank"]["high"]) for row in ranking["systems"]] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]
     for row, strength in zip(ranking["systems"], [1.5, 0.0, -1.5], strict=True):
         assert row["rating"]["low"] < strength * POINTS < row["rating"]["high"]
         assert row["elo"]["low"] < row["elo"]["value"] < row["elo"]["high"]
@@ -213,7 +241,10 @@ def test_sides_do_not_matter(configure, judged):
     rows, games = league([1.0, 0.0], 30)
     turned = [Case(c.id, c.prompt, c.responses[::-1]) if k % 2 else c for k, c in enumerate(rows)]
     other = [(name, unit, -value if int(name) % 2 else value) for name, unit, value in games]
-    one, two = (play(configure, judged, *pair).details["ranking"] for pair in ((rows, games), (turned, other)))
+    one, two = (
+        play(configure, judged, *pair).details["ranking"]
+        for pair in ((rows, games), (turned, other))
+    )
     assert one == two
 
 
@@ -224,7 +255,10 @@ def test_a_system_that_never_lost_is_ranked_but_not_rated(configure, judged):
     assert metric.value is None
     assert "no finite estimate" in metric.note
     assert scores.metrics["ranking/separated"].value is None
-    assert [row["system"] for row in scores.details["ranking"]["systems"]] == ["system 0", "system 1"]
+    assert [row["system"] for row in scores.details["ranking"]["systems"]] == [
+        "system 0",
+        "system 1",
+    ]
     assert scores.details["ranking"]["systems"][0]["win_rate"]["value"] == 1
     assert scores.details["ranking"]["systems"][0]["rank"]["value"] is None
 
@@ -244,7 +278,17 @@ def test_a_rating_that_many_resamples_do_not_determine_has_no_interval(configure
 
 def test_unknown_systems_and_pairs_of_one_system_are_no_games(configure, judged, make_case):
     rows = [
-        Case("0", "q", (Response("a", "x"), Response("b"), Response("c", "x"), Response("d", "y"), Response("e", "y"))),
+        Case(
+            "0",
+            "q",
+            (
+                Response("a", "x"),
+                Response("b"),
+                Response("c", "x"),
+                Response("d", "y"),
+                Response("e", "y"),
+            ),
+        ),
         Case("1", "q", (Response("a", "x"), Response("d", "y"))),
         Case("2", "q", (Response("a", "z"), Response("d"))),
     ]
@@ -275,7 +319,18 @@ def games_with_length(effect, cases=400, seed=0, ties=0.8, strengths=(0.5, 0.0, 
     winner = np.array([value for *_, value in played]).astype(np.int8)
     longer = texts[case, i] - texts[case, j]
     pairs, turn = np.arange(len(i)), np.ones(len(i), np.int8)
-    return Games(tuple(map(str, range(size))), case, i, j, winner, longer, pairs, turn, Clusters.each(cases), 0)
+    return Games(
+        tuple(map(str, range(size))),
+        case,
+        i,
+        j,
+        winner,
+        longer,
+        pairs,
+        turn,
+        Clusters.each(cases),
+        0,
+    )
 
 
 @pytest.mark.parametrize("effect", [0.8, 0.0, -0.5])
@@ -297,7 +352,9 @@ def test_ratings_at_equal_length_equal_statsmodels():
         design[:, column - 1] = (games.i == column).astype(float) - (games.j == column)
     design[:, 2] = games.log_ratio / np.std(games.log_ratio)
     model = statsmodels.Logit((games.winner == 1).astype(float), design)
-    fitted = model.fit(disp=0, cov_type="cluster", cov_kwds={"groups": games.cluster, "use_correction": False})
+    fitted = model.fit(
+        disp=0, cov_type="cluster", cov_kwds={"groups": games.cluster, "use_correction": False}
+    )
     ratings = np.array([0.0, *fitted.params[:2]])
     assert found.ratings == pytest.approx(ratings - ratings.mean(), abs=1e-6)
     assert found.effect == pytest.approx(fitted.params[2], abs=1e-6)
@@ -306,19 +363,38 @@ def test_ratings_at_equal_length_equal_statsmodels():
 
 def test_length_that_cannot_be_told_apart_is_not_estimated(configure, judged):
     games = games_with_length(0.0, cases=20)
-    flat = Games(*(getattr(games, name) if name != "log_ratio" else games.log_ratio * 0 for name in Games.__slots__))
+    flat = Games(
+        *(
+            getattr(games, name) if name != "log_ratio" else games.log_ratio * 0
+            for name in Games.__slots__
+        )
+    )
     assert at_equal_length(flat) is None
     # Every system always has its own length: its rating and the effect are one.
     own = np.array([3.0, 2.0, 1.0])
-    fixed = Games(*(getattr(games, n) if n != "log_ratio" else own[games.i] - own[games.j] for n in Games.__slots__))
+    fixed = Games(
+        *(
+            getattr(games, n) if n != "log_ratio" else own[games.i] - own[games.j]
+            for n in Games.__slots__
+        )
+    )
     assert at_equal_length(fixed) is None
     sure = Games(
-        *(getattr(games, n) if n != "winner" else np.sign(games.log_ratio).astype(np.int8) for n in Games.__slots__)
+        *(
+            getattr(games, n) if n != "winner" else np.sign(games.log_ratio).astype(np.int8)
+            for n in Games.__slots__
+        )
     )
     assert at_equal_length(sure) is None
     rows, played = league([0, 0], 10)
-    level = [Case(row.id, row.prompt, tuple(Response("x", r.model) for r in row.responses)) for row in rows]
-    assert "not determined" in play(configure, judged, level, played).details["ranking"]["at_equal_length"]["note"]
+    level = [
+        Case(row.id, row.prompt, tuple(Response("x", r.model) for r in row.responses))
+        for row in rows
+    ]
+    assert (
+        "not determined"
+        in play(configure, judged, level, played).details["ranking"]["at_equal_length"]["note"]
+    )
 
 
 def test_long_runs_of_games_are_cut_for_elo(monkeypatch):
@@ -344,7 +420,9 @@ def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
 def test_pairs_of_systems_are_told_apart_by_holm(monkeypatch):
     games = games_with_length(0.0, cases=40, strengths=(0.9, 0.5, 0.0, -0.1))
     generator = np.random.default_rng(0)
-    ratings = np.vstack([[60.0, 25.0, -30.0, -55.0], generator.normal([60, 25, -30, -55], 12, size=(500, 4))])
+    ratings = np.vstack(
+        [[60.0, 25.0, -30.0, -55.0], generator.normal([60, 25, -30, -55], 12, size=(500, 4))]
+    )
     nothing = np.zeros(501)
     made = Standing(ratings, nothing, ratings, ratings)
     monkeypatch.setattr("evalkit.scoring.metrics.ranking.resampled_standing", lambda *_: made)
@@ -360,13 +438,25 @@ def test_pairs_of_systems_are_told_apart_by_holm(monkeypatch):
     assert [rows[games.names[k]] for k in (1, 2, 3)] == pytest.approx(adjusted[:3])
 
 
-CASE = Case("c", "q", tuple(Response(text, grade=grade) for text, grade in zip("abcd", (4, 3, 2, 1), strict=True)))
+CASE = Case(
+    "c",
+    "q",
+    tuple(Response(text, grade=grade) for text, grade in zip("abcd", (4, 3, 2, 1), strict=True)),
+)
 
 
-def listed(ranking: Ranking | None, shown: tuple[int, ...] = (0, 1, 2, 3), sample: int = 0, **more) -> Judgment:
+def listed(
+    ranking: Ranking | None, shown: tuple[int, ...] = (0, 1, 2, 3), sample: int = 0, **more
+) -> Judgment:
     status = "ok" if ranking is not None else "unparseable"
     return Judgment(
-        more.pop("case", "c"), tuple(sorted(shown)), shown, sample, "m", status, **{"ranking": ranking} | more
+        more.pop("case", "c"),
+        tuple(sorted(shown)),
+        shown,
+        sample,
+        "m",
+        status,
+        **{"ranking": ranking} | more,
     )
 
 
@@ -406,15 +496,28 @@ def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ra
 
 
 def test_each_pair_is_shown_as_the_list_had_it():
-    pairs = {pair.unit: pair.shown for pair in implied(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)), 2, 0)}
-    assert pairs == {(0, 1): (0, 1), (0, 2): (2, 0), (0, 3): (0, 3), (1, 2): (2, 1), (1, 3): (3, 1), (2, 3): (2, 3)}
+    pairs = {
+        pair.unit: pair.shown for pair in implied(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)), 2, 0)
+    }
+    assert pairs == {
+        (0, 1): (0, 1),
+        (0, 2): (2, 0),
+        (0, 3): (0, 3),
+        (1, 2): (2, 1),
+        (1, 3): (3, 1),
+        (2, 3): (2, 3),
+    }
 
 
 def test_a_pair_judgment_passes_through():
     pair = Judgment("c", (0, 1), (1, 0), 0, "m", "ok", 1.0)
     judgments = read_judgments([CASE], [pair, listed(((0,), (1,), (2,), (3,)))], ["quality"])
     assert not is_list(pair)
-    assert (len(judgments.asked), len(judgments.of_units(2)), len(judgments.of_units(1))) == (2, 1 + 6, 4)
+    assert (len(judgments.asked), len(judgments.of_units(2)), len(judgments.of_units(1))) == (
+        2,
+        1 + 6,
+        4,
+    )
     assert not len(read_judgments([CASE], [pair], ["quality"]).of_units(1))
 
 
@@ -425,13 +528,21 @@ def test_two_responses_ranked_are_a_win_of_the_whole_margin():
 
 def test_verdicts_on_responses_and_on_pairs(configure):
     config = configure(mode={"name": "listwise"})
-    both = [listed(((0,), (1, 2), (3,)), confidence=0.8), listed(((0,), (2,), (1,)), (3, 2, 1, 0), confidence=0.6)]
+    both = [
+        listed(((0,), (1, 2), (3,)), confidence=0.8),
+        listed(((0,), (2,), (1,)), (3, 2, 1, 0), confidence=0.6),
+    ]
     scores = score_run(config, [CASE], both)
-    assert [verdict.unit for verdict in scores.verdicts] == [*((i,) for i in range(4)), *combinations(range(4), 2)]
+    assert [verdict.unit for verdict in scores.verdicts] == [
+        *((i,) for i in range(4)),
+        *combinations(range(4), 2),
+    ]
     of = {verdict.unit: verdict for verdict in scores.verdicts}
     assert of[0,].score == 1.0
     assert of[1,].score == pytest.approx((0.5 + 0) / 2)
-    assert of[3,].score == 0.0  # the one list that has it has it last; where it was left out it is not
+    assert (
+        of[3,].score == 0.0
+    )  # the one list that has it has it last; where it was left out it is not
     assert of[0, 1].winner == "A"
     assert of[0, 1].confidence == pytest.approx(0.7)
     assert of[0, 1].margin == pytest.approx((0.5 + 1) / 2)
@@ -458,7 +569,9 @@ def test_every_metric_of_pairs_and_the_correlations_follow(configure):
     assert metrics["agreement/spearman"].value == pytest.approx(0.5)
     assert metrics["position/first_rate"].value == 0.5
     assert metrics["position/consistency"].value == 1.0
-    assert 0 < metrics["calibration/ece"].value < 0.15  # which is what eight cases, two of them wrong, show
+    assert (
+        0 < metrics["calibration/ece"].value < 0.15
+    )  # which is what eight cases, two of them wrong, show
     assert metrics["conflict/rate"].value == 0.0
     assert "one ranking has no cycles" in metrics["conflict/rate"].note
     assert "score/mean" not in metrics
@@ -469,17 +582,28 @@ def test_a_pair_that_a_ranking_omits_was_asked_and_is_inconclusive(configure):
     lists = [listed(((0,), (1,), (2,), (3,))), listed(((0,), (1,), (2,)), (3, 2, 1, 0))]
     details = score_run(configure(mode={"name": "listwise"}), [CASE], lists).details["missing"]
     rows = {row["kind"]: row["missing"] for row in details if row["metric"] == "agreement/accuracy"}
-    assert rows == {"unparseable": 0, "refused": 0, "failed": 0, "budget": 0, "inconclusive": 3, "unasked": 0}
+    assert rows == {
+        "unparseable": 0,
+        "refused": 0,
+        "failed": 0,
+        "budget": 0,
+        "inconclusive": 3,
+        "unasked": 0,
+    }
 
 
 def test_a_list_that_cannot_be_read_is_missing_for_each_of_its_pairs(configure):
     config = configure(mode={"name": "listwise"})
-    scores = score_run(config, [CASE], [listed(((0,), (1,), (2,), (3,))), listed(None, (3, 2, 1, 0))])
+    scores = score_run(
+        config, [CASE], [listed(((0,), (1,), (2,), (3,))), listed(None, (3, 2, 1, 0))]
+    )
     pairs = [verdict for verdict in scores.verdicts if len(verdict.unit) == 2]
     assert {verdict.reason for verdict in pairs} == {"missing"}
     assert scores.metrics["agreement/accuracy"].missing == 6
     assert scores.metrics["missing/unparseable"].value == 0.5
-    assert [verdict.score for verdict in scores.verdicts[:4]] == pytest.approx([1, 2 / 3, 1 / 3, 0], abs=1e-9)
+    assert [verdict.score for verdict in scores.verdicts[:4]] == pytest.approx(
+        [1, 2 / 3, 1 / 3, 0], abs=1e-9
+    )
 
 
 def test_rankings_by_criterion_are_weighted_into_margins_and_scores(configure):
@@ -493,7 +617,9 @@ def test_rankings_by_criterion_are_weighted_into_margins_and_scores(configure):
         ({}, 0.75 * -0.5 + 0.25 * 0.75, 0.75 * 0.5 + 0.25 * 1),
         ({"aggregate": "criteria", "weights": {"x": 1, "y": 1}}, 0.5 * -0.5 + 0.5 * 0.75, 0.75),
     ):
-        config = configure(mode={"name": "listwise"}, criteria=criteria, swap={"policy": "none"}, scoring=chosen)
+        config = configure(
+            mode={"name": "listwise"}, criteria=criteria, swap={"policy": "none"}, scoring=chosen
+        )
         of = {verdict.unit: verdict for verdict in verdicts_of(config, [case], [judgment])}
         assert of[0, 1].margin == pytest.approx(margin)
         assert of[0,].score == pytest.approx(score)
@@ -512,5 +638,7 @@ def test_samples_are_averaged(configure):
 
 def test_single_responses_and_lists_do_not_mix(configure):
     single = Judgment("c", (0,), (0,), 0, "m", "ok", 1.0)
-    with pytest.raises(ConfigError, match="judgments of 1 and 4 responses cannot be scored together"):
+    with pytest.raises(
+        ConfigError, match="judgments of 1 and 4 responses cannot be scored together"
+    ):
         score_run(configure(mode={"name": "listwise"}), [CASE], [single, listed(((0, 1, 2, 3),))])

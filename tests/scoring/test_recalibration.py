@@ -33,7 +33,9 @@ def run(configure, make_case, judged, confidence, right, **scoring):
         judged(f"case {k}", (0, 1), 1.0 if ok else -1.0, confidence=float(c))
         for k, (c, ok) in enumerate(zip(confidence, right, strict=True))
     ]
-    return score_run(configure(swap={"policy": "none"}, scoring={"bootstrap": 200, **scoring}), cases, judgments)
+    return score_run(
+        configure(swap={"policy": "none"}, scoring={"bootstrap": 200, **scoring}), cases, judgments
+    )
 
 
 def test_an_overconfident_judge_is_set_right(configure, make_case, judged):
@@ -75,7 +77,9 @@ def test_isotonic_imports_no_optimizer():
         "print(*by_isotonic(np.array([0.1, 0.5, 0.9]), np.array([1.0, 0, 1]), np.array([0.1, 0.7])))",
         "assert not any(name.startswith('scipy') for name in sys.modules), sorted(sys.modules)",
     )
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
+    )
     assert (done.stdout.split(), done.stderr) == (["0.5", "0.75"], "")
 
 
@@ -97,7 +101,9 @@ def test_temperature_equals_the_best_of_a_fine_grid():
 def test_each_fold_is_set_by_the_others_only(configure, make_case, judged):
     # One case turned round moves the confidences of all folds but its own.
     confidence, right = judge(5, 60, 2.0)
-    one = run(configure, make_case, judged, confidence, right, bootstrap=0).metrics["calibration/brier_isotonic"]
+    one = run(configure, make_case, judged, confidence, right, bootstrap=0).metrics[
+        "calibration/brier_isotonic"
+    ]
     shown = run(configure, make_case, judged, confidence, right, bootstrap=0, seed=9).metrics
     assert shown["calibration/brier_isotonic"] == one
     fitted_on_itself = brier_score_loss(right, by_isotonic(confidence, right, confidence))
@@ -115,14 +121,24 @@ def test_too_few_cases_are_not_recalibrated(configure, make_case, judged):
 
 
 def test_confidence_that_never_varies_from_a_half(configure, make_case, judged):
-    metric = run(configure, make_case, judged, [0.5] * 30, [True, False] * 15).metrics["calibration/slope"]
+    metric = run(configure, make_case, judged, [0.5] * 30, [True, False] * 15).metrics[
+        "calibration/slope"
+    ]
     assert metric.note == "every confidence is 0.5"
 
 
 def test_the_reliability_curve(configure, make_case, judged):
-    curve = run(configure, make_case, judged, [0.55, 0.6, 0.95, 0.95, 1.0], [1, 0, 1, 1, 0]).details["reliability"]
-    rows = [(row["from"], row["to"], row["n"], row["cases"], row["accuracy"]) for row in curve["stated"]]
-    assert rows == [(0.5, 0.6, 1, 1, 1), (0.6, 0.7, 1, 1, 0), (0.9, 1.0, 3, 3, pytest.approx(2 / 3))]
+    curve = run(
+        configure, make_case, judged, [0.55, 0.6, 0.95, 0.95, 1.0], [1, 0, 1, 1, 0]
+    ).details["reliability"]
+    rows = [
+        (row["from"], row["to"], row["n"], row["cases"], row["accuracy"]) for row in curve["stated"]
+    ]
+    assert rows == [
+        (0.5, 0.6, 1, 1, 1),
+        (0.6, 0.7, 1, 1, 0),
+        (0.9, 1.0, 3, 3, pytest.approx(2 / 3)),
+    ]
     last = curve["stated"][-1]
     assert last["confidence"] == pytest.approx(2.9 / 3)
     assert last["low"] < last["accuracy"] < last["high"]
@@ -138,7 +154,8 @@ ENDOMETRIAL = """
 0 12 361 0|0 13 204 0|0 10 217 0|0 12 169 1|1 49 27 1|0 6 184 1|0 5 130 1|0 17 96 1|1 11 101 1|1 21 98 1|0 5 35 1
 1 19 102 1|0 33 85 1
 """
-"""Neovascularization, pulsatility index, 100 × endometrium height, and histology (Heinze and Schemper 2002)."""
+"""Neovascularization, pulsatility index, 100 × endometrium height, and histology (Heinze and
+Schemper 2002)."""
 Z = stats.norm.ppf(0.975)
 
 
@@ -148,14 +165,21 @@ def model(design, outcome):
 
 def test_the_published_example_of_separation():
     """Heinze and Schemper 2002, table III, with the decimals that logistf gives; NV separates the outcomes."""
-    rows = np.array([row.split() for row in ENDOMETRIAL.strip().replace("\n", "|").split("|")], dtype=float)
+    rows = np.array(
+        [row.split() for row in ENDOMETRIAL.strip().replace("\n", "|").split("|")], dtype=float
+    )
     assert rows.shape == (79, 4)
     design, outcome = np.column_stack([np.ones(79), rows[:, :2], rows[:, 2] / 100]), rows[:, 3]
     assert fit(design, outcome).coefficients is None
     fitted = penalized_fit(design, outcome).coefficients
     assert fitted == pytest.approx([3.77455951, 2.92927330, -0.03475175, -2.60416387], abs=1e-6)
     intervals = [model(design, outcome).interval(fitted, place, Z) for place in range(4)]
-    expected = [(1.0825371, 7.2092805), (0.6097244, 7.8546317), (-0.1244587, 0.0404555), (-4.3651832, -1.2327211)]
+    expected = [
+        (1.0825371, 7.2092805),
+        (0.6097244, 7.8546317),
+        (-0.1244587, 0.0404555),
+        (-4.3651832, -1.2327211),
+    ]
     assert np.array(intervals) == pytest.approx(np.array(expected), abs=1e-6)
 
 
@@ -164,17 +188,24 @@ def test_a_table_of_two_by_two_gets_half_a_count_in_each_cell(a, b, c, d):
     """For a saturated model the penalty is exactly half an observation in each cell (Firth 1993, section 3.3)."""
     if not (a + b and c + d):
         return
-    x, y = np.repeat([1.0, 1.0, 0.0, 0.0], [a, b, c, d]), np.repeat([1.0, 0.0, 1.0, 0.0], [a, b, c, d])
+    x, y = (
+        np.repeat([1.0, 1.0, 0.0, 0.0], [a, b, c, d]),
+        np.repeat([1.0, 0.0, 1.0, 0.0], [a, b, c, d]),
+    )
     fitted = penalized_fit(np.stack([np.ones(len(x)), x], axis=1), y).coefficients
     expected = np.log((a + 0.5) * (d + 0.5) / ((b + 0.5) * (c + 0.5)))
     assert fitted[1] == pytest.approx(expected, abs=1e-7)
 
 
-@given(st.integers(0, 10**6), st.integers(14, 24), st.booleans())  # with few rows, there are several maxima
+@given(
+    st.integers(0, 10**6), st.integers(14, 24), st.booleans()
+)  # with few rows, there are several maxima
 def test_fit_and_interval_equal_the_slow_ones(seed, n, ties):
     generator = np.random.default_rng(seed)
     design = np.stack([np.ones(n), generator.normal(size=n)], axis=1)
-    outcome = generator.integers(0, 3, size=n) / 2 if ties else generator.integers(0, 2, size=n) * 1.0
+    outcome = (
+        generator.integers(0, 3, size=n) / 2 if ties else generator.integers(0, 2, size=n) * 1.0
+    )
     fitted, own = penalized_fit(design, outcome).coefficients, model(design, outcome)
     assert fitted == pytest.approx(slow_fit(design, outcome), abs=1e-4)
     top = slow_likelihood(design, outcome, fitted)
@@ -192,7 +223,10 @@ def test_fit_and_interval_equal_the_slow_ones(seed, n, ties):
 
 @pytest.mark.parametrize("bound", ["STEPS", "HALVINGS"])
 def test_a_search_that_is_cut_short_returns_what_it_reached(monkeypatch, bound):
-    design, outcome = np.stack([np.ones(6), np.arange(6.0)], axis=1), np.array([0.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    design, outcome = (
+        np.stack([np.ones(6), np.arange(6.0)], axis=1),
+        np.array([0.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
+    )
     best = penalized_fit(design, outcome).coefficients
     monkeypatch.setattr(logistic, bound, 1 if bound == "STEPS" else 0)
     short = penalized_fit(design, outcome).coefficients

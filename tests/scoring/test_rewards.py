@@ -36,13 +36,27 @@ def made(
     cases, judgments = [], []
     for number in range(2 * QUESTIONS):
         reward = rng.normal(0, 10, size=2)
-        prefers_first = rng.random() < 1 / (1 + np.exp(-np.clip((reward[0] - reward[1]) / noise, -500, 500)))
+        prefers_first = rng.random() < 1 / (
+            1 + np.exp(-np.clip((reward[0] - reward[1]) / noise, -500, 500))
+        )
         label = ("A" if prefers_first else "B") if rng.random() > 0.1 else "TIE"
         grades = (1.0, 0.0) if prefers_first else (0.0, 1.0)
-        responses = tuple(Response(f"r{i}", f"s{i}", grades[i] if graded else None) for i in range(2))
-        cases.append(Case(f"c{number}", f"q{number // 2}", responses, label=label if labeled and not graded else None))
+        responses = tuple(
+            Response(f"r{i}", f"s{i}", grades[i] if graded else None) for i in range(2)
+        )
+        cases.append(
+            Case(
+                f"c{number}",
+                f"q{number // 2}",
+                responses,
+                label=label if labeled and not graded else None,
+            )
+        )
         judgments += [
-            Judgment(f"c{number}", (i,), (i,), 0, "rm", "ok", criteria={"quality": float(reward[i])}) for i in range(2)
+            Judgment(
+                f"c{number}", (i,), (i,), 0, "rm", "ok", criteria={"quality": float(reward[i])}
+            )
+            for i in range(2)
         ]
     return cases, judgments
 
@@ -63,7 +77,9 @@ def test_margins_are_those_of_scikit_learn_out_of_fold_by_cluster():
     rows = [
         (n, choice, weight)
         for n, case in enumerate(cases)
-        for choice, weight in {"A": [(1, 1.0)], "B": [(0, 1.0)], "TIE": [(1, 0.5), (0, 0.5)]}[case.label]
+        for choice, weight in {"A": [(1, 1.0)], "B": [(0, 1.0)], "TIE": [(1, 0.5), (0, 0.5)]}[
+            case.label
+        ]
     ]
     place, choice, weight = (np.array(column) for column in zip(*rows, strict=True))
     expected = np.zeros(len(cases))
@@ -78,9 +94,13 @@ def test_margins_are_those_of_scikit_learn_out_of_fold_by_cluster():
     winners = np.array([one.winner for one in scores.verdicts if len(one.unit) == 2])
     labels = np.array([case.label for case in cases])
     found = scores.metrics
-    assert found["agreement/accuracy"].value == pytest.approx(accuracy_score(labels, winners), abs=1e-6)
+    assert found["agreement/accuracy"].value == pytest.approx(
+        accuracy_score(labels, winners), abs=1e-6
+    )
     right, confidence = winners == labels, np.maximum(expected, 1 - expected)
-    assert found["calibration/brier"].value == pytest.approx(brier_score_loss(right, confidence), abs=1e-4)
+    assert found["calibration/brier"].value == pytest.approx(
+        brier_score_loss(right, confidence), abs=1e-4
+    )
     assert any("2 P - 1" in note for note in scores.notes)
 
 
@@ -122,12 +142,28 @@ def test_without_a_fit_margins_have_no_unit_and_only_equal_rewards_tie(why):
         cases, judgments = cases[:38], judgments[:76]
     if why == "reversed":
         judgments = [
-            Judgment(j.case_id, j.unit, j.shown, 0, "rm", "ok", criteria={"quality": -j.criteria["quality"]})
+            Judgment(
+                j.case_id,
+                j.unit,
+                j.shown,
+                0,
+                "rm",
+                "ok",
+                criteria={"quality": -j.criteria["quality"]},
+            )
             for j in judgments
         ]
     same = next(one for one in judgments if one.case_id == "c0").criteria
     judgments = [
-        Judgment(j.case_id, j.unit, j.shown, 0, "rm", "ok", criteria=same if j.case_id == "c0" else j.criteria)
+        Judgment(
+            j.case_id,
+            j.unit,
+            j.shown,
+            0,
+            "rm",
+            "ok",
+            criteria=same if j.case_id == "c0" else j.criteria,
+        )
         for j in judgments
     ]
     scores = score_run(config(), cases, judgments)
@@ -142,8 +178,15 @@ def test_without_a_fit_margins_have_no_unit_and_only_equal_rewards_tie(why):
 
 def test_separated_labels_have_finite_margins():
     cases, judgments = made(noise=1e-9)
-    cases = [case if case.label != "TIE" else Case(case.id, case.prompt, case.responses) for case in cases]
-    margins = [one.margin for one in score_run(config(), cases, judgments).verdicts if one.margin is not None]
+    cases = [
+        case if case.label != "TIE" else Case(case.id, case.prompt, case.responses)
+        for case in cases
+    ]
+    margins = [
+        one.margin
+        for one in score_run(config(), cases, judgments).verdicts
+        if one.margin is not None
+    ]
     assert all(-1 <= margin <= 1 for margin in margins)
     assert max(map(abs, margins)) > 0.9
 

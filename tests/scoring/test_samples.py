@@ -14,7 +14,10 @@ from evalkit.scoring.stats.arrays import combine
 from evalkit.scoring.stats.clusters import Clusters
 
 SCORED = {"swap": {"policy": "none"}}
-VALUES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([None, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0])), max_size=25)
+VALUES = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from([None, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0])),
+    max_size=25,
+)
 
 
 def obvious(how, values):
@@ -36,7 +39,9 @@ def test_combining_equals_the_obvious_version(rows, how):
 
 
 def test_majority_does_not_tell_dust_from_difference():
-    assert combine("majority", np.zeros(3, np.int64), np.array([0.3, 0.1 + 0.2, 0.9]), 1)[0] == pytest.approx(0.3)
+    assert combine("majority", np.zeros(3, np.int64), np.array([0.3, 0.1 + 0.2, 0.9]), 1)[
+        0
+    ] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +56,12 @@ def test_majority_does_not_tell_dust_from_difference():
         ("median", [1.0, 0.5, None], "A", 0.75),
     ],
 )
-def test_a_passes_samples_are_combined_as_configured(configure, make_case, judged, how, margins, winner, margin):
-    config = configure(swap={"policy": "none"}, mode={"samples": len(margins)}, scoring={"combine": how})
+def test_a_passes_samples_are_combined_as_configured(
+    configure, make_case, judged, how, margins, winner, margin
+):
+    config = configure(
+        swap={"policy": "none"}, mode={"samples": len(margins)}, scoring={"combine": how}
+    )
     judgments = [judged("c", (0, 1), value, sample=k) for k, value in enumerate(margins)]
     [verdict] = score_run(config, [make_case("c")], judgments).verdicts
     assert verdict.winner == winner
@@ -72,20 +81,28 @@ def differences(rows):
 
 
 SAMPLES = st.lists(
-    st.lists(st.sampled_from([None, -1.0, -0.25, 0.0, 0.5, 1.0]), min_size=3, max_size=3), min_size=1, max_size=8
+    st.lists(st.sampled_from([None, -1.0, -0.25, 0.0, 0.5, 1.0]), min_size=3, max_size=3),
+    min_size=1,
+    max_size=8,
 )
 
 
 @given(SAMPLES)
 @example([[None, None, None], [None, -1.0, 1.0]])
-def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(configure, make_case, judged, rows):
+def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(
+    configure, make_case, judged, rows
+):
     config = configure(swap={"policy": "none"}, mode={"samples": 3}, scoring={"bootstrap": 20})
     cases = [make_case(str(k)) for k in range(len(rows))]
     judgments = [
-        judged(str(k), (0, 1), value, sample=s) for k, values in enumerate(rows) for s, value in enumerate(values)
+        judged(str(k), (0, 1), value, sample=s)
+        for k, values in enumerate(rows)
+        for s, value in enumerate(values)
     ]
     metrics = score_run(config, cases, judgments).metrics
-    for name, wanted in zip(("samples/spread", "samples/flip_rate"), differences(rows), strict=True):
+    for name, wanted in zip(
+        ("samples/spread", "samples/flip_rate"), differences(rows), strict=True
+    ):
         got = metrics[name]
         assert got.value == (None if wanted is None else pytest.approx(wanted))
         lost = sum(sum(value is not None for value in values) < 2 for values in rows)
@@ -99,14 +116,18 @@ def test_spread_and_flips_equal_the_obvious_version_and_lie_within_their_bounds(
         if sum(v is not None for v in values) > 1
     ]
     alike = metrics["samples/unanimous"]
-    assert alike.value == (pytest.approx(statistics.mean(len(s) == 1 for s in several)) if several else None)
+    assert alike.value == (
+        pytest.approx(statistics.mean(len(s) == 1 for s in several)) if several else None
+    )
 
 
 def test_scores_spread_in_scale_units_with_an_interval_over_cases(configure, make_case, judged):
     config = configure(**SCORED, mode={"name": "pointwise", "samples": 2})
     cases = [make_case(str(k), ("a",)) for k in range(6)]
     judgments = [
-        judged(str(k), (0,), criteria={"quality": 1 + (s * k) % 5}, sample=s) for k in range(6) for s in range(2)
+        judged(str(k), (0,), criteria={"quality": 1 + (s * k) % 5}, sample=s)
+        for k in range(6)
+        for s in range(2)
     ]
     metrics = score_run(config, cases, judgments).metrics
     spread, flips = metrics["samples/spread"], metrics["samples/flip_rate"]
@@ -130,12 +151,20 @@ def test_one_sample_has_no_spread_and_orders_are_not_samples(configure, make_cas
     ("how", "score", "margin"),
     [("mean", 11 / 3, (0.1 - 0.4) / 2), ("median", 4.0, (-0.2 - 0.4) / 2), ("majority", 4.0, -1.0)],
 )
-def test_values_by_criterion_are_combined_as_configured(configure, pointwise, make_case, judged, how, score, margin):
+def test_values_by_criterion_are_combined_as_configured(
+    configure, pointwise, make_case, judged, how, score, margin
+):
     more = {"scoring": {"combine": how}}
-    judgments = [judged("c", (0,), criteria={"quality": value}, sample=k) for k, value in enumerate([4, 3, 4])]
+    judgments = [
+        judged("c", (0,), criteria={"quality": value}, sample=k)
+        for k, value in enumerate([4, 3, 4])
+    ]
     found = score_run(pointwise(**more), [make_case("c")], judgments).verdicts
     verdict = next(v for v in found if v.unit == (0,))
-    assert (verdict.score, verdict.criteria["quality"]) == (pytest.approx(score), pytest.approx(score))
+    assert (verdict.score, verdict.criteria["quality"]) == (
+        pytest.approx(score),
+        pytest.approx(score),
+    )
     rows = [(0.9, False), (-0.4, False), (-0.2, False), (-0.4, True)]
     judgments = [
         judged("c", (0, 1), swapped=swapped, criteria={"quality": value}, sample=k)
@@ -157,12 +186,18 @@ def test_values_by_criterion_are_combined_as_configured(configure, pointwise, ma
         ("both", [0.0, 0.0], "judged"),
     ],
 )
-def test_a_tie_that_no_sample_said_is_not_the_judges(configure, make_case, judged, how, policy, margins, reason):
+def test_a_tie_that_no_sample_said_is_not_the_judges(
+    configure, make_case, judged, how, policy, margins, reason
+):
     """The same samples in each order: what is a tie is either what most of them say, or that they cancel out."""
-    config = configure(swap={"policy": policy}, mode={"samples": len(margins)}, scoring={"combine": how})
+    config = configure(
+        swap={"policy": policy}, mode={"samples": len(margins)}, scoring={"combine": how}
+    )
     orders = (False, True) if policy == "both" else (False,)
     samples = [
-        judged("c", (0, 1), margin, swapped=order, sample=k) for order in orders for k, margin in enumerate(margins)
+        judged("c", (0, 1), margin, swapped=order, sample=k)
+        for order in orders
+        for k, margin in enumerate(margins)
     ]
     scores = score_run(config, [make_case("c"), make_case("d")], samples)
     verdict = scores.verdicts[0]
@@ -174,7 +209,9 @@ def test_a_tie_that_no_sample_said_is_not_the_judges(configure, make_case, judge
 def test_a_panel_tells_a_split_of_samples_from_a_threshold(configure, make_case, judged):
     """Two of three judges tie, each by its own samples; the tie has most votes, and is nobody's word."""
     judges = [{"model": name, "name": name} for name in ("j", "k", "l")]
-    config = configure(judge={"name": "panel", "judges": judges}, mode={"samples": 2}, swap={"policy": "none"})
+    config = configure(
+        judge={"name": "panel", "judges": judges}, mode={"samples": 2}, swap={"policy": "none"}
+    )
     said = {"j": (1.0, -1.0), "k": (-1.0, 1.0), "l": (1.0, 1.0)}
     samples = [
         judged("c", (0, 1), margin, sample=k, judge=name)
@@ -188,11 +225,23 @@ def test_a_panel_tells_a_split_of_samples_from_a_threshold(configure, make_case,
 def observations(generator, cases=4, units=2, orders=2, judges=2, samples=2, drop=0.2, **scale):
     rows = [
         (c, c * units + u, o, j)
-        for c, u, o, j, _ in product(range(cases), range(units), range(orders), range(judges), range(samples))
+        for c, u, o, j, _ in product(
+            range(cases), range(units), range(orders), range(judges), range(samples)
+        )
         if generator.random() >= drop
     ]
-    case, unit, order, judge = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
-    sd = {"case": 1.0, "unit": 0.5, "order": 0.7, "judge": 0.4, "case_order": 0.3, "noise": 0.6, **scale}
+    case, unit, order, judge = (
+        np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)
+    )
+    sd = {
+        "case": 1.0,
+        "unit": 0.5,
+        "order": 0.7,
+        "judge": 0.4,
+        "case_order": 0.3,
+        "noise": 0.6,
+        **scale,
+    }
     value = (
         sd["case"] * generator.normal(size=cases)[case]
         + sd["unit"] * generator.normal(size=cases * units)[unit]
@@ -226,7 +275,9 @@ def test_sums_over_pairs_equal_going_through_all_of_them(seed):
     design = Design(observations(generator, cases=3, samples=2))
     for weights in (np.ones(3, dtype=int), next(Clusters.each(3).draw(1, seed))[1][0].astype(int)):
         expected = slow(design.crossed, weights)
-        sums, counts = (part[0] for part in design._exactly(design.table.totals(weights[None].astype(float))))
+        sums, counts = (
+            part[0] for part in design._exactly(design.table.totals(weights[None].astype(float)))
+        )
         for effect, total, count in zip(design._every, sums, counts, strict=True):
             assert (total, count) == pytest.approx(expected.get(effect, (0.0, 0)), abs=1e-8)
 
@@ -236,7 +287,13 @@ def test_planted_components_are_found_without_bias():
     found = []
     for _ in range(300):
         design = Design(observations(generator, cases=25, drop=0.15))
-        found.append(dict(zip(design.every_effect, design.components(design.table.sums[None])[0], strict=False)))
+        found.append(
+            dict(
+                zip(
+                    design.every_effect, design.components(design.table.sums[None])[0], strict=False
+                )
+            )
+        )
         found[-1]["noise"] = design.components(design.table.sums[None])[0][-1]
     mean = {effect: np.mean([one[effect] for one in found]) for effect in found[0]}
     error = {effect: np.std([one[effect] for one in found]) / 300**0.5 for effect in found[0]}
@@ -275,14 +332,20 @@ def run_pairs(configure, make_case, judged, table, **sections):
 
 
 def shares(scores):
-    return {name.partition("/")[2]: m.value for name, m in scores.metrics.items() if name.startswith("variance/")}
+    return {
+        name.partition("/")[2]: m.value
+        for name, m in scores.metrics.items()
+        if name.startswith("variance/")
+    }
 
 
 def test_the_parts_of_a_run(configure, make_case, judged):
     generator = np.random.default_rng(5)
     case = generator.choice([-0.6, 0.6], size=80)
     place = np.array([0.3, -0.3])
-    table = case[:, None, None] + place[None, :, None] + generator.normal(scale=0.1, size=(80, 2, 3))
+    table = (
+        case[:, None, None] + place[None, :, None] + generator.normal(scale=0.1, size=(80, 2, 3))
+    )
     scores = run_pairs(configure, make_case, judged, table)
     found = shares(scores)
     assert list(found) == ["case", "order", "sample"]
@@ -296,7 +359,12 @@ def test_the_parts_of_a_run(configure, make_case, judged):
         assert metric.low < metric.value < metric.high
     details = scores.details["variance"]
     assert details["unit"] == "squared units of the margin"
-    assert [row["effect"] for row in details["components"]] == ["orders", "cases", "cases × orders", "samples"]
+    assert [row["effect"] for row in details["components"]] == [
+        "orders",
+        "cases",
+        "cases × orders",
+        "samples",
+    ]
     assert details["halve"]["cases"] == {"now": 80, "needed": 320}
     assert details["halve"]["samples"]["needed"] is None
     assert "with infinitely many samples" in details["halve"]["samples"]["note"]
@@ -307,7 +375,8 @@ def test_how_many_samples_would_halve_the_interval(configure, make_case, judged)
     table = generator.normal(scale=0.3, size=(1500, 2, 2))
     samples = run_pairs(configure, make_case, judged, table).details["variance"]["halve"]["samples"]
     assert samples["now"] == 2
-    # Nothing but noise: a quarter of the variance takes four times the samples, less or more by chance.
+    # Nothing but noise: a quarter of the variance takes four times the samples, less or more by
+    # chance.
     assert 6 <= samples["needed"] <= 11
 
 
@@ -325,7 +394,9 @@ def test_what_one_sample_does_not_tell_is_said(configure, make_case, judged):
 
 
 def test_nothing_to_tell_apart(configure, make_case, judged):
-    scores = run_pairs(configure, make_case, judged, np.full((5, 1, 1), 0.5), swap={"policy": "none"})
+    scores = run_pairs(
+        configure, make_case, judged, np.full((5, 1, 1), 0.5), swap={"policy": "none"}
+    )
     assert {m.value for name, m in scores.metrics.items() if name.startswith("variance/")} == {None}
     assert "not identifiable" in scores.metrics["variance/case"].note
     assert scores.details["variance"]["components"] == []
@@ -357,7 +428,10 @@ def test_scores_by_criterion(pointwise, make_case, judged):
         judged(
             str(k),
             (r,),
-            criteria={name: 3 + quality[k, r] + up + generator.normal(scale=0.2) for name, up in lift.items()},
+            criteria={
+                name: 3 + quality[k, r] + up + generator.normal(scale=0.2)
+                for name, up in lift.items()
+            },
             sample=s,
         )
         for k in range(40)
@@ -371,10 +445,20 @@ def test_scores_by_criterion(pointwise, make_case, judged):
     assert found["criterion"] == pytest.approx(1.28 / total, abs=0.1)
     assert found["sample"] == pytest.approx(0.04 / total, abs=0.02)
     effects = [row["effect"] for row in scores.details["variance"]["components"]]
-    assert effects == ["criteria", "cases", "cases × criteria", "units", "units × criteria", "samples"]
+    assert effects == [
+        "criteria",
+        "cases",
+        "cases × criteria",
+        "units",
+        "units × criteria",
+        "samples",
+    ]
     assert scores.details["variance"]["unit"] == "squared units of the scale"
     numbers = [
-        judged(str(k), (r,), float(quality[k, r]), sample=s) for k in range(40) for r in range(3) for s in (0, 1)
+        judged(str(k), (r,), float(quality[k, r]), sample=s)
+        for k in range(40)
+        for r in range(3)
+        for s in (0, 1)
     ]
     plain = score_run(pointwise(criteria=criteria), cases, numbers)
     assert plain.metrics["variance/criterion"].value is None

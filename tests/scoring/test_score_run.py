@@ -30,13 +30,28 @@ from evalkit.types import Case, Completion, Judgment, Metric, Response
 from tests.support.counted_text import CountedText, most_texts
 
 
-def test_the_metrics_of_each_mode_are_there_whatever_the_data(configure, pointwise, make_case, passes, judged):
+def test_the_metrics_of_each_mode_are_there_whatever_the_data(
+    configure, pointwise, make_case, passes, judged
+):
     scores = [judged("c", (k,), criteria={"quality": 1 + k}) for k in (0, 1)]
     for config, judgments, named in (
-        (configure(), passes("c", 1, 1), {"position/consistency", "jnd/noise", "conflict/zeta", "cost/per_case"}),
-        (pointwise(), scores, {"score/mean", "agreement/spearman_within", "length/score_slope", "missing/budget"}),
+        (
+            configure(),
+            passes("c", 1, 1),
+            {"position/consistency", "jnd/noise", "conflict/zeta", "cost/per_case"},
+        ),
+        (
+            pointwise(),
+            scores,
+            {"score/mean", "agreement/spearman_within", "length/score_slope", "missing/budget"},
+        ),
     ):
-        runs = ([], []), ([make_case("c")], []), ([make_case("c", ("a",))], []), ([make_case("c")], judgments)
+        runs = (
+            ([], []),
+            ([make_case("c")], []),
+            ([make_case("c", ("a",))], []),
+            ([make_case("c")], judgments),
+        )
         names = {frozenset(score_run(config, *run).metrics) for run in runs}
         assert len(names) == 1
         assert named < next(iter(names))
@@ -44,7 +59,11 @@ def test_the_metrics_of_each_mode_are_there_whatever_the_data(configure, pointwi
 
 VALUE = st.none() | st.floats(-1, 1)
 PASSES = st.lists(
-    st.tuples(st.integers(2, 4), st.sampled_from(["A", "B", "TIE", None]), st.lists(VALUE, min_size=24, max_size=24)),
+    st.tuples(
+        st.integers(2, 4),
+        st.sampled_from(["A", "B", "TIE", None]),
+        st.lists(VALUE, min_size=24, max_size=24),
+    ),
     max_size=5,
 )
 
@@ -54,15 +73,24 @@ def judgments_of(rows, make_case, judged):
     for k, (size, label, values) in enumerate(rows):
         cases.append(make_case(str(k), "abcd"[:size], label=label))
         units = [(i, j) for i in range(size) for j in range(i + 1, size)]
-        places = [(unit, swapped, sample) for unit in units for swapped in (False, True) for sample in (0, 1)]
+        places = [
+            (unit, swapped, sample)
+            for unit in units
+            for swapped in (False, True)
+            for sample in (0, 1)
+        ]
         for (unit, swapped, sample), value in zip(places, values, strict=False):
             confidence = None if value is None or value > 0.9 else abs(value)
-            judgments.append(judged(str(k), unit, value, swapped=swapped, sample=sample, confidence=confidence))
+            judgments.append(
+                judged(str(k), unit, value, swapped=swapped, sample=sample, confidence=confidence)
+            )
     return cases, judgments
 
 
 @given(PASSES, st.sampled_from(["tie", "lower_confidence", "net_vote", "mean"]), st.randoms())
-def test_every_number_is_finite_bounded_and_independent_of_order(configure, make_case, judged, rows, resolve, random):
+def test_every_number_is_finite_bounded_and_independent_of_order(
+    configure, make_case, judged, rows, resolve, random
+):
     cases, judgments = judgments_of(rows, make_case, judged)
     config = configure(swap={"resolve": resolve}, tie={"threshold": 0.1}, scoring={"bootstrap": 20})
     scores = score_run(config, cases, judgments)
@@ -90,20 +118,33 @@ def test_pointwise_is_independent_of_order_too(pointwise, make_case, judged):
     ]
     scores = score_run(pointwise(), cases, judgments)
     assert score_run(pointwise(), cases, judgments[::-1]) == scores
-    assert [verdict.unit for verdict in scores.verdicts[:6]] == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    assert [verdict.unit for verdict in scores.verdicts[:6]] == [
+        (0,),
+        (1,),
+        (2,),
+        (0, 1),
+        (0, 2),
+        (1, 2),
+    ]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"case_id": "zzz"}, "case 'zzz': this case was judged but is not in the dataset"),
-        ({"unit": (0, 2), "shown": (0, 2)}, r"case 'c': responses \[0, 2\] were judged, but the case has 2"),
+        (
+            {"unit": (0, 2), "shown": (0, 2)},
+            r"case 'c': responses \[0, 2\] were judged, but the case has 2",
+        ),
         ({"unit": (1, 0)}, r"case 'c': responses \[1, 0\] were judged"),
         ({"unit": (1, 1), "shown": (1, 1)}, r"case 'c': responses \[1, 1\] were judged"),
         ({"shown": (0, 0)}, r"case 'c': unit \[0, 1\] was shown as \[0, 0\]"),
         ({"sample": 0}, r"case 'c': responses \[0, 1\] have two judgments.*sample 0; keep one"),
         ({"unit": (0,), "shown": (0,)}, "judgments of 1 and 2 responses"),
-        ({"unit": (0, 1, 2), "shown": (0, 1, 2)}, r"case 'c': responses \[0, 2\] were judged, but the case has 2"),
+        (
+            {"unit": (0, 1, 2), "shown": (0, 1, 2)},
+            r"case 'c': responses \[0, 2\] were judged, but the case has 2",
+        ),
         ({"unit": (0, 1, 2), "shown": (0, 1)}, r"case 'c': unit \[0, 1, 2\] was shown as \[0, 1\]"),
         ({"ranking": ((0,), (0,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[0\]\]"),
         ({"ranking": ((0,), (2,))}, r"case 'c': unit \[0, 1\] was ranked as \[\[0\], \[2\]\]"),
@@ -124,7 +165,10 @@ def test_a_response_scored_twice(pointwise, make_case, judged):
 
 def test_a_mode_of_ones_own_is_known_by_its_judgments(configure, make_case, judged):
     config = configure(mode={"name": "mine"}, swap={"policy": "none"})
-    assert "position/consistency" in score_run(config, [make_case("c")], [judged("c", (0, 1), 1.0)]).metrics
+    assert (
+        "position/consistency"
+        in score_run(config, [make_case("c")], [judged("c", (0, 1), 1.0)]).metrics
+    )
     assert "score/mean" in score_run(config, [make_case("c")], [judged("c", (0,), 1.0)]).metrics
 
 
@@ -142,11 +186,17 @@ def test_the_frontier(configure, make_case, passes):
 
 
 def test_the_frontier_shows_weak_violations_and_is_capped(pointwise, make_case, judged):
-    judgments = [judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([1, 2, 3])]
+    judgments = [
+        judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([1, 2, 3])
+    ]
     points = score_run(pointwise(), [make_case("c", "abc")], judgments).frontier
     assert [(point.threshold, point.weak_rate) for point in points] == [(0, 0), (1, 1), (2, 0)]
     cases = [make_case(str(k)) for k in range(300)]
-    spread = [judged(str(k), (r,), criteria={"quality": 1 + r * k / 300}) for k in range(300) for r in (0, 1)]
+    spread = [
+        judged(str(k), (r,), criteria={"quality": 1 + r * k / 300})
+        for k in range(300)
+        for r in (0, 1)
+    ]
     many = score_run(pointwise(), cases, spread).frontier
     assert len(many) == 101
     assert (many[0].threshold, many[-1].threshold) == (0, pytest.approx(299 / 300))
@@ -156,7 +206,9 @@ def test_the_frontier_shows_weak_violations_and_is_capped(pointwise, make_case, 
 def test_nothing_to_score(configure, make_case):
     scores = score_run(configure(), [], [])
     assert (scores.verdicts, scores.frontier) == ((), ())
-    assert {metric.value for name, metric in scores.metrics.items() if name != "decision/labels_needed"} == {None}
+    assert {
+        metric.value for name, metric in scores.metrics.items() if name != "decision/labels_needed"
+    } == {None}
 
 
 def rows_of(scores, metric="agreement/accuracy"):
@@ -166,12 +218,23 @@ def rows_of(scores, metric="agreement/accuracy"):
 def test_each_kind_bounds_accuracy_by_itself(configure, make_case, judged, passes):
     cases = [make_case(str(k), label="A") for k in range(7)]
     judgments = [*passes("0", 1.0, 1.0), *passes("1", -1.0, -1.0)]
-    for case, kinds in (("2", ("refused", "ok")), ("3", ("failed", "refused")), ("4", ("failed", "failed"))):
+    for case, kinds in (
+        ("2", ("refused", "ok")),
+        ("3", ("failed", "refused")),
+        ("4", ("failed", "failed")),
+    ):
         for swapped, kind in enumerate(kinds):
             value = 1.0 if kind == "ok" else None
             error = "budget" if case == "4" else "timeout"
             judgments.append(
-                judged(case, (0, 1), value, swapped=bool(swapped), status=kind, error_kind=None if value else error)
+                judged(
+                    case,
+                    (0, 1),
+                    value,
+                    swapped=bool(swapped),
+                    status=kind,
+                    error_kind=None if value else error,
+                )
             )
     judgments += passes("5", None, 1.0)
     scores = score_run(configure(scoring={"bootstrap": 0}), cases, judgments)
@@ -189,9 +252,12 @@ def test_each_kind_bounds_accuracy_by_itself(configure, make_case, judged, passe
     every = scores.metrics["agreement/accuracy"]
     assert every.missing == sum(row["missing"] for row in rows.values())
     assert every.worst_low <= min(row["worst_low"] for row in rows.values())
-    assert {row["missing"] for row in rows_of(scores, "agreement/accuracy_both_orders").values()} == {0, 1, 2}
+    assert {
+        row["missing"] for row in rows_of(scores, "agreement/accuracy_both_orders").values()
+    } == {0, 1, 2}
     orders = rows_of(scores, "agreement/accuracy_per_order")
-    # In the one order: right, wrong, refused, failed, budget, unparseable, unasked; in the other three are right.
+    # In the one order: right, wrong, refused, failed, budget, unparseable, unasked; in the other
+    # three are right.
     assert {kind: row["missing"] for kind, row in orders.items()} == {
         "unparseable": 1,
         "refused": 2,
@@ -209,10 +275,17 @@ def test_each_kind_bounds_accuracy_by_itself(configure, make_case, judged, passe
 
 def test_a_missing_score_takes_its_pairs_with_it(pointwise, make_case, judged):
     cases = [make_case("c", "abc", grades=[1, 2, 3])]
-    judgments = [judged("c", (0,), 1.0), judged("c", (1,), status="refused"), judged("c", (2,), 3.0)]
+    judgments = [
+        judged("c", (0,), 1.0),
+        judged("c", (1,), status="refused"),
+        judged("c", (2,), 3.0),
+    ]
     rows = rows_of(score_run(pointwise(), cases, judgments))
     assert (rows["refused"]["n"], rows["refused"]["missing"]) == (1, 2)
-    assert (rows["refused"]["worst_low"], rows["refused"]["worst_high"]) == (pytest.approx(1 / 3), 1)
+    assert (rows["refused"]["worst_low"], rows["refused"]["worst_high"]) == (
+        pytest.approx(1 / 3),
+        1,
+    )
 
 
 def test_nothing_read_has_bounds_but_no_value(configure, make_case, passes):
@@ -269,7 +342,9 @@ def test_no_completion_is_held(configure):
 def test_resamples_are_not_held_side_by_side(monkeypatch):
     cases, resamples = 3_000, 400
     monkeypatch.setattr(clusters, "CHUNK", 2**17)
-    statistic = Statistic("x", np.ones((cases, 2)), lambda totals: totals[:, 0] / totals[:, 1], n=cases)
+    statistic = Statistic(
+        "x", np.ones((cases, 2)), lambda totals: totals[:, 0] / totals[:, 1], n=cases
+    )
     held, peak, drawn = {}, 0, 0
     draw = Clusters.draw
 
@@ -294,7 +369,9 @@ def test_whole_small_numbers_are_bytes_and_nothing_is_lost():
     columns = np.array([[0, 255, 256, 0.5, -1, np.nan], [3, 0, 0, 1, 0, 0]])
     table = Table.of(columns)
     assert [column.dtype.itemsize for column in table.columns] == [1, 1, 8, 8, 8, 8]
-    assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(table.columns, columns.T, strict=True))
+    assert all(
+        np.array_equal(*pair, equal_nan=True) for pair in zip(table.columns, columns.T, strict=True)
+    )
     assert Table.of(table) is table
 
 
@@ -334,7 +411,9 @@ def test_they_are_those_of_a_run(here, overrides, row):
     assert [*verdicts_of(run.config, run.cases, run.judgments)] == whole
     by_judge = verdicts_by_judge(run)
     again = verdicts_by_judge(replace(run, verdicts=whole))
-    assert {name: [*own] for name, own in by_judge.items()} == {name: [*own] for name, own in again.items()}
+    assert {name: [*own] for name, own in by_judge.items()} == {
+        name: [*own] for name, own in again.items()
+    }
     assert set(by_judge) <= {one.judge for one in run.judgments}
     assert {len(verdicts) for verdicts in by_judge.values()} <= {len(whole)}
 
@@ -344,7 +423,9 @@ SCALES = {"mine": 5, "main": 10}
 
 
 def three(labels: dict[str, object], grades: tuple[float | None, ...] = (None, None, None)) -> Case:
-    responses = tuple(Response(text, grade=grade) for text, grade in zip("xyz", grades, strict=True))
+    responses = tuple(
+        Response(text, grade=grade) for text, grade in zip("xyz", grades, strict=True)
+    )
     return Case("c", "question", responses, labels=labels)
 
 
@@ -354,7 +435,13 @@ def label_of(case: Case, i: int, j: int) -> int:
 
 
 def test_the_annotators_majority_labels_the_other_pairs_of_a_case():
-    case = three({"ann": {"0,2": "A", "1,2": "B", "5,6": "A"}, "ben": {"0,2": "A", "1,2": "A"}, "cid": {"0,2": "B"}})
+    case = three(
+        {
+            "ann": {"0,2": "A", "1,2": "B", "5,6": "A"},
+            "ben": {"0,2": "A", "1,2": "A"},
+            "cid": {"0,2": "B"},
+        }
+    )
     assert label_of(case, 0, 2) == A
     assert label_of(case, 1, 2) == NONE  # one against one
     assert label_of(three({"ann": {"0,2": "A"}}, (1.0, 2.0, 3.0)), 0, 2) == B  # grades come first
@@ -376,7 +463,9 @@ def entry(configure, make_case, passes):
     def make(name: str, right: int, **sections: object) -> RunEntry:
         cases = tuple(make_case(str(k), label="A") for k in range(40))
         margins = [1.0 if k < right else -1.0 for k in range(40)]
-        judgments = tuple(one for k, margin in enumerate(margins) for one in passes(str(k), margin, margin))
+        judgments = tuple(
+            one for k, margin in enumerate(margins) for one in passes(str(k), margin, margin)
+        )
         return RunEntry(name, configure(**sections), cases, judgments)
 
     return make
@@ -395,20 +484,32 @@ def entry(configure, make_case, passes):
         ({"metric": "agreement/spearman"}, 40, "interval", "undecided"),
     ],
 )
-def test_a_run_is_held_against_another_by_the_interval_of_the_difference(entry, rule, right, by, state):
+def test_a_run_is_held_against_another_by_the_interval_of_the_difference(
+    entry, rule, right, by, state
+):
     lead = LeadRule(run="there", **rule)
     ruling = judge_lead(lead, entry("mine", right), entry("main", 39 if rule else 40), SETTINGS, by)
     assert (ruling.metric, ruling.state) == (lead.metric, state), ruling.why
     assert ruling.rule == lead_text(lead, "main")
-    assert ruling.rule.endswith(f"by more than {lead.margin:g}" if lead.margin else "no worse than main")
+    assert ruling.rule.endswith(
+        f"by more than {lead.margin:g}" if lead.margin else "no worse than main"
+    )
 
 
 def test_runs_on_different_scales_are_not_decided(pointwise, make_case, judged):
     cases = tuple(make_case(str(k)) for k in range(6))
     judgments = tuple(judged(str(k), (0,), criteria={"quality": 1.0 + k % 3}) for k in range(6))
-    mine, main = (RunEntry(name, pointwise(rubric={"max": most}), cases, judgments) for name, most in SCALES.items())
-    ruling = judge_lead(LeadRule(run="there", metric="score/mean", better="higher"), mine, main, SETTINGS)
-    assert (ruling.state, ruling.why) == ("undecided", "the runs' values cannot be compared: their scales differ")
+    mine, main = (
+        RunEntry(name, pointwise(rubric={"max": most}), cases, judgments)
+        for name, most in SCALES.items()
+    )
+    ruling = judge_lead(
+        LeadRule(run="there", metric="score/mean", better="higher"), mine, main, SETTINGS
+    )
+    assert (ruling.state, ruling.why) == (
+        "undecided",
+        "the runs' values cannot be compared: their scales differ",
+    )
 
 
 @pytest.mark.parametrize(
@@ -450,7 +551,9 @@ def test_a_third_partys_rows_come_first_and_a_rule_that_fails_is_its_own_error(
     assert found.rows[1:] == CATALOG.rows
     assert catalog_of(None) is CATALOG
     config = configure(dataset={"benchmark": "theirs", "path": "x.jsonl"})
-    with pytest.raises(PluginError, match="the rule of 'theirs' fails: ZeroDivisionError: nothing to divide by"):
+    with pytest.raises(
+        PluginError, match="the rule of 'theirs' fails: ZeroDivisionError: nothing to divide by"
+    ):
         score_run(config, [make_case("c", label="A")], passes("c", 1.0, 1.0))
     theirs.statistics = refuse
     with pytest.raises(ConfigError, match="is refused"):

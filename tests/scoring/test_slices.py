@@ -17,7 +17,14 @@ from evalkit.errors import ConfigError
 from evalkit.report.findings.slices import slice_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.slices import COUNTED, check_slices, random_effects, slice_name, slice_results, slices_of
+from evalkit.scoring.slices import (
+    COUNTED,
+    check_slices,
+    random_effects,
+    slice_name,
+    slice_results,
+    slices_of,
+)
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case
@@ -33,7 +40,10 @@ def run_of(configure, make_case, judged, columns, rights, bootstrap=2000, prompt
     """Score a run of pairs: `columns` has the values of each column, `rights` says which verdicts are right."""
     labels = ["AB"[n % 2] for n in range(len(rights))]
     cases = [make_case(f"c{n}", label=label) for n, label in enumerate(labels)]
-    cases = [tagged(one, **{name: values[n] for name, values in columns.items()}) for n, one in enumerate(cases)]
+    cases = [
+        tagged(one, **{name: values[n] for name, values in columns.items()})
+        for n, one in enumerate(cases)
+    ]
     if prompts is not None:
         cases = [replace(one, prompt=f"p{prompts[n]}") for n, one in enumerate(cases)]
     judgments = [
@@ -51,7 +61,9 @@ def rows_of(scores, metric="agreement/accuracy"):
 def test_a_slice_is_the_run_of_its_cases(configure, make_case, judged):
     rights = np.random.default_rng(1).random(90) < 0.7
     language = ["de", "en", "ja/JP"] * 30
-    config, cases, judgments, scores = run_of(configure, make_case, judged, {"language": language}, rights)
+    config, cases, judgments, scores = run_of(
+        configure, make_case, judged, {"language": language}, rights
+    )
     alone = config.with_({"scoring.slices": []})
     for value in ("de", "en", "ja/JP"):
         own = [case for case in cases if case.metadata["language"] == value]
@@ -77,7 +89,9 @@ def test_one_bad_slice_differs_and_a_small_one_is_counted(configure, make_case, 
     assert (few.value, few.n, few.note) == (None, 9, COUNTED)
     assert rows["few"]["p"] is None
     assert rows["bad"]["estimate"] < rows["bad"]["shrunk"]["value"] < rows["good"]["estimate"]
-    assert scores.metrics["slices/differ"].n == sum(row["p"] is not None for row in scores.details["slices"])
+    assert scores.metrics["slices/differ"].n == sum(
+        row["p"] is not None for row in scores.details["slices"]
+    )
 
 
 def test_the_permutation_test_is_fishers(configure, make_case, judged):
@@ -85,7 +99,9 @@ def test_the_permutation_test_is_fishers(configure, make_case, judged):
     from scipy.stats import hypergeom
 
     rights = [True] * 12 + [False] * 8 + [True] * 19 + [False] * 1
-    scores = run_of(configure, make_case, judged, {"s": ["a"] * 20 + ["b"] * 20}, rights, bootstrap=20_000)[-1]
+    scores = run_of(
+        configure, make_case, judged, {"s": ["a"] * 20 + ["b"] * 20}, rights, bootstrap=20_000
+    )[-1]
     counts = np.arange(32)
     chances = hypergeom.pmf(counts, 40, 31, 20)
     exact = chances[np.abs(2 * counts - 31) >= 7].sum()
@@ -101,7 +117,13 @@ def test_clusters_are_exchanged_as_a_whole(configure, make_case, judged, within)
         rights = np.repeat(generator.random(20) < 0.6, 4)
         values = ["ab"[n % 2] for n in range(80)] if within else np.repeat([*"ab"], 40).tolist()
         scores = run_of(
-            configure, make_case, judged, {"s": values}, rights, bootstrap=99, prompts=np.repeat(range(20), 4)
+            configure,
+            make_case,
+            judged,
+            {"s": values},
+            rights,
+            bootstrap=99,
+            prompts=np.repeat(range(20), 4),
         )[-1]
         p.append(rows_of(scores)["a"]["p"])
     assert np.mean(np.array(p) <= 0.05) <= 0.15
@@ -113,14 +135,20 @@ def test_false_alarms_under_no_difference(configure, make_case, judged, thorough
     generator, alarms = np.random.default_rng(5), 0
     for _ in range(60 if thorough else 16):
         values = [f"s{n}" for n in generator.integers(0, 6, 120)]
-        scores = run_of(configure, make_case, judged, {"s": values}, generator.random(120) < 0.7, bootstrap=399)[-1]
+        scores = run_of(
+            configure, make_case, judged, {"s": values}, generator.random(120) < 0.7, bootstrap=399
+        )[-1]
         alarms += scores.metrics["slices/differ"].value > 0
     assert alarms <= (8 if thorough else 3)  # P(more) < 1% at 5%
 
 
 def test_bins_lists_and_lengths(make_case):
     cases = [
-        tagged(make_case(f"c{n}", texts=("x" * n, "y" * n)), size=n, tags=["a", "b"] if n % 2 else ["a"])
+        tagged(
+            make_case(f"c{n}", texts=("x" * n, "y" * n)),
+            size=n,
+            tags=["a", "b"] if n % 2 else ["a"],
+        )
         for n in range(40)
     ]
     bins = slices_of("size", cases)
@@ -130,7 +158,12 @@ def test_bins_lists_and_lengths(make_case):
     tags = slices_of("tags", cases)
     assert (tags.values, tags.members.sum(axis=0).tolist()) == (("a", "b"), [40, 20])
     assert slices_of("size", cases[:3]).values == ("0", "1", "2")
-    assert slices_of("size", [*cases, make_case("none"), tagged(make_case("empty"), size="")]).members[-2:].sum() == 0
+    assert (
+        slices_of("size", [*cases, make_case("none"), tagged(make_case("empty"), size="")])
+        .members[-2:]
+        .sum()
+        == 0
+    )
     assert slices_of("anything", []).values == ()
 
 
@@ -138,13 +171,17 @@ def test_annotators_are_slices_of_what_they_labeled(make_case):
     labeled = [{"ann": "A"}, {"ann": "B", "bo": "A"}, {}, {"bo": "A"}]
     cases = [replace(make_case(f"c{n}"), labels=labels) for n, labels in enumerate(labeled)]
     slices = slices_of("annotator", cases)
-    assert (slices.values, slices.members.T.tolist()) == (("ann", "bo"), [[1, 1, 0, 0], [0, 1, 0, 1]])
+    assert (slices.values, slices.members.T.tolist()) == (
+        ("ann", "bo"),
+        [[1, 1, 0, 0], [0, 1, 0, 1]],
+    )
     named = [tagged(one, annotator="x") for one in cases]
     assert slices_of("annotator", named).values == ("x",)
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("laguage", "no case has this column"), ("id2", "it has 101 values, and at most 100")]
+    ("column", "message"),
+    [("laguage", "no case has this column"), ("id2", "it has 101 values, and at most 100")],
 )
 def test_a_column_that_cannot_be_sliced_is_an_error(make_case, column, message):
     cases = [tagged(make_case(f"c{n}"), language="de", id2=f"x{n}") for n in range(101)]
@@ -154,7 +191,9 @@ def test_a_column_that_cannot_be_sliced_is_an_error(make_case, column, message):
         check_slices(["language", column], iter(cases))
 
 
-@pytest.mark.parametrize("odd", [[[1, 2], [3, 4]], [float("nan"), 1.5], [float("inf"), 2], [True, 3]], ids=repr)
+@pytest.mark.parametrize(
+    "odd", [[[1, 2], [3, 4]], [float("nan"), 1.5], [float("inf"), 2], [True, 3]], ids=repr
+)
 def test_values_that_are_no_plain_numbers_are_slices_of_their_own(make_case, odd):
     cases = [tagged(make_case(f"c{n}"), odd=value) for n, value in enumerate([*odd, 5, 6, 7, 8, 9])]
     assert {"5", "6", "7", "8", "9"} < set(slices_of("odd", cases).values)
@@ -165,13 +204,17 @@ def test_a_text_is_no_name_of_a_slice(make_case):
         slices_of("text", [tagged(make_case("c"), text="x" * 101)])
 
 
-@pytest.mark.parametrize(("value", "named"), [("zh=TW", "zh_3d_TW"), ("..", "_2e_."), ("a/b", "a_2f_b"), ("中", "中")])
+@pytest.mark.parametrize(
+    ("value", "named"), [("zh=TW", "zh_3d_TW"), ("..", "_2e_."), ("a/b", "a_2f_b"), ("中", "中")]
+)
 def test_names_are_those_that_mlflow_accepts(value, named):
     assert slice_name("lang", value, "tie_rate") == f"slice/lang/{named}/tie_rate"
 
 
 def test_without_resamples_there_are_no_tests(configure, make_case, judged):
-    scores = run_of(configure, make_case, judged, {"s": ["a", "b"] * 20}, [True] * 40, bootstrap=0)[-1]
+    scores = run_of(configure, make_case, judged, {"s": ["a", "b"] * 20}, [True] * 40, bootstrap=0)[
+        -1
+    ]
     assert scores.metrics["slices/differ"].value is None
     assert rows_of(scores)["a"] | {"rest": 1.0, "p": None, "shrunk": None} == rows_of(scores)["a"]
 
@@ -185,7 +228,9 @@ def test_correlations_and_weighted_labels_by_slice(pointwise, make_case, judged,
         metadata = {"s": "ab"[n % 2], **({INCLUSION: 0.5 if n < 60 else 1.0} if n < 100 else {})}
         graded = make_case(f"c{n}", texts=("x",), grades=[grade if n < 100 else None])
         cases.append(replace(graded, metadata=metadata))
-        judgments.append(judged(f"c{n}", (0,), criteria={"quality": float(round(grade)) if n % 3 else 3.0}))
+        judgments.append(
+            judged(f"c{n}", (0,), criteria={"quality": float(round(grade)) if n % 3 else 3.0})
+        )
     scores = score_run(pointwise(scoring={"slices": ["s"]}), cases, judgments)
     found = scores.metrics["slice/s/a/agreement/spearman"]
     assert (found.n, found.low < found.value < found.high) == (50, True)
@@ -201,14 +246,54 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
     bad = [n % 5 == 0 for n in range(40)]
     situations = [
         ("no difference", [even, even, even], "No slice is shown to differ", 0),
-        ("one bad slice", [bad, even, even], "Different from the rest (3 slices in 9 tests, Holm): s v0, ", 3),
-        ("one bad slice", [even, even, bad], "Different from the rest (3 slices in 9 tests, Holm): s v2, ", 3),
-        ("one bad slice", [bad, even, even], ". The better ones may differ only because the rest holds the worse", 3),
-        ("one bad slice of 9", [bad[:9], even, even], "No slice is shown to differ from the rest (2 slices in", 0),
-        ("one bad slice of 9", [bad[:9], even, even], "1 slice is not tested: it has fewer than 10 units, or", 0),
-        ("all of one slice", [even], "1 slice is not tested: it has fewer than 10 units, or the rest has none.", 0),
-        ("small ones", [bad[:9], even[:9], even[:9]], "3 slices are not tested: they have fewer than 10 units, or", 0),
-        ("lowest of three", [even, even, even], "Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 [", 0),
+        (
+            "one bad slice",
+            [bad, even, even],
+            "Different from the rest (3 slices in 9 tests, Holm): s v0, ",
+            3,
+        ),
+        (
+            "one bad slice",
+            [even, even, bad],
+            "Different from the rest (3 slices in 9 tests, Holm): s v2, ",
+            3,
+        ),
+        (
+            "one bad slice",
+            [bad, even, even],
+            ". The better ones may differ only because the rest holds the worse",
+            3,
+        ),
+        (
+            "one bad slice of 9",
+            [bad[:9], even, even],
+            "No slice is shown to differ from the rest (2 slices in",
+            0,
+        ),
+        (
+            "one bad slice of 9",
+            [bad[:9], even, even],
+            "1 slice is not tested: it has fewer than 10 units, or",
+            0,
+        ),
+        (
+            "all of one slice",
+            [even],
+            "1 slice is not tested: it has fewer than 10 units, or the rest has none.",
+            0,
+        ),
+        (
+            "small ones",
+            [bad[:9], even[:9], even[:9]],
+            "3 slices are not tested: they have fewer than 10 units, or",
+            0,
+        ),
+        (
+            "lowest of three",
+            [even, even, even],
+            "Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 [",
+            0,
+        ),
         ("many differ", [bad, [not one for one in bad]] * 3, "3 more differ", 3),
     ]
     for name, parts, words, named in situations:
@@ -221,22 +306,34 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
         assert first.count(" against ") == named, name
 
 
-@pytest.mark.parametrize("parts", [(0.5, 0.9, 0.9, 0.95), (0.8,) * 6, (0.2, 1.0, 1.0, 1.0)], ids=str)
+@pytest.mark.parametrize(
+    "parts", [(0.5, 0.9, 0.9, 0.95), (0.8,) * 6, (0.2, 1.0, 1.0, 1.0)], ids=str
+)
 def test_shrunk_estimates_and_simultaneous_intervals(configure, make_case, judged, parts):
     """Point: DerSimonian and Laird by statsmodels, moved by one standard error at most; interval: Bonferroni's t."""
-    columns = {name: [f"{name}{n}" for n in range(len(parts)) for _ in range(20)] for name in ("s", "t")}
+    columns = {
+        name: [f"{name}{n}" for n in range(len(parts)) for _ in range(20)] for name in ("s", "t")
+    }
     rights = [k < 20 * part for part in parts for k in range(20)]
     scores = run_of(configure, make_case, judged, columns, rights)[-1]
-    rows = [row for row in scores.details["slices"] if row["metric"] == "agreement/accuracy" and row["column"] == "s"]
+    rows = [
+        row
+        for row in scores.details["slices"]
+        if row["metric"] == "agreement/accuracy" and row["column"] == "s"
+    ]
     values = np.array([row["estimate"] for row in rows])
     errors = np.array([(row["high"] - row["low"]) / 2 / norm.ppf(0.975) for row in rows])
     effects = combine_effects(values, errors**2, method_re="dl")
     between = max(0.0, effects.tau2)
     mean = np.average(values, weights=1 / (errors**2 + between))
-    expected = np.clip(mean + between / (between + errors**2) * (values - mean), values - errors, values + errors)
+    expected = np.clip(
+        mean + between / (between + errors**2) * (values - mean), values - errors, values + errors
+    )
     factor = t.ppf(1 - 0.025 / (2 * len(parts)), 19) / t.ppf(0.975, 19)
     for row, value in zip(rows, expected, strict=True):
-        low, high = (row["estimate"] + factor * (row[end] - row["estimate"]) for end in ("low", "high"))
+        low, high = (
+            row["estimate"] + factor * (row[end] - row["estimate"]) for end in ("low", "high")
+        )
         assert row["shrunk"]["low"] == pytest.approx(max(low, 0))
         assert row["shrunk"]["high"] == pytest.approx(min(high, 1))
         assert row["shrunk"]["value"] == pytest.approx(np.clip(value, low, high))
@@ -248,7 +345,11 @@ def held(truths, size, runs, metric="agreement/accuracy"):
     inside = []
     for seed in range(runs):
         generator = np.random.default_rng([seed, size, len(truths)])
-        truth = np.array(truths) if truths[0] != "random" else np.clip(generator.normal(0.75, 0.08, len(truths)), 0, 1)
+        truth = (
+            np.array(truths)
+            if truths[0] != "random"
+            else np.clip(generator.normal(0.75, 0.08, len(truths)), 0, 1)
+        )
         names = np.repeat(np.arange(len(truth)), size)
         cases = [Case(str(k), "", (), metadata={"s": f"{one:03}"}) for k, one in enumerate(names)]
         right = generator.random(len(names)) < truth[names]
@@ -268,7 +369,9 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("truths", "size"), [([0.75] * 6, 12), ([0.5, *[0.75] * 5], 40), *OTHERS], ids=str)
+@pytest.mark.parametrize(
+    ("truths", "size"), [([0.75] * 6, 12), ([0.5, *[0.75] * 5], 40), *OTHERS], ids=str
+)
 def test_the_interval_of_the_lowest_slice_holds_its_level(truths, size):
     simultaneous, _ = held(truths, size, 60)
     assert simultaneous >= 0.94 - 0.05  # two standard errors
@@ -295,4 +398,6 @@ def test_random_effects_are_those_of_statsmodels(pairs):
         expected = combine_effects(values, variances, method_re="dl")
     mean, between = random_effects(values, variances)
     assert between == pytest.approx(max(0.0, expected.tau2), abs=1e-9)
-    assert mean == pytest.approx(expected.mean_effect_re if expected.tau2 > 0 else expected.mean_effect_fe, abs=1e-9)
+    assert mean == pytest.approx(
+        expected.mean_effect_re if expected.tau2 > 0 else expected.mean_effect_fe, abs=1e-9
+    )

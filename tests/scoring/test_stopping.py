@@ -24,13 +24,20 @@ STOP = "runner.stop={metric: win_rate/a, width: 0.5, largest: 2}"
 MODES: dict[str, list[str]] = {
     "pairs": ["swap=both"],
     "scores": ["mode=pointwise", "swap=none", "rubric=likert5"],
-    "classes": ["mode=pointwise", "swap=none", "rubric=own", "rubric.classes={good: fine, bad: wrong}"],
+    "classes": [
+        "mode=pointwise",
+        "swap=none",
+        "rubric=own",
+        "rubric.classes={good: fine, bad: wrong}",
+    ],
 }
 
 
 @cache
 def config(*words: str) -> RunConfig:
-    return load_config(overrides=["judge=simulated/good", "scoring.bootstrap=20", "tracking=none", *words])
+    return load_config(
+        overrides=["judge=simulated/good", "scoring.bootstrap=20", "tracking=none", *words]
+    )
 
 
 def judged(mode: str, count: int, seed: int) -> tuple[list[Case], list[Judgment]]:
@@ -53,7 +60,9 @@ def judged(mode: str, count: int, seed: int) -> tuple[list[Case], list[Judgment]
                 given = {"class_name": own.choice(["good", "bad"])}
             failed = own.random() < 0.15
             status: Any = "failed" if failed else "ok"
-            judgments.append(Judgment(f"c{n}", unit, shown, 0, "good", status, **({} if failed else given)))
+            judgments.append(
+                Judgment(f"c{n}", unit, shown, 0, "good", status, **({} if failed else given))
+            )
     return cases, judgments
 
 
@@ -77,7 +86,9 @@ def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode, seed):
             assert isinstance(statistic, Statistic)
             own = ClusterSums.of(statistic, alone)
             for name in ("least", "most", "counts"):
-                assert getattr(own, name)[0] == pytest.approx(getattr(whole_sums, name)[place]), metric
+                assert getattr(own, name)[0] == pytest.approx(getattr(whole_sums, name)[place]), (
+                    metric
+                )
 
 
 def test_a_run_that_stops_has_sequences_for_what_can_stop_it():
@@ -90,12 +101,18 @@ def test_a_run_that_stops_has_sequences_for_what_can_stop_it():
     assert metric.note == NOTE
     wins = {(v.case_id): float(v.winner == "A") if v.winner else None for v in found.verdicts}
     least = np.array([sum(wins[f"c{2 * k + i}"] or 0.0 for i in (0, 1)) for k in range(20)])
-    unread = np.array([sum(wins[f"c{2 * k + i}"] is None for i in (0, 1)) for k in range(20)], dtype=float)
+    unread = np.array(
+        [sum(wins[f"c{2 * k + i}"] is None for i in (0, 1)) for k in range(20)], dtype=float
+    )
     assert unread.sum() > 0
     expected = mean_sequence(least, np.full(20, 2.0), most=least + unread, largest=2)
     assert (metric.low, metric.high) == pytest.approx(expected)
     assert found.metrics["agreement/kappa"] == plain.metrics["agreement/kappa"]
-    assert found.details["sequence"]["points"][-1] == {"clusters": 20, "low": metric.low, "high": metric.high}
+    assert found.details["sequence"]["points"][-1] == {
+        "clusters": 20,
+        "low": metric.low,
+        "high": metric.high,
+    }
     assert [OTHERS in one.notes for one in (plain, found)] == [False, True]
     assert "sequence" not in plain.details
     # Without the largest cluster, nothing is known before the first look.
@@ -122,7 +139,9 @@ def test_what_cannot_stop_a_run():
         Tally.each(4).rate("win_rate/a", some, some),
         Tally.each(4).rate("conflict/rate", some, some, ~some),
         Tally.each(4).rate("nonsense", some, some, ~some),
-        Statistic("win_rate/a", rate.columns, rate.value, 4, unread=rate.unread, weights=np.ones(4)),
+        Statistic(
+            "win_rate/a", rate.columns, rate.value, 4, unread=rate.unread, weights=np.ones(4)
+        ),
     ):
         assert not can_stop(other)
 
@@ -157,13 +176,18 @@ def halves(sums, counts, mean, *, ends=(0, 1), largest=1, steps=20_000):
     The bets are integrated over their density by many steps.
     """
     counts = np.ones(len(sums)) if counts is None else np.asarray(counts, dtype=float)
-    shares, size = (np.asarray(sums) - ends[0] * counts) / (ends[1] - ends[0]), np.asarray(counts) / largest
+    shares, size = (
+        (np.asarray(sums) - ends[0] * counts) / (ends[1] - ends[0]),
+        np.asarray(counts) / largest,
+    )
     m = (mean - ends[0]) / (ends[1] - ends[0])
     gain = shares / largest - m * size
     bets = (np.arange(steps) + 0.5) / steps
     density = np.where(bets > 5e-4, 1.0, 0.0)
     narrow = density * np.exp(-((bets / 0.1) ** 2) / 2)
-    weights = np.log(np.maximum(0.75 * narrow / narrow.sum() + 0.25 * density / density.sum(), 1e-300) / 2)
+    weights = np.log(
+        np.maximum(0.75 * narrow / narrow.sum() + 0.25 * density / density.sum(), 1e-300) / 2
+    )
     up = np.cumsum(np.log1p(np.outer(bets / m, gain)), axis=1)
     down = np.cumsum(np.log1p(np.outer(-bets / (1 - m), gain)), axis=1)
     return np.stack([np.logaddexp.reduce(part + weights[:, None], axis=0) for part in (up, down)])
@@ -186,11 +210,16 @@ def test_the_interval_holds_the_means_against_which_no_bets_have_won(rows, confi
                 won = halves(sums, counts, value, ends=(-1, 3), largest=4)[side, -1]
                 assert won >= limit - 0.05 if wins else won < limit + 0.05
     order = slice(None, None, -1)
-    again = mean_sequence(sums[order], counts[order], ends=(-1, 3), largest=4, confidence=confidence)
+    again = mean_sequence(
+        sums[order], counts[order], ends=(-1, 3), largest=4, confidence=confidence
+    )
     assert again == pytest.approx((low, high))
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=200), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=200),
+    st.randoms(use_true_random=False),
+)
 def test_missing_values_widen_the_interval_whatever_they_are(values, random):
     least, most = (np.array([end if one is None else one for one in values]) for end in (0.0, 1.0))
     low, high = mean_sequence(least, most=most)
@@ -213,7 +242,13 @@ SITUATIONS = {
     "shares of 0.5": lambda r, n: (r.integers(0, 2, n).astype(float), None, 0.5, (0, 1), 1),
     "rare": lambda r, n: ((r.random(n) < 0.03).astype(float), None, 0.03, (0, 1), 1),
     "with ties": lambda r, n: (r.choice([0, 0.5, 1], n, p=[0.2, 0.2, 0.6]), None, 0.7, (0, 1), 1),
-    "differences": lambda r, n: (r.choice([-1, 0, 1], n, p=[0.05, 0.9, 0.05]).astype(float), None, 0.0, (-1, 1), 1),
+    "differences": lambda r, n: (
+        r.choice([-1, 0, 1], n, p=[0.05, 0.9, 0.05]).astype(float),
+        None,
+        0.0,
+        (-1, 1),
+        1,
+    ),
 }
 
 
@@ -223,7 +258,9 @@ def test_at_most_five_percent_of_runs_ever_miss_the_mean(name):
     ever = 0
     for _ in range(200):
         sums, counts, mean, ends, largest = SITUATIONS[name](generator, 400)
-        ever += bool((halves(sums, counts, mean, ends=ends, largest=largest, steps=150) >= LIMIT).any())
+        ever += bool(
+            (halves(sums, counts, mean, ends=ends, largest=largest, steps=150) >= LIMIT).any()
+        )
     assert ever / 200 <= 0.05
     if name == "shares of 0.5":
         values = generator.integers(0, 2, (400, 400)).cumsum(axis=1)[:, 20:] / np.arange(21, 401)
@@ -237,7 +274,9 @@ def test_clusters_whose_size_and_share_depend_on_each_other():
     ever, widths = 0, []
     for _ in range(150):
         counts = generator.choice([1.0, 4.0], 300)
-        sums = np.where(counts == 1, generator.random(300) < 0.9, generator.binomial(4, 0.3, 300)).astype(float)
+        sums = np.where(
+            counts == 1, generator.random(300) < 0.9, generator.binomial(4, 0.3, 300)
+        ).astype(float)
         mean = (0.9 + 4 * 0.3) / 5
         ever += bool((halves(sums, counts, mean, largest=4, steps=150) >= LIMIT).any())
         widths.append(mean_sequence(sums, counts, largest=4))
@@ -255,7 +294,13 @@ def test_nothing_seen_and_only_extremes():
     assert mean_sequence(np.ones(100)) == pytest.approx((1 - high, 1))
 
 
-@pytest.mark.parametrize(("values", "counts"), [([1.1], None), ([-0.1], None), ([2.0], [3.0]), ([1.5], [1.0])])
+@pytest.mark.parametrize(
+    ("values", "counts"), [([1.1], None), ([-0.1], None), ([2.0], [3.0]), ([1.5], [1.0])]
+)
 def test_what_is_beyond_the_declared_bounds_is_refused(values, counts):
     with pytest.raises(ValueError, match="beyond its ends"):
-        mean_sequence(np.array(values), None if counts is None else np.array(counts), largest=2 if counts else 1)
+        mean_sequence(
+            np.array(values),
+            None if counts is None else np.array(counts),
+            largest=2 if counts else 1,
+        )

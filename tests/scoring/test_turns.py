@@ -51,7 +51,10 @@ def run_of(conversations, mode="classes", judges=1, **settings):
             if mode == "checklist":
                 answers = dict(zip(ITEMS, label or (None, None), strict=True))
                 checklist = tuple(
-                    ChecklistItem(one, one, required=one == "must", labels={"label": (answers[one],)}) for one in ITEMS
+                    ChecklistItem(
+                        one, one, required=one == "must", labels={"label": (answers[one],)}
+                    )
+                    for one in ITEMS
                 )
             responses = {
                 "classes": (Response("a", class_name=label if mode == "classes" else None),),
@@ -70,7 +73,11 @@ def run_of(conversations, mode="classes", judges=1, **settings):
                     "classes": {"class_name": given},
                     "scores": {"value": given},
                     "pairs": {"value": {"A": 1.0, "B": -1.0, "TIE": 0.0}.get(given)},
-                    "checklist": {"items": dict(zip(ITEMS, given, strict=True)) if isinstance(given, tuple) else {}},
+                    "checklist": {
+                        "items": dict(zip(ITEMS, given, strict=True))
+                        if isinstance(given, tuple)
+                        else {}
+                    },
                 }[mode]
                 status = "failed" if given is None else "ok"
                 answer = {} if given is None else values
@@ -108,12 +115,18 @@ def obvious(conversations, passes):
     """Each metric of failures as (value, n, missing)."""
     hits = {name: [] for name in FAILURES}
     for parts in (parts for parts in conversations if any(parts)):
-        judged, labeled = ([None if p is None else passes(p[side]) for p in parts] for side in (0, 1))
+        judged, labeled = (
+            [None if p is None else passes(p[side]) for p in parts] for side in (0, 1)
+        )
         first, truth = first_failure(judged), first_failure(labeled)
         if truth is not None:
             hits[NONE].append(truth == 0)
             hits[EXACT].append(None if first is None else first == truth)
-            near = None if first is None else first == truth or (0 not in (first, truth) and abs(first - truth) == 1)
+            near = (
+                None
+                if first is None
+                else first == truth or (0 not in (first, truth) and abs(first - truth) == 1)
+            )
             hits[NEAR].append(near)
         if len(parts) > 1:
             *before, last = judged
@@ -154,15 +167,25 @@ def check(metrics, expected):
 
 
 def conversations_of(verdicts, labels=None):
-    part = st.one_of(st.none(), st.tuples(*[st.one_of(st.none(), one) for one in (verdicts, labels or verdicts)]))
+    part = st.one_of(
+        st.none(), st.tuples(*[st.one_of(st.none(), one) for one in (verdicts, labels or verdicts)])
+    )
     return st.lists(st.lists(part, min_size=1, max_size=5), min_size=1, max_size=5).filter(
         lambda all_: any(part is not None for parts in all_ for part in parts)
     )
 
 
 KINDS = {
-    "classes": (st.sampled_from(["pass", "unsure", "fail"]), lambda name: name == "pass", lambda one, two: one == two),
-    "scores": (st.integers(1, 5).map(float), lambda score: score >= 3, lambda one, two: 1 - abs(one - two) / 4),
+    "classes": (
+        st.sampled_from(["pass", "unsure", "fail"]),
+        lambda name: name == "pass",
+        lambda one, two: one == two,
+    ),
+    "scores": (
+        st.integers(1, 5).map(float),
+        lambda score: score >= 3,
+        lambda one, two: 1 - abs(one - two) / 4,
+    ),
 }
 
 
@@ -182,7 +205,10 @@ def test_classes_and_scores(mode, data):
 def test_checklists(conversations):
     metrics = run_of(conversations, "checklist")
     states = {"met": True, "not_met": False}
-    check(metrics, obvious(conversations, lambda items: None if items is None else states.get(items[0])))
+    check(
+        metrics,
+        obvious(conversations, lambda items: None if items is None else states.get(items[0])),
+    )
 
 
 @given(conversations_of(st.sampled_from(["A", "B", "TIE"])))
@@ -258,7 +284,9 @@ def test_intervals_resample_conversations():
     slope = metrics[SLOPE]
     assert slope.low < slope.value < slope.high < 0
     right = np.array([[verdict == label for verdict, label in parts] for parts in conversations])
-    x = np.linspace(0, 1, 10) - 0.5  # of conversations of one length, the slope is the mean of their slopes
+    x = (
+        np.linspace(0, 1, 10) - 0.5
+    )  # of conversations of one length, the slope is the mean of their slopes
     slopes = right @ x / (x @ x)
     assert slope.value == pytest.approx(slopes.mean())
     low, high = np.quantile(slopes[g.integers(0, 60, (2000, 60))].mean(axis=1), [0.025, 0.975])
@@ -312,7 +340,9 @@ def test_findings_on_positions(ends, tone, words):
     assert words in found[SLOPE][1]
     assert ("may also be" in found[SLOPE][1]) == (ends[0] * ends[1] > 0)
     assert texts_of(*halves, metric(SLOPE, 0.0, None, None)) == {}
-    scores = texts_of(*halves, metric(SLOPE, sum(ends) / 2, *ends), metric("score/mean", 3.0, 2.0, 4.0))
+    scores = texts_of(
+        *halves, metric(SLOPE, sum(ends) / 2, *ends), metric("score/mean", 3.0, 2.0, 4.0)
+    )
     assert scores[SLOPE][1].endswith("which chance alone can make high.")
     assert "chance" not in found[SLOPE][1]
 
@@ -326,5 +356,7 @@ def test_findings_on_failures():
         "either; within one turn or step in 90% [70, 100]. A judge that passes everything would be right in "
         "40% [30, 50] of 20 labeled ones.",
     )
-    assert better[RECOVERED][1].startswith("Of 8 conversations in which a turn or step before the last fails")
+    assert better[RECOVERED][1].startswith(
+        "Of 8 conversations in which a turn or step before the last fails"
+    )
     assert texts_of(*given, metric(NONE, 0.7, 0.5, 0.8))[EXACT][0] == "info"

@@ -35,7 +35,9 @@ def validated(body: dict[str, Any]) -> Reply:
 def make_judge(provider: Provider, folder: Path, *words: str, cases: Any = CASES) -> Path:
     """Return the folder of a judge of pairs."""
     judge = [*fake(provider), "judge.transport=direct"]
-    config = evalkit.load_config(overrides=[*judge, "tracking=none", "scoring.bootstrap=50", *words])
+    config = evalkit.load_config(
+        overrides=[*judge, "tracking=none", "scoring.bootstrap=50", *words]
+    )
     evalkit.run(config, folder / "run", cases=cases)
     write_judge(read_run(folder / "run"), folder / "judge")
     return folder / "judge"

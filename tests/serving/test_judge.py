@@ -75,11 +75,14 @@ async def test_a_failed_call_is_missing_and_is_made_again_next_time(judge_folder
         assert (await judge(**NEW)).winner == "B"
 
 
-async def test_a_judge_that_cannot_be_called_is_an_error_for_everybody_and_can_recover(judge_folder, provider):
+async def test_a_judge_that_cannot_be_called_is_an_error_for_everybody_and_can_recover(
+    judge_folder, provider
+):
     provider.rule = lambda _: refused(401, "wrong key")
     async with load(judge_folder, provider) as judge:
         ends = await asyncio.gather(
-            *(judge(**{**NEW, "prompt": f"Question {n}?"}) for n in range(8)), return_exceptions=True
+            *(judge(**{**NEW, "prompt": f"Question {n}?"}) for n in range(8)),
+            return_exceptions=True,
         )
         assert {type(end) for end in ends} == {JudgeSetupError}
         provider.rule = judging(good_first)
@@ -110,10 +113,22 @@ async def test_a_batch_has_a_verdict_for_each_case_in_order(judge_folder, provid
             {"prompt": "?", "response": "x"},
             "case: 1 response, and mode pairwise needs 2; pass prompt, response_a and resp",
         ),
-        ({"prompt": "?", "response_a": "x", "response_b": "y", "responze": "z"}, "unknown field 'responze'"),
-        ({"prompt": "?", "responses": []}, "case: no responses, and mode pairwise needs 2; add responses to the case$"),
-        ({"response_a": "x", "response_b": "y"}, "case: no field 'prompt'; pass prompt, response_a and response_b$"),
-        ({"prompt": 3, "response_a": ["x"], "response_b": "y"}, "case: response_a is a list, not a text; pass a text$"),
+        (
+            {"prompt": "?", "response_a": "x", "response_b": "y", "responze": "z"},
+            "unknown field 'responze'",
+        ),
+        (
+            {"prompt": "?", "responses": []},
+            "case: no responses, and mode pairwise needs 2; add responses to the case$",
+        ),
+        (
+            {"response_a": "x", "response_b": "y"},
+            "case: no field 'prompt'; pass prompt, response_a and response_b$",
+        ),
+        (
+            {"prompt": 3, "response_a": ["x"], "response_b": "y"},
+            "case: response_a is a list, not a text; pass a text$",
+        ),
     ],
 )
 def test_other_fields_are_refused_before_a_call(judge_folder, provider, fields, fault):
@@ -137,7 +152,9 @@ def test_a_changed_file_is_refused(judge_folder, provider):
         load(judge_folder, provider)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "decision": {"use": "gold"}}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "decision": {"use": "gold"}}']
+)
 def test_a_damaged_trust_file_is_one_line(judge_folder, provider, content):
     (judge_folder / TRUST).write_text(content)
     with pytest.raises(ConfigError) as error:
@@ -170,14 +187,19 @@ def test_the_providers_own_server_needs_no_repetition(judge_folder, api_base, is
     read = read_judge(judge_folder)
     config = read.config.with_({"judge.api_base": api_base})
     refusal = nullcontext() if is_own else pytest.raises(ConfigError, match="would get your key")
-    with patch("evalkit.serving.judge.read_judge", return_value=replace(read, config=config)), refusal:
+    with (
+        patch("evalkit.serving.judge.read_judge", return_value=replace(read, config=config)),
+        refusal,
+    ):
         evalkit.load_judge(judge_folder)
 
 
 def test_warnings_name_what_the_validation_did_not_have(judge_folder, provider):
     judge = load(judge_folder, provider)
     assert kinds(judge.sync(**FIELDS)) == kinds(judge.sync(**NEW)) == []
-    assert kinds(judge.sync(**{**NEW, "prompt": "运动对健康有好处吗？请用一句话回答这个问题吧好吗？"})) == ["script"]
+    assert kinds(
+        judge.sync(**{**NEW, "prompt": "运动对健康有好处吗？请用一句话回答这个问题吧好吗？"})
+    ) == ["script"]
     assert kinds(judge.sync(**{**NEW, "response_b": "good " * 100})) == ["length"]
     rule = judging(good_first)
 
@@ -189,20 +211,32 @@ def test_warnings_name_what_the_validation_did_not_have(judge_folder, provider):
     provider.rule = renamed
     assert kinds(judge.sync(**{**NEW, "prompt": "Question 99: is sport healthy?"})) == ["model"]
     provider.rule = lambda body: fingerprinted(rule(body), "fp_new")
-    assert kinds(judge.sync(**{**NEW, "prompt": "Question 98: is sport healthy?"})) == ["fingerprint"]
+    assert kinds(judge.sync(**{**NEW, "prompt": "Question 98: is sport healthy?"})) == [
+        "fingerprint"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("labels", "warning"), [("AABB" * 40, "not_trusted"), ("A" * 39 + "B", "not_validated"), ("A" * 39 + "-", None)]
+    ("labels", "warning"),
+    [("AABB" * 40, "not_trusted"), ("A" * 39 + "B", "not_validated"), ("A" * 39 + "-", None)],
 )
-def test_a_judge_at_chance_or_with_labels_that_do_not_decide_has_a_warning(provider, tmp_path, labels, warning):
+def test_a_judge_at_chance_or_with_labels_that_do_not_decide_has_a_warning(
+    provider, tmp_path, labels, warning
+):
     """The judge prefers A in every case."""
     cases = [
-        {**CASES[0], "id": str(number), "prompt": f"Question {number}?", "label": {"-": None}.get(label, label)}
+        {
+            **CASES[0],
+            "id": str(number),
+            "prompt": f"Question {number}?",
+            "label": {"-": None}.get(label, label),
+        }
         for number, label in enumerate(labels)
     ]
     judge = load(make_judge(provider, tmp_path, cases=cases), provider)
-    assert kinds(judge.sync(**{name: cases[0][name] for name in FIELDS})) == [warning] * (warning is not None)
+    assert kinds(judge.sync(**{name: cases[0][name] for name in FIELDS})) == [warning] * (
+        warning is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,7 +251,11 @@ def test_script_is_that_of_most_letters(text, name):
     ("overrides", "rows", "fields"),
     [
         (["mode=pointwise"], {"response": "a b c"}, {"response": "a b"}),
-        (["mode=listwise"], {"responses": ["a", "b b", "c c c"]}, {"responses": ["x", "y y", "z z z"]}),
+        (
+            ["mode=listwise"],
+            {"responses": ["a", "b b", "c c c"]},
+            {"responses": ["x", "y y", "z z z"]},
+        ),
         (["mode=pointwise", "rubric=pass_fail"], {"response": "a b c"}, {"response": "a b"}),
         (
             ["mode=checklist"],

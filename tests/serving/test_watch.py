@@ -32,7 +32,9 @@ class Model:
 
     def __call__(self, body: dict[str, Any]) -> Reply:
         first = shown(body)[0]
-        number = int(re.findall(r"\d+", body["messages"][-1]["content"].partition("Question ")[2])[0])
+        number = int(
+            re.findall(r"\d+", body["messages"][-1]["content"].partition("Question ")[2])[0]
+        )
         winner = "A" if first.startswith("good") != (number in self.flipped) else "B"
         reply = said(f"[[{winner}]]")
         reply.body |= {"model": self.name, "system_fingerprint": self.fingerprint}
@@ -48,9 +50,18 @@ def model():
 def study(provider, model, tmp_path):
     """The words of a study of 24 labeled pairs."""
     provider.rule = model
-    rows = [{**pair(number), "id": f"c{number}", "prompt": f"Question {number}?"} for number in range(CASES)]
+    rows = [
+        {**pair(number), "id": f"c{number}", "prompt": f"Question {number}?"}
+        for number in range(CASES)
+    ]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    data = ["dataset=file", "dataset.path=data.jsonl", "output=bracket", "store.url=answers.db", "runner.retries=1"]
+    data = [
+        "dataset=file",
+        "dataset.path=data.jsonl",
+        "output=bracket",
+        "store.url=answers.db",
+        "runner.retries=1",
+    ]
     return [*fake(provider), "judge.transport=direct", *data, *BRIEF]
 
 
@@ -77,15 +88,25 @@ def test_a_model_that_changes_behind_its_name(call, study, model, provider):
     found = look(call, study, status=4)
     assert (found["state"], found["changed_at"]) == ("changed", 4)
     assert found["findings"][0].startswith("The judge has changed: look 4 shows")
-    assert "another model for fake since look 4: fake-2026-11 instead of fake-2026-01." in found["findings"][-2]
-    assert "another fingerprint for fake since look 4: fp_2 instead of fp_1." in found["findings"][-1]
+    assert (
+        "another model for fake since look 4: fake-2026-11 instead of fake-2026-01."
+        in found["findings"][-2]
+    )
+    assert (
+        "another fingerprint for fake since look 4: fp_2 instead of fp_1." in found["findings"][-1]
+    )
     last = found["looks"][-1]
     assert last["facts"]["flips"]["value"] == pytest.approx(8 / CASES)
     assert last["facts"]["excess"]["low"] > 0 == last["facts"]["noise"]["value"]
     assert last["facts"]["change"]["value"] == pytest.approx(-8 / CASES)
-    assert (last["models"], last["fingerprints"]) == ({"fake": ["fake-2026-11"]}, {"fake": ["fp_2"]})
+    assert (last["models"], last["fingerprints"]) == (
+        {"fake": ["fake-2026-11"]},
+        {"fake": ["fp_2"]},
+    )
     model.flipped = set()
-    assert look(call, study, status=4)["changed_at"] == 4, "it stays until the baseline is a new one"
+    assert look(call, study, status=4)["changed_at"] == 4, (
+        "it stays until the baseline is a new one"
+    )
     found = look(call, study, "--reset")
     assert (found["state"], [one["number"] for one in found["looks"]]) == ("baseline", [6])
     assert len(read_watch(Path("seen"))) == 2
@@ -93,11 +114,16 @@ def test_a_model_that_changes_behind_its_name(call, study, model, provider):
     assert (page.count(">earlier baseline<"), page.count(">baseline<")) == (5, 1)
     for text in ("earlier baseline", "较早的基线", "fp_2", 'href="looks/004/report.html"'):
         assert text in page
-    assert sorted(path.name for path in Path("seen/looks").iterdir()) == [f"00{k}" for k in range(1, 7)]
+    assert sorted(path.name for path in Path("seen/looks").iterdir()) == [
+        f"00{k}" for k in range(1, 7)
+    ]
 
 
 def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(call, study, provider):
-    rows = [{"id": f"c{k}", "prompt": f"Question {k}?", "response": f"answer {k}", "label": 3} for k in range(CASES)]
+    rows = [
+        {"id": f"c{k}", "prompt": f"Question {k}?", "response": f"answer {k}", "label": 3}
+        for k in range(CASES)
+    ]
     Path("data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     words = [word for word in study if word != "output=bracket"] + [
         "mode=pointwise",
@@ -107,9 +133,13 @@ def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(call
     for rating in (3, 3, 4):
         provider.rule = lambda body, rating=rating: said(f"Rating: [[{rating}]]")
         found = look(call, words, status=4 if rating == 4 else 0)
-    assert found["looks"][-1]["facts"]["flips"]["value"] == 0.25, "one of four steps, in every answer"
+    assert found["looks"][-1]["facts"]["flips"]["value"] == 0.25, (
+        "one of four steps, in every answer"
+    )
     assert "scores are 25.0% [" in found["findings"][1]
-    assert "(1 minus the distance of scores as a share of the scale): 75.0% [" in found["findings"][2]
+    assert (
+        "(1 minus the distance of scores as a share of the scale): 75.0% [" in found["findings"][2]
+    )
     assert not any("of the answers differ" in one for one in found["findings"])
 
 
@@ -134,7 +164,8 @@ def test_looks_leave_the_stored_answers_of_runs(call, study, provider):
     call("run", *study, "hydra.run.dir=second")
     assert len(provider.requests) == 2 * BOTH
     keys = [
-        {key for one in read_run(Path(name)).judgments for key in one.keys} for name in ("second", "seen/looks/001")
+        {key for one in read_run(Path(name)).judgments for key in one.keys}
+        for name in ("second", "seen/looks/001")
     ]
     assert len(keys[0]) == len(keys[1]) == BOTH
     assert not keys[0] & keys[1]
@@ -160,7 +191,11 @@ def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(call, watched, p
     found = look(call, study)
     assert (found["state"], len(provider.requests), len(found["looks"])) == ("same", BOTH, 3)
     assert found["looks"][-1]["sent"] == BOTH
-    assert call("plan", *study, "--output", "seen", status=1).line().startswith("evalkit plan: --output needs watch")
+    assert (
+        call("plan", *study, "--output", "seen", status=1)
+        .line()
+        .startswith("evalkit plan: --output needs watch")
+    )
     line = call("plan", *study, "--api-base", provider.api_base, status=1).line()
     assert line.startswith("evalkit plan: --api-base needs watch")
 
@@ -177,19 +212,44 @@ def stopped(body: dict[str, Any]) -> Reply:
 
 
 FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Reply], list[str], int, str]] = {
-    "a wrong key": (lambda body: refused(401, "wrong key", code="invalid_api_key"), [], 1, "wrong key"),
+    "a wrong key": (
+        lambda body: refused(401, "wrong key", code="invalid_api_key"),
+        [],
+        1,
+        "wrong key",
+    ),
     "no access": (lambda body: refused(403, "not yours"), [], 1, "not yours"),
-    "no such model": (lambda body: refused(404, "no such model", code="model_not_found"), [], 1, "no such model"),
+    "no such model": (
+        lambda body: refused(404, "no such model", code="model_not_found"),
+        [],
+        1,
+        "no such model",
+    ),
     "a bad request": (
         lambda body: refused(400, "unknown parameter"),
         [],
         1,
         "requests failed, for example case c0: unknown parameter",
     ),
-    "a broken server": (lambda body: refused(500, "oops"), ["runner.retries=0"], 1, "no answer came back: "),
+    "a broken server": (
+        lambda body: refused(500, "oops"),
+        ["runner.retries=0"],
+        1,
+        "no answer came back: ",
+    ),
     "not HTTP": (lambda body: Reply(b"<html>"), ["runner.retries=0"], 1, "no answer came back: "),
-    "no host": (lambda body: said(), ["judge.api_base=http://127.0.0.1:9/v1", "runner.retries=0"], 1, "127.0.0.1:9"),
-    "a budget too small": (lambda body: said(), ["runner.budget_calls=0"], 1, "budget_calls=0 is reached; raise the"),
+    "no host": (
+        lambda body: said(),
+        ["judge.api_base=http://127.0.0.1:9/v1", "runner.retries=0"],
+        1,
+        "127.0.0.1:9",
+    ),
+    "a budget too small": (
+        lambda body: said(),
+        ["runner.budget_calls=0"],
+        1,
+        "budget_calls=0 is reached; raise the",
+    ),
     "Ctrl-C": (stopped, [], 130, "interrupted: 0 of 48"),
 }
 
@@ -198,7 +258,10 @@ def failing(call: Call, study: list[str], provider: Provider, fault: str, *words
     """Fail to take a look, which leaves everything as it was."""
     before = files_in(Path())
     provider.rule, more, status, complaint = FAULTS[fault]
-    assert complaint in call("watch", *study, *more, "--output", "seen", "-q", *words, status=status).line()
+    assert (
+        complaint
+        in call("watch", *study, *more, "--output", "seen", "-q", *words, status=status).line()
+    )
     assert files_in(Path()) == before
 
 
@@ -210,7 +273,11 @@ def test_a_look_without_any_answer_leaves_everything_as_it_was(call, watched, pr
 
 @pytest.mark.parametrize(
     "fault",
-    ["a wrong key", "no host", *(pytest.param(fault, marks=pytest.mark.thorough) for fault in [*FAULTS][1:])],
+    [
+        "a wrong key",
+        "no host",
+        *(pytest.param(fault, marks=pytest.mark.thorough) for fault in [*FAULTS][1:]),
+    ],
 )
 def test_a_first_look_without_any_answer_leaves_nothing(call, study, provider, model, fault):
     failing(call, study, provider, fault)
@@ -224,10 +291,15 @@ def test_a_first_look_without_any_answer_leaves_nothing(call, study, provider, m
         ("a wrong key", 1),
         ("a broken server", 30),
         ("Ctrl-C", 20),
-        *(pytest.param("no such model", answers, marks=pytest.mark.thorough) for answers in (1, 30)),
+        *(
+            pytest.param("no such model", answers, marks=pytest.mark.thorough)
+            for answers in (1, 30)
+        ),
     ],
 )
-def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(call, study, provider, model, fault, answers):
+def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(
+    call, study, provider, model, fault, answers
+):
     rule, more, _, _ = FAULTS[fault]
     provider.rule = lambda body: (model if len(provider.requests) <= answers else rule)(body)
     words = (*study, *more, "runner.concurrency=1", "--output", "seen")
@@ -256,7 +328,9 @@ def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(call, stu
         (["plan", "watch", "-m"], "watch cannot be used with --multirun"),
     ],
 )
-def test_what_a_look_would_not_find_again_is_neither_written_nor_sent(call, study, provider, words, complaint):
+def test_what_a_look_would_not_find_again_is_neither_written_nor_sent(
+    call, study, provider, words, complaint
+):
     before = files_in(Path())
     last = ["w.jsonl"] if words[0] == "batch" else []
     assert complaint in call(*words, *study, *last, status=1).line()
@@ -276,10 +350,16 @@ PRICES = {
     [
         *((name, "direct") for name in PRICES),
         ("an alias of a listed model", "litellm"),
-        *(pytest.param(name, "litellm", marks=pytest.mark.thorough) for name in PRICES if "alias" not in name),
+        *(
+            pytest.param(name, "litellm", marks=pytest.mark.thorough)
+            for name in PRICES
+            if "alias" not in name
+        ),
     ],
 )
-def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(call, study, model, name, transport):
+def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(
+    call, study, model, name, transport
+):
     words, model.name = PRICES[name]
     words = [*study, *words, f"judge.transport={transport}"]
     first = call("plan", "watch", *words).out
@@ -287,9 +367,13 @@ def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(call,
         cost = look(call, words)["looks"][-1]["cost_usd"]
     planned = call("plan", "watch", *words, "--output", "seen").out
     assert ("price unknown" in planned) == (cost is None)
-    assert ("price unknown" in first) == (cost is None or "alias" in name), "an alias is known from its answers"
+    assert ("price unknown" in first) == (cost is None or "alias" in name), (
+        "an alias is known from its answers"
+    )
     if "alias" in name:
-        assert float(re.findall(r"\$([\d.]+)", planned)[0]) == pytest.approx(cost, rel=0.3, abs=1e-4)
+        assert float(re.findall(r"\$([\d.]+)", planned)[0]) == pytest.approx(
+            cost, rel=0.3, abs=1e-4
+        )
 
 
 def test_an_error_of_the_provider_cannot_move_the_cursor(call, study, provider):
@@ -301,12 +385,20 @@ def test_an_error_of_the_provider_cannot_move_the_cursor(call, study, provider):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["tie.threshold=0.5"], "seen: its looks had other configuration; --reset starts from a new baseline"),
+        (
+            ["tie.threshold=0.5"],
+            "seen: its looks had other configuration; --reset starts from a new baseline",
+        ),
         (["judge.temperature=1"], "its looks had other configuration"),
-        (["store.mode=off"], "store.mode: with 'off' the answers of a look that is cut would be lost"),
+        (
+            ["store.mode=off"],
+            "store.mode: with 'off' the answers of a look that is cut would be lost",
+        ),
     ],
 )
-def test_another_configuration_is_refused_before_anything_is_paid(call, watched, provider, words, complaint):
+def test_another_configuration_is_refused_before_anything_is_paid(
+    call, watched, provider, words, complaint
+):
     before = files_in(Path())
     assert complaint in call("watch", *watched, "--output", "seen", *words, status=1).line()
     assert (provider.requests, files_in(Path())) == ([], before)
@@ -315,7 +407,9 @@ def test_another_configuration_is_refused_before_anything_is_paid(call, watched,
 def test_other_cases_are_refused(call, watched, provider):
     rows = Path("data.jsonl").read_text("utf-8").splitlines()
     Path("data.jsonl").write_text("\n".join(rows[:-1]), "utf-8")
-    assert "its looks had other cases" in call("watch", *watched, "--output", "seen", status=1).line()
+    assert (
+        "its looks had other cases" in call("watch", *watched, "--output", "seen", status=1).line()
+    )
     assert look(call, watched, "--reset")["cases"] == CASES - 1
     assert len(provider.requests) == BOTH - 2
 
@@ -324,7 +418,11 @@ def test_other_cases_are_refused(call, watched, provider):
     ("name", "content", "complaint"),
     [
         ("notes.txt", "mine", "seen: has other files; choose another --output"),
-        ("looks/001/a", "", "seen: has looks, but no watch.json; restore it, or choose another --output"),
+        (
+            "looks/001/a",
+            "",
+            "seen: has looks, but no watch.json; restore it, or choose another --output",
+        ),
         ("watch.json", "{", "seen/watch.json: the file is damaged"),
         ("watch.json", "[]", "seen/watch.json: the file is damaged"),
         (
@@ -340,13 +438,18 @@ def test_a_folder_with_something_else_is_refused(call, study, provider, name, co
     Path("seen", name).write_text(content, "utf-8")
     assert complaint in call("watch", *study, "--output", "seen", status=1).line()
     assert provider.requests == []
-    assert [str(path.relative_to("seen")) for path in Path("seen").rglob("*") if path.is_file()] == [name]
+    assert [
+        str(path.relative_to("seen")) for path in Path("seen").rglob("*") if path.is_file()
+    ] == [name]
 
 
 def test_two_looks_at_once_are_refused(call, watched, provider):
     with lock(Path("seen/.watch.lock")) as free:
         assert free
-        assert "another look is being taken" in call("watch", *watched, "--output", "seen", status=1).line()
+        assert (
+            "another look is being taken"
+            in call("watch", *watched, "--output", "seen", status=1).line()
+        )
     assert provider.requests == []
     assert not Path("seen/.watch.lock").exists()
 
@@ -364,7 +467,10 @@ def test_two_looks_at_once_are_refused(call, watched, provider):
         (["demmo"], "did you mean 'demo'?"),
         (["simulated/good"], "did you mean 'judge=simulated/good'?"),
         (["judge=simulated/good,simulated/coin", "-m"], "no such option -m"),
-        (["judge=a,b"], "judge=a,b: has several values; choose one of them, or write 'judge=\"a,b\"' if it is one"),
+        (
+            ["judge=a,b"],
+            "judge=a,b: has several values; choose one of them, or write 'judge=\"a,b\"' if it is one",
+        ),
         (["."], "not a run folder"),
     ],
 )
@@ -390,7 +496,9 @@ def test_a_sweep_cannot_be_watched(call):
     assert "a sweep cannot be watched" in call("watch", "sweep.yaml", status=1).line()
 
 
-def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(call, study, provider, model):
+def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(
+    call, study, provider, model
+):
     call("run", *study, "hydra.run.dir=first")
     write_judge(read_run(Path("first")), Path("good"))
     anchors = ["dataset=file", "dataset.path=data.jsonl", "store.url=answers.db"]
@@ -406,9 +514,13 @@ def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(call, s
     assert hashes[0] == hashes[1] != {}
     assert len(provider.requests) == 3 * BOTH
     call("watch", "good", *anchors, f"judge.api_base={provider.api_base}")
-    changed = Path("good/judge.yaml").read_text("utf-8").replace("temperature: 0.0", "temperature: 1.0")
+    changed = (
+        Path("good/judge.yaml").read_text("utf-8").replace("temperature: 0.0", "temperature: 1.0")
+    )
     Path("good/judge.yaml").write_text(changed, "utf-8")
-    assert "was changed after the export" in call("watch", "good", *anchors, *trust, status=1).line()
+    assert (
+        "was changed after the export" in call("watch", "good", *anchors, *trust, status=1).line()
+    )
 
 
 def test_a_foreign_study_runs_no_code_without_permission(call, study):
@@ -416,7 +528,10 @@ def test_a_foreign_study_runs_no_code_without_permission(call, study):
 
 
 def test_hostile_names_from_the_provider_are_shown_as_text(call, study, model):
-    model.name = "<img src=x onerror=alert(1)>\x1b[31m sk-proj-0123456789abcdefghij0123456789abcdefghij" + "x" * 500
+    model.name = (
+        "<img src=x onerror=alert(1)>\x1b[31m sk-proj-0123456789abcdefghij0123456789abcdefghij"
+        + "x" * 500
+    )
     look(call, study)
     model.name = "plain"
     look(call, study)

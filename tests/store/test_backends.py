@@ -23,7 +23,9 @@ class Forgetful(SqliteStore):
     """Strips texts, lets everybody claim, prunes everything, and writes whatever it was opened for."""
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        super().put_many([(key, model, Completion(one.text.strip())) for key, model, one in answers])
+        super().put_many(
+            [(key, model, Completion(one.text.strip())) for key, model, one in answers]
+        )
 
     def claim(self, key: str) -> bool:
         return True
@@ -40,7 +42,14 @@ class Forgetful(SqliteStore):
 
 def test_a_store_that_breaks_its_promises_is_told_all_of_them(tmp_path):
     found = "\n".join(store_faults(Forgetful, f"{tmp_path}/s.sqlite"))
-    for said in ("returns", "claimed twice, or not at all", "threads claim", "`prune`", "`recent`", "`scan`"):
+    for said in (
+        "returns",
+        "claimed twice, or not at all",
+        "threads claim",
+        "`prune`",
+        "`recent`",
+        "`scan`",
+    ):
         assert said in found
     with pytest.raises(AssertionError, match="there already is a store at"):
         check_store(Forgetful, f"{tmp_path}/s.sqlite")
@@ -154,7 +163,13 @@ class Hasty(SqliteStore):
                 "a change was lost",
             ],
         ),
-        (FirstKept, ["a newer completion does not replace an older one", "an unpaired surrogate is neither"]),
+        (
+            FirstKept,
+            [
+                "a newer completion does not replace an older one",
+                "an unpaired surrogate is neither",
+            ],
+        ),
         (EveryKey, ["looking up 5,000 keys, or none, does not return exactly the stored ones"]),
         (ReleasedByAll, ["a claim ends when another user of the store releases the key"]),
         (NeverReleased, ["a released key cannot be claimed", "does not grant every claim"]),
@@ -163,7 +178,13 @@ class Hasty(SqliteStore):
         (Nameless, ["`describe` returns no location, version or size"]),
         (Writable, ["a missing store can be opened read-only", "a read-only store can be changed"]),
         (Absent, ["`exists` does not find an existing store"]),
-        (InMemory, ["a reopened store does not have the completions", "a read-only store does not return its"]),
+        (
+            InMemory,
+            [
+                "a reopened store does not have the completions",
+                "a read-only store does not return its",
+            ],
+        ),
     ],
 )
 def test_each_broken_promise_is_named(tmp_path, backend, faults):

@@ -30,7 +30,9 @@ for n in range(2000):
 
 def fill(path: Path, *words: str) -> tuple[list[str], str]:
     """Write until it is refused; return what was acknowledged, and what was said."""
-    done = subprocess.run([sys.executable, "-c", WRITE, str(path), *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE, str(path), *words], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     *acknowledged, last = done.stdout.splitlines()
     assert last.startswith("refused ")

@@ -21,7 +21,12 @@ from evalkit.types import Completion, StoredCompletion, TokenLogprob, Usage
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.postgres
-FULL = Completion("x", usage=Usage(7, 3), cost_usd=0.25, logprobs=(TokenLogprob("é", -0.5, (("a", -9999.0),), (195,)),))
+FULL = Completion(
+    "x",
+    usage=Usage(7, 3),
+    cost_usd=0.25,
+    logprobs=(TokenLogprob("é", -0.5, (("a", -9999.0),), (195,)),),
+)
 VERSION = len(module.MIGRATIONS)
 NEWER = rf"newer evalkit \(store version {VERSION + 1}, this one reads {VERSION}\); update"
 HOLDER = """
@@ -76,10 +81,16 @@ def test_any_text_comes_back_as_it_was_put(store, url):
         *(o.text for o in ODD.values() if "\ud800" not in o.text),
     ]
     texts += [
-        "".join(chr(draw.choice([draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)])) for _ in range(200))
+        "".join(
+            chr(draw.choice([draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)]))
+            for _ in range(200)
+        )
         for _ in range(20)
     ]
-    kept = {f"{n:064x}": Completion(text, reasoning=text, usage=Usage(n, None)) for n, text in enumerate(texts)}
+    kept = {
+        f"{n:064x}": Completion(text, reasoning=text, usage=Usage(n, None))
+        for n, text in enumerate(texts)
+    }
     kept["\0 key {'"] = FULL
     store.put_many([(key, "model \0 中'", one) for key, one in kept.items()])
     assert store.get_many(list(kept)) == kept
@@ -113,7 +124,9 @@ def test_a_damaged_row_is_named_and_can_be_deleted(store, url, damage):
     store.put_many([(key, "m", Completion("x")) for key in keys])
     execute(url, f"UPDATE evalkit_completions SET {damage} WHERE key = %b", keys[1].encode())
     if not damage.startswith(("created", "key")):
-        with pytest.raises(StoreError, match=rf"key {keys[1]} is damaged; .*`evalkit store prune --damaged`"):
+        with pytest.raises(
+            StoreError, match=rf"key {keys[1]} is damaged; .*`evalkit store prune --damaged`"
+        ):
             store.get_many(keys)
     assert [row and row.key for row in store.scan()] == [keys[0], None, keys[2]]
     assert stats(store).damaged == 1
@@ -125,8 +138,14 @@ def test_a_damaged_shared_text_is_named_and_can_be_deleted(store, url):
     for name in ("budget/x", "budget/y"):
         store.change_state(name, lambda *_: "0.5")
     execute(url, "UPDATE evalkit_state SET value = %b WHERE name = %b", b"\xff", b"budget/x")
-    for work in (lambda: store.states("budget/"), lambda: store.change_state("budget/x", lambda *_: "1")):
-        with pytest.raises(StoreError, match=r"shared text 'budget/x' is damaged; .*`evalkit store prune --damaged`"):
+    for work in (
+        lambda: store.states("budget/"),
+        lambda: store.change_state("budget/x", lambda *_: "1"),
+    ):
+        with pytest.raises(
+            StoreError,
+            match=r"shared text 'budget/x' is damaged; .*`evalkit store prune --damaged`",
+        ):
             work()
     assert prune_damaged(store) == 1
     assert dict(store.states("budget/")) == {"budget/y": "0.5"}
@@ -154,12 +173,17 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(url, monk
     store = PostgresStore(url)
     store.put_many([("a", "m", FULL)])
     store.close()
-    monkeypatch.setattr(module, "MIGRATIONS", (*module.MIGRATIONS, "ALTER TABLE evalkit_completions ADD extra text"))
+    monkeypatch.setattr(
+        module, "MIGRATIONS", (*module.MIGRATIONS, "ALTER TABLE evalkit_completions ADD extra text")
+    )
     PostgresStore(url, read_only=True).close()
     assert execute(url, "SELECT version FROM evalkit_store") == [(VERSION,)]
     store = PostgresStore(url)
     assert store.get_many(["a"]) == {"a": FULL}
-    assert (store.describe().version, execute(url, "SELECT extra FROM evalkit_completions")) == (VERSION + 1, [(None,)])
+    assert (store.describe().version, execute(url, "SELECT extra FROM evalkit_completions")) == (
+        VERSION + 1,
+        [(None,)],
+    )
     store.close()
     monkeypatch.undo()
     for read_only in (False, True):
@@ -184,7 +208,10 @@ def test_a_migration_that_fails_changes_nothing(url, monkeypatch):
 def test_two_processes_claim_at_once_and_a_killed_ones_claims_are_free(store, url):
     keys = [f"key{n}" for n in range(50)]
     words = [sys.executable, "-c", HOLDER, url]
-    processes = [subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in "12"]
+    processes = [
+        subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in "12"
+    ]
     try:
         for process, key in zip(processes, keys, strict=False):
             print(key, file=process.stdin, flush=True)  # so that each has one
@@ -199,7 +226,11 @@ def test_two_processes_claim_at_once_and_a_killed_ones_claims_are_free(store, ur
         processes[0].wait()
         # The server notices the end by itself, a moment later.
         execute(url, "SELECT pg_advisory_lock(%s)", module._place(keys[0]))
-        while not all(store.claim(key) or store.holds(key) for key, mine in zip(keys, one, strict=True) if mine):
+        while not all(
+            store.claim(key) or store.holds(key)
+            for key, mine in zip(keys, one, strict=True)
+            if mine
+        ):
             pass
         assert not any(store.claim(key) for key, mine in zip(keys, two, strict=True) if mine)
     finally:
@@ -219,7 +250,10 @@ def test_a_lost_connection_ends_its_claims_and_the_first_of_two_answers_stays(st
     assert not store.claim("a")
     other.put_many([("a", "m", Completion("first"))])
     store.put_many([("a", "m", Completion("second")), ("b", "m", Completion("in flight"))])
-    assert {key: one.text for key, one in store.get_many(["a", "b"]).items()} == {"a": "first", "b": "in flight"}
+    assert {key: one.text for key, one in store.get_many(["a", "b"]).items()} == {
+        "a": "first",
+        "b": "in flight",
+    }
     store.release("a")  # not its own any more
     assert not store.claim("a")
     other.release("a")
@@ -254,7 +288,9 @@ def test_a_server_that_stays_down_is_one_line_without_the_password(monkeypatch, 
     said = one_line(error.value)
     assert "Connection refused" in said
     assert said.startswith("postgresql://127.0.0.1:")
-    monkeypatch.setattr(store._database, "_options", {**store._database._options, "port": free_port()})
+    monkeypatch.setattr(
+        store._database, "_options", {**store._database._options, "port": free_port()}
+    )
     end_connections(url)
     with pytest.raises(StoreError) as again:
         store.put_many([("a", "m", FULL)])
@@ -263,7 +299,8 @@ def test_a_server_that_stays_down_is_one_line_without_the_password(monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    "rest", ["me:p%zz@h/db", "me:12/hidden@h/db", "me:hid@den@h/db", "h:hidden/db", "me:hid/den@h/db"]
+    "rest",
+    ["me:p%zz@h/db", "me:12/hidden@h/db", "me:hid@den@h/db", "h:hidden/db", "me:hid/den@h/db"],
 )
 def test_a_url_that_cannot_be_read_is_not_shown(rest):
     with pytest.raises(StoreError, match=r"store\.url: not a PostgreSQL URL; write") as error:
@@ -273,7 +310,10 @@ def test_a_url_that_cannot_be_read_is_not_shown(rest):
 
 def test_what_the_user_must_do_is_said(url, postgres):
     for wrong, said in (
-        (postgres.url("nowhere"), 'database "nowhere" does not exist; create the database with createdb'),
+        (
+            postgres.url("nowhere"),
+            'database "nowhere" does not exist; create the database with createdb',
+        ),
         (f"{url}?options=-csearch_path%3Dnowhere", "let its owner GRANT CREATE"),
     ):
         with pytest.raises(StoreError) as error:
@@ -302,7 +342,9 @@ def test_a_config_with_the_password_is_refused():
 
 def test_answers_are_copied_between_stores_both_ways(call, url, tmp_path):
     source = SqliteStore(tmp_path / "from.sqlite")
-    rows = [StoredCompletion(f"{n:064x}", "m", 1e9 + n / 3, Completion(f"{n} \0")) for n in range(2500)]
+    rows = [
+        StoredCompletion(f"{n:064x}", "m", 1e9 + n / 3, Completion(f"{n} \0")) for n in range(2500)
+    ]
     source.add_many(rows)
     source.locked(lambda db: db.execute("UPDATE completions SET value = 'x' WHERE rowid = 7"))
     source.close()
@@ -310,17 +352,31 @@ def test_answers_are_copied_between_stores_both_ways(call, url, tmp_path):
         target.put_many([(rows[0].key, "m", Completion("mine"))])
     done = call("store", "copy", "from.sqlite", url)
     where = store_location(url)
-    assert done.out == f"2,498 answers added to {where}, 1 were already stored; 1 were damaged and omitted\n"
-    assert call("store", "copy", f"sqlite:///{tmp_path}/from.sqlite", url).out.startswith("0 answers added")
-    assert call("store", "copy", url, "back.sqlite").out.startswith("2,499 answers added to back.sqlite, 0 were")
+    assert (
+        done.out
+        == f"2,498 answers added to {where}, 1 were already stored; 1 were damaged and omitted\n"
+    )
+    assert call("store", "copy", f"sqlite:///{tmp_path}/from.sqlite", url).out.startswith(
+        "0 answers added"
+    )
+    assert call("store", "copy", url, "back.sqlite").out.startswith(
+        "2,499 answers added to back.sqlite, 0 were"
+    )
     back = SqliteStore(tmp_path / "back.sqlite")
     assert [row.completion.text for row in back.scan()] == [
         "mine",
         *(r.completion.text for n, r in enumerate(rows) if n not in (0, 6)),
     ]
-    assert [row.created for row in back.scan()][1:] == [row.created for n, row in enumerate(rows) if n not in (0, 6)]
+    assert [row.created for row in back.scan()][1:] == [
+        row.created for n, row in enumerate(rows) if n not in (0, 6)
+    ]
     back.close()
-    assert "no store" in call("store", "copy", f"{url}?options=-csearch_path%3Dnowhere", "x.sqlite", status=1).line()
+    assert (
+        "no store"
+        in call(
+            "store", "copy", f"{url}?options=-csearch_path%3Dnowhere", "x.sqlite", status=1
+        ).line()
+    )
     assert not (tmp_path / "x.sqlite").exists()
 
 

@@ -69,7 +69,9 @@ def test_every_commit_is_flushed_to_disk(path):
 def test_a_look_up_does_not_wait_for_what_is_being_written(path):
     store = SqliteStore(path)
     store.put_many([("k", "m", FULL)])
-    found = store.locked(lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1])
+    found = store.locked(
+        lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1]
+    )
     assert found == {"k": FULL}
     store.close()
 
@@ -77,13 +79,18 @@ def test_a_look_up_does_not_wait_for_what_is_being_written(path):
 def test_many_are_kept_in_one_commit_or_none_is(path):
     store = SqliteStore(path)
     commits: list[str] = []
-    store._db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+    store._db.set_trace_callback(
+        lambda statement: commits.append(statement) if statement == "COMMIT" else None
+    )
     store.put_many([(str(n), "m", Completion(str(n))) for n in range(50)])
     assert len(commits) == 1
     assert len(store.get_many([str(n) for n in range(50)])) == 50
     store._db.set_trace_callback(None)
     with pytest.raises(StoreError):
-        store._insert([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)], replace=True)
+        store._insert(
+            [row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)],
+            replace=True,
+        )
     assert store.get_many(["new"]) == {}
     store.close()
 
@@ -167,7 +174,10 @@ def test_what_is_no_store_is_refused_in_one_line_and_left_as_it_is(tmp_path, mak
 
 def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
     monkeypatch.setattr("evalkit.store.sqlite.BUSY_SECONDS", 0.0)
-    with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as holder:
+    with (
+        closing(SqliteStore(path)) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as holder,
+    ):
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match=f"^{path}: locked by another process"):
             store.put_many([("k", "m", FULL)])
@@ -196,7 +206,9 @@ def test_a_store_deleted_while_in_use_is_written_anew(tmp_path, replaced, caplog
 def test_a_latency_that_is_no_number_is_refused_and_nothing_of_its_round_is_stored(tmp_path):
     store = SqliteStore(tmp_path / "store.sqlite")
     with pytest.raises(StoreError, match="its latency is nan"):
-        store.put_many([("a", "m", Completion("A")), ("b", "m", Completion("B", latency=float("nan")))])
+        store.put_many(
+            [("a", "m", Completion("A")), ("b", "m", Completion("B", latency=float("nan")))]
+        )
     assert store.get_many(["a", "b"]) == {}
 
 

@@ -58,7 +58,11 @@ def test_what_is_stored_is_counted_by_model(store):
     store.put_many([(key(3), "n", Completion("x", cost_usd=1.0))])
     found = stats(store)
     assert (found.completions, found.damaged, found.version) == (3, 0, SCHEMA_VERSION)
-    assert (found.models["m"].completions, found.models["m"].tokens, found.models["m"].unpriced) == (2, 10, 1)
+    assert (
+        found.models["m"].completions,
+        found.models["m"].tokens,
+        found.models["m"].unpriced,
+    ) == (2, 10, 1)
     assert (found.models["m"].cost_usd, found.models["n"].cost_usd) == (0.25, 1.0)
     assert 0 < found.oldest <= found.newest
     assert found.size > 0
@@ -67,7 +71,11 @@ def test_what_is_stored_is_counted_by_model(store):
 def test_old_answers_are_taken_out_and_their_room_given_back(store):
     for n in range(200):
         store.put_many([(key(n), "m", Completion("x" * 2000))])
-    store.locked(lambda db: db.execute("UPDATE completions SET created = created - ? WHERE rowid > 20", (40 * DAY,)))
+    store.locked(
+        lambda db: db.execute(
+            "UPDATE completions SET created = created - ? WHERE rowid > 20", (40 * DAY,)
+        )
+    )
     before = stats(store).size
     assert prune(store, 30 * DAY) == 180
     assert stats(store).completions == 20
@@ -89,7 +97,11 @@ def test_an_exported_store_comes_back_whole(store, tmp_path):
     assert other.get_many([*kept]) == {key(1): FULL, key(2): Completion("mine")}
     assert import_from(other, file) == (0, 2)
     times = [
-        s.locked(lambda db: db.execute("SELECT created FROM completions WHERE key = ?", (key(1),)).fetchone())
+        s.locked(
+            lambda db: db.execute(
+                "SELECT created FROM completions WHERE key = ?", (key(1),)
+            ).fetchone()
+        )
         for s in (store, other)
     ]
     assert times[0] == times[1]
@@ -182,11 +194,15 @@ def test_flipped_bits_never_give_another_answer_and_what_can_be_read_is_saved(tm
     file = tmp_path / "saved.jsonl"
     if (opened := unless_refused(lambda: SqliteStore(path, read_only=True))) is not None:
         found = [unless_refused(lambda name=name: opened.get_many([name])) for name in kept]
-        assert all(one in (None, {}, {name: kept[name]}) for name, one in zip(kept, found, strict=True))
+        assert all(
+            one in (None, {}, {name: kept[name]}) for name, one in zip(kept, found, strict=True)
+        )
         assert sum(bool(one) for one in found) >= 30
         opened.close()
     assert path.read_bytes() == data
-    if (saving := unless_refused(lambda: SqliteStore(path, read_only=True, verify=False))) is not None:
+    if (
+        saving := unless_refused(lambda: SqliteStore(path, read_only=True, verify=False))
+    ) is not None:
         saved = unless_refused(lambda: export_to(saving, file))
         lines = [json.loads(line) for line in file.read_text().splitlines()] if saved else []
         assert all(line["completion"]["text"] == kept[line["key"]].text for line in lines)
@@ -237,7 +253,11 @@ def test_a_damaged_row_is_named_and_can_be_deleted(tmp_path, damage, capsys):
     assert len(store.recent("m")) in (2, 3)
     assert stats(store).damaged == 1
     store.close()
-    for command in (["stats"], ["export", str(tmp_path / "out.jsonl")], ["copy", str(path), str(tmp_path / "copy")]):
+    for command in (
+        ["stats"],
+        ["export", str(tmp_path / "out.jsonl")],
+        ["copy", str(path), str(tmp_path / "copy")],
+    ):
         assert main(["store", *command, *([] if "copy" in command else [f"store.url={path}"])]) == 0
         assert re.search(r"(?m)(^|; )1 (are|were) damaged", capsys.readouterr().out)
     assert main(["store", "prune", "--damaged", f"store.url={path}"]) == 0
@@ -252,7 +272,9 @@ def test_a_damaged_shared_text_is_named_and_can_be_deleted(store, value):
     store.change_state("budget/x", lambda *_: "0.5")
     store.change_state("budget/y", lambda *_: "0.5")
     store.locked(lambda db: db.execute(f"UPDATE state SET value = {value} WHERE name = 'budget/x'"))
-    with pytest.raises(StoreError, match=r"the (store's )?shared text 'budget/x' is damaged; .*prune --damaged"):
+    with pytest.raises(
+        StoreError, match=r"the (store's )?shared text 'budget/x' is damaged; .*prune --damaged"
+    ):
         SharedBudget(store, "budget/x", 1.0).take(0.1)
     assert prune_damaged(store) == 1
     assert dict(store.states("budget/")) == {"budget/y": "0.5"}
@@ -264,23 +286,40 @@ def test_a_third_party_store_says_how_to_save_what_is_readable():
         def describe(self):
             return StoreDescription("memory://x", 1, None)
 
-    with pytest.raises(StoreError, match="memory://x: this store cannot delete single answers; copy the readable ones"):
+    with pytest.raises(
+        StoreError,
+        match="memory://x: this store cannot delete single answers; copy the readable ones",
+    ):
         prune_damaged(Memory())
 
 
 def test_a_run_on_a_damaged_store_names_the_row_and_the_command(here, capsys):
-    words = ["run", "judge=simulated/good", "dataset.limit=2", "tracking=none", f"store.url={here}/a.sqlite"]
+    words = [
+        "run",
+        "judge=simulated/good",
+        "dataset.limit=2",
+        "tracking=none",
+        f"store.url={here}/a.sqlite",
+    ]
     path = here / "a.sqlite"
     assert main([*words, "hydra.run.dir=one"]) == 0
     store = SqliteStore(path)
     [(name,), *_] = store.locked(lambda db: db.execute("SELECT key FROM completions").fetchall())
     name = name.decode()
-    store.locked(lambda db: db.execute("UPDATE completions SET value = CAST(x'ff' AS TEXT) WHERE key = ?", (name,)))
+    store.locked(
+        lambda db: db.execute(
+            "UPDATE completions SET value = CAST(x'ff' AS TEXT) WHERE key = ?", (name,)
+        )
+    )
     store.close()
     capsys.readouterr()
     for command in ([*words, "hydra.run.dir=two"], ["plan", *words[1:]]):
         assert main(command) == 1
-        [line] = [one for one in capsys.readouterr().err.splitlines() if one.startswith("evalkit: ")]
-        assert line.startswith(f"evalkit: {path}: the completion with key {name} is damaged; rerun with store.mode=")
+        [line] = [
+            one for one in capsys.readouterr().err.splitlines() if one.startswith("evalkit: ")
+        ]
+        assert line.startswith(
+            f"evalkit: {path}: the completion with key {name} is damaged; rerun with store.mode="
+        )
     assert main(["store", "prune", "--damaged", words[-1]]) == 0
     assert main([*words, "hydra.run.dir=two"]) == 0

@@ -22,8 +22,8 @@ PAGE = 2
 class BatchServer:
     """`rule` answers a request, `fate` says what becomes of a line: `answer`, `expire`, `fail` or `lose`.
 
-    A batch ends at look number `looks`. `submitted` counts the ids of all lines of batches, `online` the single calls.
-    `lost` has the status with which a file is refused.
+    A batch ends at look number `looks`. `submitted` counts the ids of all lines of batches,
+    `online` the single calls. `lost` has the status with which a file is refused.
     `on` is called with the method and path of each call, after it took effect and before its reply.
     """
 
@@ -77,7 +77,9 @@ class BatchServer:
     def get(self, path: str) -> tuple[int, Any]:
         if found := re.fullmatch(r"/v1/files/([^/]+)/content", path):
             if found[1] in self.lost:
-                return self.lost[found[1]], {"error": {"message": f"No such File object: {found[1]}", "code": None}}
+                return self.lost[found[1]], {
+                    "error": {"message": f"No such File object: {found[1]}", "code": None}
+                }
             return 200, self.files[found[1]]
         if found := re.fullmatch(r"/v1/batches/([^/?]+)", path):
             if (batch := self.batches.get(found[1])) is None:
@@ -98,10 +100,17 @@ class BatchServer:
             row = json.loads(line)
             key, fate = row["custom_id"], self.fate(row["custom_id"])
             if fate == "expire":
-                error = {"code": "batch_expired", "message": "This request could not be executed in time."}
+                error = {
+                    "code": "batch_expired",
+                    "message": "This request could not be executed in time.",
+                }
                 errors.append({"id": "1", "custom_id": key, "response": None, "error": error})
             elif fate != "lose":
-                reply = self.rule(row["body"]) if fate == "answer" else Reply({"error": {"message": "no"}}, 500)
+                reply = (
+                    self.rule(row["body"])
+                    if fate == "answer"
+                    else Reply({"error": {"message": "no"}}, 500)
+                )
                 made = {"status_code": reply.status, "request_id": "1", "body": reply.body}
                 rows = output if reply.status < 400 else errors
                 rows.append({"id": "1", "custom_id": key, "response": made, "error": None})
@@ -140,14 +149,18 @@ def batch_server() -> Iterator[BatchServer]:
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
-            self.send_header("connection", "close")  # LiteLLM never closes the client with which it lists batches
+            self.send_header(
+                "connection", "close"
+            )  # LiteLLM never closes the client with which it lists batches
             self.end_headers()
             self.wfile.write(content)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     state.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield state

@@ -18,7 +18,11 @@ OFF = ("gpu", "quic", "background-networking", "component-update", "sync")
 def chromium() -> Iterator[Any]:
     """A browser; the test is skipped where Playwright or Chromium is absent."""
     api = pytest.importorskip("playwright.sync_api")
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    found = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if found is None:
         pytest.skip("needs Chromium (Debian's package `chromium`)")
     with api.sync_playwright() as playwright:

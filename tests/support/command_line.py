@@ -98,7 +98,9 @@ class Commands:
     environment: dict[str, str] = field(default_factory=dict)
     python: str = sys.executable
 
-    def __call__(self, *words: str, status: int = 0, timeout: float = PATIENCE, **environment: str) -> Done:
+    def __call__(
+        self, *words: str, status: int = 0, timeout: float = PATIENCE, **environment: str
+    ) -> Done:
         ended = subprocess.run(
             [self.python, "-m", "evalkit", *words],
             cwd=self.folder,
@@ -116,7 +118,10 @@ class Commands:
 
     @contextmanager
     def started(self, *words: str, log: Path, **environment: str) -> Iterator[Started]:
-        """Start a command that the test interrupts; its output goes to `log`. It is killed at the end."""
+        """Start a command that the test interrupts; its output goes to `log`.
+
+        It is killed at the end.
+        """
         notes, write = os.pipe()
         path = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         with log.open("wb") as output:
@@ -145,7 +150,10 @@ class Commands:
         """Write rows as JSON lines, or texts as they are."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), "utf-8")
+        path.write_text(
+            "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows),
+            "utf-8",
+        )
         return path
 
     def metrics(self, run: str) -> dict[str, Any]:
@@ -158,7 +166,11 @@ class Commands:
 
 def fake(provider: Provider, model: str = "fake") -> list[str]:
     """The overrides that send a run to a fake provider."""
-    return ["judge=openai_compatible", f"judge.model=openai/{model}", f"judge.api_base={provider.api_base}"]
+    return [
+        "judge=openai_compatible",
+        f"judge.model=openai/{model}",
+        f"judge.api_base={provider.api_base}",
+    ]
 
 
 def pair(number: int, **more: Any) -> dict[str, Any]:
@@ -176,7 +188,9 @@ def pair(number: int, **more: Any) -> dict[str, Any]:
 def shown(body: Mapping[str, Any]) -> tuple[str, str]:
     """The two responses as a request shows them, first and second."""
     text = "\n".join(message["content"] for message in body["messages"])
-    first, second = (re.search(rf"<response_{x}>\n(.*?)\n</response_{x}>", text, re.S) for x in "ab")
+    first, second = (
+        re.search(rf"<response_{x}>\n(.*?)\n</response_{x}>", text, re.S) for x in "ab"
+    )
     assert first
     assert second
     return first[1], second[1]

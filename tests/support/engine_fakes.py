@@ -41,7 +41,9 @@ class Both:
     def plan(self, case: Case) -> list[JudgeRequest]:
         orders = ((0, 1), (1, 0))[: self.orders]
         return [
-            JudgeRequest(case.id, (0, 1), shown, ({"role": "user", "content": f"{case.prompt} {shown}"},))
+            JudgeRequest(
+                case.id, (0, 1), shown, ({"role": "user", "content": f"{case.prompt} {shown}"},)
+            )
             for shown in orders
         ]
 
@@ -68,7 +70,9 @@ class Prepared:
 
     def plan(self, case: Case) -> list[JudgeRequest]:
         question = ({"role": "user", "content": case.prompt},)
-        return [replace(one, messages=question, then=one, shared=True) for one in self.inner.plan(case)]
+        return [
+            replace(one, messages=question, then=one, shared=True) for one in self.inner.plan(case)
+        ]
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         if request.then is None:

@@ -23,8 +23,18 @@ class Reply:
     hang: threading.Event | None = None
 
 
-def said(text: str | None = "yes", *, finish: str = "stop", usage: tuple[int, int] = (12, 3), **message: Any) -> Reply:
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+def said(
+    text: str | None = "yes",
+    *,
+    finish: str = "stop",
+    usage: tuple[int, int] = (12, 3),
+    **message: Any,
+) -> Reply:
+    choice = {
+        "index": 0,
+        "finish_reason": finish,
+        "message": {"role": "assistant", "content": text, **message},
+    }
     return Reply(completion([choice], usage))
 
 
@@ -82,14 +92,20 @@ def serving(port: int = 0) -> Iterator[Provider]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else the body waits until the client has confirmed the headers, 40 ms
+        disable_nagle_algorithm = (
+            True  # else the body waits until the client has confirmed the headers, 40 ms
+        )
 
         def log_message(self, *_: Any) -> None:
             pass
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            self._send(provider.reply(body, {name.lower(): value for name, value in self.headers.items()}, self.path))
+            self._send(
+                provider.reply(
+                    body, {name.lower(): value for name, value in self.headers.items()}, self.path
+                )
+            )
 
         def do_GET(self) -> None:
             rule = (provider.routes or {}).get(self.path)
@@ -116,7 +132,9 @@ def serving(port: int = 0) -> Iterator[Provider]:
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     provider.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield provider

@@ -2,8 +2,9 @@
 
     python fault_server.py SEED SHARE LOG
 
-SHARE of the requests meet a fault, drawn from SEED, the request's text and how often it was asked before. Prints its
-port. LOG gets a line for each request before anything is sent: its text, and what is about to be done.
+SHARE of the requests meet a fault, drawn from SEED, the request's text and how often it was asked
+before. Prints its port. LOG gets a line for each request before anything is sent: its text, and
+what is about to be done.
 """
 
 from __future__ import annotations
@@ -19,18 +20,44 @@ from email.utils import format_datetime
 from typing import Any
 
 DRIP_SECONDS = 0.2
-# How often each is drawn among the faults. Hangs and drips are rare since each takes the whole of runner.timeout.
+# How often each is drawn among the faults. Hangs and drips are rare since each takes the whole of
+# runner.timeout.
 FAULTS = {
-    **dict.fromkeys(("429_seconds", "429_date", "500", "502", "503", "529", "reset", "truncated", "html", "empty"), 10),
+    **dict.fromkeys(
+        (
+            "429_seconds",
+            "429_date",
+            "500",
+            "502",
+            "503",
+            "529",
+            "reset",
+            "truncated",
+            "html",
+            "empty",
+        ),
+        10,
+    ),
     **dict.fromkeys(("length", "filtered", "context", "policy"), 2),
     **dict.fromkeys(("hang", "drip"), 1),
 }
 
 
 def completion(text: str, finish: str = "stop") -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
+    choice = {
+        "index": 0,
+        "finish_reason": finish,
+        "message": {"role": "assistant", "content": text},
+    }
     usage = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def error(message: str, code: str | None = None) -> dict[str, Any]:
@@ -55,10 +82,22 @@ def plain(name: str) -> tuple[int, Any, dict[str, str]] | None:
         "empty": (200, {**completion("yes"), "choices": []}, {}),
         "length": (200, completion("ye", "length"), {}),
         "filtered": (200, completion("", "content_filter"), {}),
-        "context": (400, error("This model's maximum context length is 9 tokens", "context_length_exceeded"), {}),
+        "context": (
+            400,
+            error("This model's maximum context length is 9 tokens", "context_length_exceeded"),
+            {},
+        ),
         "policy": (400, error("filtered due to content management policy", "content_filter"), {}),
-        "unsupported": (400, error("Unsupported parameter: 'temperature' is not supported with this model"), {}),
-        "401": (401, error("Incorrect API key provided: sk-secret-secret-1234", "invalid_api_key"), {}),
+        "unsupported": (
+            400,
+            error("Unsupported parameter: 'temperature' is not supported with this model"),
+            {},
+        ),
+        "401": (
+            401,
+            error("Incorrect API key provided: sk-secret-secret-1234", "invalid_api_key"),
+            {},
+        ),
         "404": (404, error("The model `m` does not exist", "model_not_found"), {}),
     }
     return known.get(name)
@@ -83,7 +122,11 @@ class Server:
         if self.seed == "unsupported":
             return "unsupported" if "temperature" in request else "answered"
         draw = random.Random(f"{self.seed} {text} {self.asked[text]}")
-        return draw.choices(list(FAULTS), list(FAULTS.values()))[0] if draw.random() < self.share else "answered"
+        return (
+            draw.choices(list(FAULTS), list(FAULTS.values()))[0]
+            if draw.random() < self.share
+            else "answered"
+        )
 
     def note(self, text: str, done: str) -> None:
         os.write(self.log, json.dumps([text, done]).encode() + b"\n")
@@ -126,7 +169,9 @@ class Server:
 async def serve(seed: str, share: float, log: str) -> None:
     server = await asyncio.start_server(Server(seed, share, log).handle, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until whoever started it closes
+    await asyncio.get_running_loop().run_in_executor(
+        None, sys.stdin.read
+    )  # until whoever started it closes
 
 
 if __name__ == "__main__":

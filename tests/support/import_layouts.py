@@ -9,12 +9,16 @@ from typing import Any
 LOGS = Path(__file__).parents[1] / "interop" / "logs"
 """Logs that the tools wrote; its README has their versions."""
 PYDANTIC_EVALS = json.loads((LOGS / "pydantic_evals.json").read_text("utf-8"))
-MLFLOW_TRACES = [json.loads(line) for line in (LOGS / "mlflow_traces.jsonl").read_text("utf-8").splitlines()]
+MLFLOW_TRACES = [
+    json.loads(line) for line in (LOGS / "mlflow_traces.jsonl").read_text("utf-8").splitlines()
+]
 PAIR_PROMPT = (
     "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
     "\n\n[The Start of Assistant B's Answer]\n{b}\n[The End of Assistant B's Answer]"
 )
-SINGLE_PROMPT = "[Question]\nWrite.\n\n[The Start of Assistant's Answer]\n{}\n[The End of Assistant's Answer]"
+SINGLE_PROMPT = (
+    "[Question]\nWrite.\n\n[The Start of Assistant's Answer]\n{}\n[The End of Assistant's Answer]"
+)
 ARENA_PROMPT = (
     "<|User Prompt|>\nSort a list.\n\n<|The Start of Assistant A's Answer|>\n{a}\n<|The End of Assistant A's Answer|>"
     "\n\n<|The Start of Assistant B's Answer|>\n{b}\n<|The End of Assistant B's Answer|>"
@@ -29,7 +33,10 @@ ALPACA = [
         "generator_2": "mine",
         "annotator": "weighted_alpaca_eval_gpt4_turbo",
         "preference": preference,
-        "raw_completion": {"finish_reason": "length", "message": {"content": "M", "role": "assistant"}},
+        "raw_completion": {
+            "finish_reason": "length",
+            "message": {"content": "M", "role": "assistant"},
+        },
     }
     for n, preference in enumerate([1.0, 1.9, 1.5, None, 0.0])
 ]
@@ -76,7 +83,11 @@ ARENA = [
         "model": "mine",
         "baseline": "o3-mini",
         "games": [
-            {"score": "A>>B", "judgment": {"answer": "[[A>>B]]"}, "prompt": [{"role": "user", "content": prompt}]},
+            {
+                "score": "A>>B",
+                "judgment": {"answer": "[[A>>B]]"},
+                "prompt": [{"role": "user", "content": prompt}],
+            },
             {"score": "A=B", "judgment": {"answer": "My verdict is [[A=B]]"}, "prompt": []},
         ],
     }
@@ -106,8 +117,17 @@ JUDGEBENCH = [
         "judgments": judgments,
     }
     for pair, judgments in [
-        ("p1", 2 * [{"judgment": {"judge_model": "gpt-4o", "response": "[[A>B]]"}, "decision": "A>B"}]),
-        ("p2", [{"judgment": {"judge_model": "gpt-4o", "response": "[[B>A]]"}, "decision": "B>A"}, None]),
+        (
+            "p1",
+            2 * [{"judgment": {"judge_model": "gpt-4o", "response": "[[A>B]]"}, "decision": "A>B"}],
+        ),
+        (
+            "p2",
+            [
+                {"judgment": {"judge_model": "gpt-4o", "response": "[[B>A]]"}, "decision": "B>A"},
+                None,
+            ],
+        ),
     ]
 ]
 LLMBAR = [
@@ -139,7 +159,9 @@ QLORA = [
         "text": text,
         "score": score,
     }
-    for n, (ids, text, score) in enumerate([(("x", "y"), "Good.\n\n1", 1), (("y", "x"), "Both alike.", -1)])
+    for n, (ids, text, score) in enumerate(
+        [(("x", "y"), "Good.\n\n1", 1), (("y", "x"), "Both alike.", -1)]
+    )
 ]
 UNIEVAL = [
     {
@@ -150,7 +172,11 @@ UNIEVAL = [
         "scores": {"overall": human, "coherence": 2.0},
         "predict_scores": {"overall": machine, "coherence": 0.4},
     }
-    for source, system, human, machine in [("hi", "one", 4.0, 0.9), ("hi", "two", 2.0, 0.3), ("yo", "one", 1.0, 0.1)]
+    for source, system, human, machine in [
+        ("hi", "one", 4.0, 0.9),
+        ("hi", "two", 2.0, 0.3),
+        ("yo", "one", 1.0, 0.1),
+    ]
 ]
 PROMETHEUS = [
     {
@@ -166,7 +192,13 @@ PROMETHEUS = [
     for system, scores in [("vicuna", [5, 5, 5]), ("llama", [2, 3, 2])]
 ]
 HALLUQA = [
-    {"question_id": n, "question": "问题", "response": "回答", "Best_Answer1": "好", "is_hallucination": verdict}
+    {
+        "question_id": n,
+        "question": "问题",
+        "response": "回答",
+        "Best_Answer1": "好",
+        "is_hallucination": verdict,
+    }
     for n, verdict in enumerate([True, False, "Invalid_Judge"])
 ]
 REWARD = {
@@ -192,7 +224,9 @@ IMAGE = {"type": "image", "image": "data:image/png;base64,iVBORw0KGgo", "detail"
 THOUGHT = {"type": "reasoning", "reasoning": "Let me see."}
 
 
-def sample(number: Any, scores: Any, asked: Any = "How?", said: Any = "Use parameters.") -> dict[str, Any]:
+def sample(
+    number: Any, scores: Any, asked: Any = "How?", said: Any = "Use parameters."
+) -> dict[str, Any]:
     made = {
         "id": number,
         "epoch": 1,
@@ -212,7 +246,12 @@ def sample(number: Any, scores: Any, asked: Any = "How?", said: Any = "Use param
     return made | ({} if scores is None else {"scores": scores})
 
 
-GRADED = {"value": "C", "answer": "Use parameters.", "explanation": "GRADE: C", "metadata": {"grading": [GRADER]}}
+GRADED = {
+    "value": "C",
+    "answer": "Use parameters.",
+    "explanation": "GRADE: C",
+    "metadata": {"grading": [GRADER]},
+}
 LOG = {
     "version": 2,
     "status": "success",
@@ -221,19 +260,35 @@ LOG = {
         "run_id": "SGXvsm4KEQwf7JZmPLCGZF",
         "created": "2025-05-12T20:28:26-04:00",
         "task": "security_guide",
-        "dataset": {"name": "security_guide", "samples": 16, "sample_ids": [1, 2, 10], "shuffled": False},
+        "dataset": {
+            "name": "security_guide",
+            "samples": 16,
+            "sample_ids": [1, 2, 10],
+            "shuffled": False,
+        },
         "model": "openai/gpt-4o-mini",
         "model_roles": {},
         "scorers": [{"name": "model_graded_fact", "options": {}, "metrics": [], "metadata": {}}],
     },
     "plan": {"name": "plan", "steps": [], "config": {}},
     "results": {"total_samples": 3, "completed_samples": 3, "scores": []},
-    "stats": {"started_at": "2025-05-12T20:28:26-04:00", "completed_at": "2025-05-12T20:28:36-04:00"},
+    "stats": {
+        "started_at": "2025-05-12T20:28:26-04:00",
+        "completed_at": "2025-05-12T20:28:36-04:00",
+    },
     "samples": [
         sample(1, {"model_graded_fact": GRADED}),
-        sample(2, {"model_graded_fact": {"value": "I"}}, [{"type": "text", "text": "What is it?"}, IMAGE]),
+        sample(
+            2,
+            {"model_graded_fact": {"value": "I"}},
+            [{"type": "text", "text": "What is it?"}, IMAGE],
+        ),
         sample(3, None),
-        sample(10, {"model_graded_fact": {"value": "yes"}}, said=[THOUGHT, {"type": "text", "text": "Yes."}]),
+        sample(
+            10,
+            {"model_graded_fact": {"value": "yes"}},
+            said=[THOUGHT, {"type": "text", "text": "Yes."}],
+        ),
     ],
 }
 
@@ -246,8 +301,15 @@ def result(test: int, prompt: int, rubric: float | None, **more: Any) -> dict[st
             "assertion": {"type": "latency", "threshold": 3000}}  # fmt: skip
     kind = {"assertion": {"type": "llm-rubric", "value": "Do not apologize"}, "pass": rubric == 1, "score": rubric,
             "reason": "There is no apology.", "tokensUsed": USAGE}  # fmt: skip
-    grading = {"pass": False, "score": 0.75, "reason": fast["reason"], "namedScores": {}, "tokensUsed": USAGE,
-               "componentResults": [fast, *([kind] if rubric is not None else [])], "assertion": None}  # fmt: skip
+    grading = {
+        "pass": False,
+        "score": 0.75,
+        "reason": fast["reason"],
+        "namedScores": {},
+        "tokensUsed": USAGE,
+        "componentResults": [fast, *([kind] if rubric is not None else [])],
+        "assertion": None,
+    }
     row = {
         "cost": 0.0005,
         "error": fast["reason"],
@@ -271,13 +333,23 @@ def result(test: int, prompt: int, rubric: float | None, **more: Any) -> dict[st
     return {**row, **more}
 
 
-FAULT = {"failureReason": 2, "gradingResult": None, "error": "API call error: fetch failed", "response": {"error": "x"}}
+FAULT = {
+    "failureReason": 2,
+    "gradingResult": None,
+    "error": "API call error: fetch failed",
+    "response": {"error": "x"},
+}
 BARE = {"gradingResult": {"pass": True, "score": 1, "reason": "No assertions", "tokensUsed": USAGE}}
 
 
 def export(*rows: dict[str, Any]) -> dict[str, Any]:
     about = {"version": 3, "timestamp": "2025-10-01T20:08:11.168Z", "prompts": [], "stats": {}}
-    return {"evalId": "eval-WJi", "results": {**about, "results": list(rows)}, "config": {}, "shareableUrl": None}
+    return {
+        "evalId": "eval-WJi",
+        "results": {**about, "results": list(rows)},
+        "config": {},
+        "shareableUrl": None,
+    }
 
 
 METRICS = [
@@ -286,12 +358,23 @@ METRICS = [
     {"name": "Faithfulness", "threshold": 0.7, "success": False, "score": 0.45, "reason": "Two claims unsupported.",
      "strictMode": False, "evaluationModel": "gpt-5.4", "evaluationCost": 0.0061},
 ]  # fmt: skip
-CASE = {"name": "sample_test_case", "input": "What is it?", "actualOutput": "{...}", "success": False, "order": 0}
+CASE = {
+    "name": "sample_test_case",
+    "input": "What is it?",
+    "actualOutput": "{...}",
+    "success": False,
+    "order": 0,
+}
 TRACE = {"uuid": "abf9", "status": "ERRORED", "metricsData": METRICS, "llmSpans": []}
 TEST_RUN = {
-    "testCases": [{**CASE, "metricsData": METRICS, "trace": TRACE}, {**CASE, "name": "no metric", "metricsData": []}],
+    "testCases": [
+        {**CASE, "metricsData": METRICS, "trace": TRACE},
+        {**CASE, "name": "no metric", "metricsData": []},
+    ],
     "conversationalTestCases": [],
-    "metricsScores": [{"metric": "Answer Relevancy", "scores": [0.92], "passes": 1, "fails": 0, "errors": 0}],
+    "metricsScores": [
+        {"metric": "Answer Relevancy", "scores": [0.92], "passes": 1, "fails": 0, "errors": 0}
+    ],
     "testPassed": 0,
     "testFailed": 1,
     "runDuration": 11.42,
@@ -307,20 +390,46 @@ BATCH = [
             "body": {
                 "object": "chat.completion",
                 "model": "gpt-4o-mini-2024-07-18",
-                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {"role": "assistant", "content": text},
+                        "finish_reason": "stop",
+                    }
+                ],
                 "usage": {"prompt_tokens": 24, "completion_tokens": 8},
             },
         },
         "error": None,
     }
-    for name, text in [("q-1-ab", "Verdict: [[A]]"), ("q-1-ba", "Verdict: [[A]]"), ("q-2-ab", "hmm")]
-] + [{"id": "b", "custom_id": "q-2-ba", "response": None, "error": {"code": "batch_expired", "message": "expired"}}]
-CASES = [{"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no", "label": "A"} for n in (1, 2)]
+    for name, text in [
+        ("q-1-ab", "Verdict: [[A]]"),
+        ("q-1-ba", "Verdict: [[A]]"),
+        ("q-2-ab", "hmm"),
+    ]
+] + [
+    {
+        "id": "b",
+        "custom_id": "q-2-ba",
+        "response": None,
+        "error": {"code": "batch_expired", "message": "expired"},
+    }
+]
+CASES = [
+    {"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no", "label": "A"}
+    for n in (1, 2)
+]
 DEVAI = {
     "name": "01_Task",
     "query": "Train it.",
     "requirements": [
-        {"requirement_id": n, "prerequisites": [0] * n, "criteria": f"It does {n}.", "category": "c", "satisfied": done}
+        {
+            "requirement_id": n,
+            "prerequisites": [0] * n,
+            "criteria": f"It does {n}.",
+            "category": "c",
+            "satisfied": done,
+        }
         for n, done in ((0, True), (1, False), (2, None))
     ],
     "preferences": [],
@@ -331,28 +440,58 @@ PAPERBENCH = {
     "weight": 1,
     "score": 0.75,
     "sub_tasks": [
-        {"id": name, "requirements": name, "weight": weight, "score": score, "valid_score": True, "sub_tasks": []}
+        {
+            "id": name,
+            "requirements": name,
+            "weight": weight,
+            "score": score,
+            "valid_score": True,
+            "sub_tasks": [],
+        }
         for name, weight, score in (("a", 3, 1.0), ("b", 1, 0.0))
     ],
 }
 WILDBENCH = [
-    {"session_id": f"w{n}", "score": score, "parsed_result": {"score": score}, "model_test": "m", "model_output": "x"}
+    {
+        "session_id": f"w{n}",
+        "score": score,
+        "parsed_result": {"score": score},
+        "model_test": "m",
+        "model_output": "x",
+    }
     for n, score in ((1, "7"), (2, "N/A"))
 ]
 REVIEW_FILE = "pairwise/a-vs-b-gpt-4-reviewer-threeclass.jsonl"
 DISTRIBUTIONS = [
     {"text_id": name, "criterion": "Q0", **{f"answer{k}_prob": p for k, p in enumerate(chances, 1)}}
-    for name, chances in (("a", [0.1, 0.2, 0.3, 0.4]), ("b", [0.5, 0.3, 0.1, 0.1]), ("c", [0, 0, 0, 0]))
+    for name, chances in (
+        ("a", [0.1, 0.2, 0.3, 0.4]),
+        ("b", [0.5, 0.3, 0.1, 0.1]),
+        ("c", [0, 0, 0, 0]),
+    )
 ]
 ICESCORE = [
-    {"grade-one": {"ann": 3, "bo": 4}, "gpt-one": "4", "grade-two-step": {"bo": 0}, "gpt-two-step": "1"},
-    {"grade-one": {"ann": 1, "bo": 1}, "gpt-one": "none", "grade-two-step": {"ann": 2}, "gpt-two-step": "9"},
+    {
+        "grade-one": {"ann": 3, "bo": 4},
+        "gpt-one": "4",
+        "grade-two-step": {"bo": 0},
+        "gpt-two-step": "1",
+    },
+    {
+        "grade-one": {"ann": 1, "bo": 1},
+        "gpt-one": "none",
+        "grade-two-step": {"ann": 2},
+        "gpt-two-step": "9",
+    },
 ]
 SHAPES: dict[str, tuple[str, Any]] = {
     "alpaca_eval": ("annotations.json", ALPACA),
     "mt_bench": ("gpt-4_single.jsonl", MT_SINGLE),
     "arena_hard": ("mine.jsonl", ARENA),
-    "judgebench": ("dataset=judgebench,judge_name=arena_hard,judge_model=gpt-4o-mini.jsonl", JUDGEBENCH),
+    "judgebench": (
+        "dataset=judgebench,judge_name=arena_hard,judge_model=gpt-4o-mini.jsonl",
+        JUDGEBENCH,
+    ),
     "llmbar": ("GPT-4/Vanilla/result.json", LLMBAR),
     "qlora": (REVIEW_FILE, QLORA),
     "unieval": ("topical_chat_result.json", UNIEVAL),

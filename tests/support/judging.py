@@ -37,12 +37,16 @@ def always_first(first: str, second: str) -> tuple[str, float]:
     return "A", 0.8
 
 
-def judging(decide: Decide, by_criterion: Mapping[str, Decide] | None = None) -> Callable[[dict[str, Any]], Reply]:
+def judging(
+    decide: Decide, by_criterion: Mapping[str, Decide] | None = None
+) -> Callable[[dict[str, Any]], Reply]:
     """A judge whose prose names the sides as it sees them."""
 
     def rule(body: dict[str, Any]) -> Reply:
         text = body["messages"][1]["content"]
-        first, second = (re.search(rf"<response_{x}>\n(.*?)\n</response_{x}>", text, re.S) for x in "ab")
+        first, second = (
+            re.search(rf"<response_{x}>\n(.*?)\n</response_{x}>", text, re.S) for x in "ab"
+        )
         assert first
         assert second
         sides = {"A": first[1], "B": second[1]}
@@ -61,7 +65,8 @@ def judging(decide: Decide, by_criterion: Mapping[str, Decide] | None = None) ->
             )
         answer = {
             "analysis": {
-                f"response{x}": {"strengths": [f"+ {sides[x]}"], "weaknesses": [f"- {sides[x]}"]} for x in "AB"
+                f"response{x}": {"strengths": [f"+ {sides[x]}"], "weaknesses": [f"- {sides[x]}"]}
+                for x in "AB"
             },
             "comparison": rows,
             "result": {
@@ -80,7 +85,12 @@ def scoring(scores: Mapping[str, Any]) -> Callable[[dict[str, Any]], Reply]:
     def rule(body: dict[str, Any]) -> Reply:
         names = re.findall(r"^- \*\*(.+?)\*\*", body["messages"][1]["content"], re.M)
         rows = [
-            {"criterion": name, "justification": f"why {name}", "examples": ["patterns"], "score": scores[name]}
+            {
+                "criterion": name,
+                "justification": f"why {name}",
+                "examples": ["patterns"],
+                "score": scores[name],
+            }
             for name in names
         ]
         summary = {"strengths": ["short"], "weaknesses": ["thin"], "suggestions": ["say more"]}

@@ -37,11 +37,19 @@ class OpenPage:
         return status
 
     def request(
-        self, body: bytes | None = None, headers: Mapping[str, str] = {}, method: str = "POST", path: str = ""
+        self,
+        body: bytes | None = None,
+        headers: Mapping[str, str] = {},
+        method: str = "POST",
+        path: str = "",
     ) -> tuple[int, Mapping[str, str], str]:
         """Send a request as the page does, but for what is given; a header of "" is not sent."""
         parts = urlsplit(self.url)
-        known = {"Host": parts.netloc, "Origin": f"http://{parts.netloc}", "Content-Type": "application/json"} | headers
+        known = {
+            "Host": parts.netloc,
+            "Origin": f"http://{parts.netloc}",
+            "Content-Type": "application/json",
+        } | headers
         connection = HTTPConnection(parts.netloc, timeout=PATIENCE)
         try:
             connection.putrequest(method, path or parts.path, skip_host=True)
@@ -52,7 +60,11 @@ class OpenPage:
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body)
             reply = connection.getresponse()
-            return reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read().decode()
+            return (
+                reply.status,
+                {name.lower(): value for name, value in reply.getheaders()},
+                reply.read().decode(),
+            )
         finally:
             connection.close()
 

@@ -2,7 +2,8 @@
 
     python -m tests.support.noted_signals FD WORDS…
 
-Signals of one kind that arrive before the first of them is handled are one; who sends several waits for the note.
+Signals of one kind that arrive before the first of them is handled are one; who sends several waits
+for the note.
 """
 
 from __future__ import annotations

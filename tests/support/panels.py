@@ -25,7 +25,10 @@ def panel_of(
     """Return a panel's run: votes (judges, cases) for winners, classes or scores, `None` if missing."""
     classes = {"classes": {"A": "", "TIE": "", "B": ""}} if mode == "classes" else {}
     config = RunConfig(
-        judge={"judges": [{"name": f"j{k}", "model": "m"} for k in range(len(votes))], **settings.pop("judge", {})},
+        judge={
+            "judges": [{"name": f"j{k}", "model": "m"} for k in range(len(votes))],
+            **settings.pop("judge", {}),
+        },
         criteria=[{"name": "quality"}],
         swap={"policy": "none"},
         mode={"name": "pairwise" if mode == "pairwise" else "pointwise"},
@@ -35,13 +38,25 @@ def panel_of(
     )
     unit, cases, judgments = (0, 1) if mode == "pairwise" else (0,), [], []
     for n, label in enumerate(labels):
-        alone = (Response("a", **{"classes": {"class_name": label}, "scores": {"grade": label}}.get(mode, {})),)
+        alone = (
+            Response(
+                "a", **{"classes": {"class_name": label}, "scores": {"grade": label}}.get(mode, {})
+            ),
+        )
         responses, winner = (PAIR, label) if mode == "pairwise" else (alone, None)
         prompt = f"q{n}" if prompts is None else f"q{prompts[n]}"
-        cases.append(Case(f"c{n}", prompt, responses, label=winner, metadata=metadata[n] if metadata else {}))
+        cases.append(
+            Case(f"c{n}", prompt, responses, label=winner, metadata=metadata[n] if metadata else {})
+        )
         for k, row in enumerate(votes):
-            answer = {"class_name": row[n]} if mode == "classes" else {"value": MARGIN.get(row[n], row[n])}
+            answer = (
+                {"class_name": row[n]}
+                if mode == "classes"
+                else {"value": MARGIN.get(row[n], row[n])}
+            )
             paid = Completion("", usage=Usage(1, 1), cost_usd=None if costs is None else costs[k])
             status = "failed" if row[n] is None else "ok"
-            judgments.append(Judgment(f"c{n}", unit, unit, 0, f"j{k}", status, completion=paid, **answer))
+            judgments.append(
+                Judgment(f"c{n}", unit, unit, 0, f"j{k}", status, completion=paid, **answer)
+            )
     return config, cases, judgments

@@ -19,5 +19,10 @@ def slow_fit(design, outcome):
     options = {"xatol": 1e-9, "fatol": 1e-13, "maxiter": 20_000, "maxfev": 20_000}
     start = np.zeros(design.shape[1])
     for _ in range(3):  # Nelder-Mead from its own result
-        start = minimize(lambda b: -slow_likelihood(design, outcome, b), start, method="Nelder-Mead", options=options).x
+        start = minimize(
+            lambda b: -slow_likelihood(design, outcome, b),
+            start,
+            method="Nelder-Mead",
+            options=options,
+        ).x
     return start

@@ -14,14 +14,24 @@ from pathlib import Path
 
 from tests.support.servers import free_port
 
-SETTINGS = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "shared_buffers=32MB", "max_connections=60")
+SETTINGS = (
+    "fsync=off",
+    "full_page_writes=off",
+    "synchronous_commit=off",
+    "shared_buffers=32MB",
+    "max_connections=60",
+)
 _USER = "postgres"
-_TEMPORARY = tempfile.gettempdir()  # now: a test may set another folder, which the server's user cannot enter
+_TEMPORARY = (
+    tempfile.gettempdir()
+)  # now: a test may set another folder, which the server's user cannot enter
 
 
 def binaries() -> Path | None:
     """The folder of the server's programs: Debian's newest, or that of `pg_ctl` in PATH."""
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    versions = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])
+    )
     found = str(versions[-1]) if versions else shutil.which("initdb")
     return None if found is None else Path(found).parent
 
@@ -48,17 +58,28 @@ class Postgres:
         return self.url(name)
 
     def control(self, *words: str) -> None:
-        as_user = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.getuid() == 0 else []
+        as_user = (
+            ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"]
+            if os.getuid() == 0
+            else []
+        )
         with (self.folder / "control.log").open("ab") as log:
             ended = subprocess.run(
-                [*as_user, *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+                [*as_user, *words],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
             )
         assert ended.returncode == 0, (self.folder / "control.log").read_text()
 
     def start(self) -> None:
         settings = " ".join(f"-c {one}" for one in SETTINGS)
         options = f"-p {self.port} -k '' -h 127.0.0.1 {settings}"
-        self.control(f"{self.bin}/pg_ctl", "-D", "data", "-w", "-l", "server.log", "-o", options, "start")
+        self.control(
+            f"{self.bin}/pg_ctl", "-D", "data", "-w", "-l", "server.log", "-o", options, "start"
+        )
 
     def stop(self) -> None:
         self.control(f"{self.bin}/pg_ctl", "-D", "data", "-w", "-m", "immediate", "stop")
@@ -71,7 +92,16 @@ def postgres_server(programs: Path) -> Iterator[Postgres]:
         if os.getuid() == 0:
             shutil.chown(folder, _USER)
         server = Postgres(programs, folder, free_port(), count())
-        server.control(f"{programs}/initdb", "-D", "data", "-U", _USER, "--auth=trust", "--no-sync", "--locale=C.UTF-8")
+        server.control(
+            f"{programs}/initdb",
+            "-D",
+            "data",
+            "-U",
+            _USER,
+            "--auth=trust",
+            "--no-sync",
+            "--locale=C.UTF-8",
+        )
         server.start()
         try:
             yield server

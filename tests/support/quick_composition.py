@@ -36,10 +36,15 @@ def _constant(repo: Any, path: str) -> tuple[str, str] | None:
 def quick_composition() -> Iterator[None]:
     """Parse constant files once, merge the same of them once, and find the choices of a defaults list if it asks.
 
-    The files of tests are read each time, and what they and the command line say is merged by Hydra.
+    The files of tests are read each time, and what they and the command line say is merged by
+    Hydra.
     """
     repository, loader = config_repository.ConfigRepository, config_loader_impl.ConfigLoaderImpl
-    load, one, merge = repository.load_config, loader._load_single_config, loader._compose_config_from_defaults_list
+    load, one, merge = (
+        repository.load_config,
+        loader._load_single_config,
+        loader._compose_config_from_defaults_list,
+    )
     choices = defaults_list._create_interpolation_map
 
     def load_once(self: Any, config_path: str) -> Any:
@@ -68,14 +73,19 @@ def quick_composition() -> Iterator[None]:
         return default.result if isinstance(default, _Merged) else one(self, default, repo)
 
     def choices_if_used(overrides: Any, defaults: Any, self_added: bool) -> Any:
-        return choices(overrides, defaults, self_added) if any(d.is_interpolation() for d in defaults) else None
+        return (
+            choices(overrides, defaults, self_added)
+            if any(d.is_interpolation() for d in defaults)
+            else None
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repository, "load_config", load_once)
         patch.setattr(loader, "_compose_config_from_defaults_list", merge_once)
         patch.setattr(loader, "_load_single_config", load_one)
         patch.setattr(defaults_list, "_create_interpolation_map", choices_if_used)
-        # Hydra copies its sources for each composition, and with them all that is stored, only to read it.
+        # Hydra copies its sources for each composition, and with them all that is stored, only to
+        # read it.
         patch.setattr(ConfigStore, "__deepcopy__", lambda self, memo: self, raising=False)
         yield
 

@@ -42,10 +42,19 @@ def replaying(folder: Path) -> Iterator[Replay]:
     tools = SHARED / "tools"
     if not tools.is_dir():
         pytest.skip(f"{tools} is not there: published judge outputs are not part of the repository")
-    subprocess.run([sys.executable, str(tools / "llmbar_manifest.py"), str(folder)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(tools / "llmbar_manifest.py"), str(folder)],
+        check=True,
+        capture_output=True,
+    )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    command = [sys.executable, str(tools / "replay_server.py"), str(port), *map(str, sorted(folder.glob("*.jsonl")))]
+    command = [
+        sys.executable,
+        str(tools / "replay_server.py"),
+        str(port),
+        *map(str, sorted(folder.glob("*.jsonl"))),
+    ]
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log)
     try:

@@ -21,13 +21,20 @@ def outputs(reports: Iterable[pytest.TestReport]) -> list[dict[str, str]]:
     return [{name: str(value) for name, value in row.items()} for row in rows if "outcome" in row]
 
 
-def attacks(passed: Iterable[pytest.TestReport], failed: Iterable[pytest.TestReport]) -> dict[str, tuple[int, int]]:
+def attacks(
+    passed: Iterable[pytest.TestReport], failed: Iterable[pytest.TestReport]
+) -> dict[str, tuple[int, int]]:
     """For each kind of attack how many there were, and how many of them had no effect."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for held, reports in ((1, passed), (0, failed)):
         for report in reports:
             if report.when == "call" and "tests/attacks/" in report.nodeid:
-                kind = report.nodeid.partition("::")[2].partition("[")[0].removeprefix("test_").replace("_", " ")
+                kind = (
+                    report.nodeid.partition("::")[2]
+                    .partition("[")[0]
+                    .removeprefix("test_")
+                    .replace("_", " ")
+                )
                 texts = dict(report.user_properties).get("texts", 1)
                 counts[kind][0] += texts
                 counts[kind][1] += texts * held
@@ -47,7 +54,9 @@ def short(rows: Iterable[Mapping[str, str]]) -> list[str]:
     ]
 
 
-def write(path: Path, rows: Iterable[Mapping[str, str]], found: Mapping[str, tuple[int, int]]) -> None:
+def write(
+    path: Path, rows: Iterable[Mapping[str, str]], found: Mapping[str, tuple[int, int]]
+) -> None:
     """Write both tables as Markdown."""
     lines = ["| output | text | outcome |", "| --- | --- | --- |"]
     lines += [f"| {row['output']} | {_cell(row['text'])} | {row['outcome']} |" for row in rows]

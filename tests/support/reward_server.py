@@ -1,7 +1,8 @@
 """A server that answers as vLLM 0.18 documents `/classify`, `/pooling`, `/score`, `/tokenize` and `/v1/models`.
 
-See https://docs.vllm.ai/en/v0.18.0/models/pooling_models/ and vllm/entrypoints/pooling/*/protocol.py. Rewards are of
-the test's own making: a function of the prompt and the response.
+See https://docs.vllm.ai/en/v0.18.0/models/pooling_models/ and
+vllm/entrypoints/pooling/*/protocol.py. Rewards are of the test's own making: a function of the
+prompt and the response.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class RewardServer:
         answers: What is answered instead of one reward, such as two probabilities.
         endpoints: The endpoints that the model supports.
         has_template: Whether the tokenizer has a chat template.
-        context: The context length in tokens (words, here); `None` if `/v1/models` does not report it.
+        context: The context length in tokens (words, here); `None` if `/v1/models` does not report
+            it.
         tokenizes: Whether there is a `/tokenize`.
         truncates: Whether longer texts are cut off instead of refused.
     """
@@ -51,7 +53,9 @@ class RewardServer:
 
     def install(self, provider: Provider) -> Provider:
         provider.routes = {
-            "/v1/models": lambda _: Reply({"object": "list", "data": [{"id": MODEL, "max_model_len": self.context}]}),
+            "/v1/models": lambda _: Reply(
+                {"object": "list", "data": [{"id": MODEL, "max_model_len": self.context}]}
+            ),
             **{f"/{name}": getattr(self, name) for name in self.endpoints},
             **({"/tokenize": self.tokenize} if self.tokenizes else {}),
             "/v1/chat/completions": lambda body: provider.rule(body),
@@ -66,7 +70,12 @@ class RewardServer:
     def classify(self, body: dict[str, Any]) -> Reply:
         def entry(values: list[Any]) -> dict[str, Any]:
             best = max(range(len(values)), key=lambda n: values[n] or 0)
-            return {"index": 0, "label": self.labels[best], "probs": values, "num_classes": len(values)}
+            return {
+                "index": 0,
+                "label": self.labels[best],
+                "probs": values,
+                "num_classes": len(values),
+            }
 
         return self._answer(body, entry)
 
@@ -75,12 +84,18 @@ class RewardServer:
 
     def score(self, body: dict[str, Any]) -> Reply:
         texts = {"messages": [{"content": body["text_1"]}, {"content": body["text_2"]}]}
-        return self._answer(texts, lambda values: {"index": 0, "object": "score", "score": values[0]})
+        return self._answer(
+            texts, lambda values: {"index": 0, "object": "score", "score": values[0]}
+        )
 
     def _answer(self, body: dict[str, Any], entry: Callable[[list[Any]], dict[str, Any]]) -> Reply:
         if "messages" in body and "model" in body and not self.has_template:
             return self._refused(NO_TEMPLATE)
-        texts = [message["content"] for message in body["messages"]] if "messages" in body else ["", body["input"]]
+        texts = (
+            [message["content"] for message in body["messages"]]
+            if "messages" in body
+            else ["", body["input"]]
+        )
         tokens = sum(len(text.split()) for text in texts)
         if self.context is not None and tokens > self.context:
             if not self.truncates:
@@ -92,7 +107,19 @@ class RewardServer:
         usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
         values = self.answers(self.reward(*texts))
         data = [entry(values)]
-        return Reply({"id": "x", "object": "list", "created": 1, "model": MODEL, "data": data, "usage": usage})
+        return Reply(
+            {
+                "id": "x",
+                "object": "list",
+                "created": 1,
+                "model": MODEL,
+                "data": data,
+                "usage": usage,
+            }
+        )
 
     def _refused(self, message: str) -> Reply:
-        return Reply({"error": {"message": message, "type": "BadRequestError", "param": None, "code": 400}}, 400)
+        return Reply(
+            {"error": {"message": message, "type": "BadRequestError", "param": None, "code": 400}},
+            400,
+        )

@@ -45,7 +45,12 @@ def served(
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     try:
         wait_until_answered(health, process, log)

@@ -45,30 +45,43 @@ class Served:
         return self.provider.requests
 
     def headers(self, given: Mapping[str, str]) -> dict[str, bytes]:
-        known = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}" if self.key else ""}
+        known = {
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {self.key}" if self.key else "",
+        }
         return {name: text.encode() for name, text in {**known, **given}.items() if text}
 
     def post(self, path: str, body: Any, given: Mapping[str, str] = {}) -> tuple[int, Any]:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        sent = {"content": content, "headers": self.headers(given), "timeout": PATIENCE, "trust_env": False}
+        sent = {
+            "content": content,
+            "headers": self.headers(given),
+            "timeout": PATIENCE,
+            "trust_env": False,
+        }
         reply = httpx.post(f"{self.url}{path}", **sent)
         return reply.status_code, reply.json()
 
     def get(self, path: str, **given: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", headers=self.headers(given), timeout=PATIENCE, trust_env=False)
+        return httpx.get(
+            f"{self.url}{path}", headers=self.headers(given), timeout=PATIENCE, trust_env=False
+        )
 
     def head(self, path: str) -> bytes:
         """Return the head of a request that lacks the length of its body."""
         lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}"]
         return "".join(
-            f"{line}\r\n" for line in [*lines, *(f"{k}: {v.decode()}" for k, v in self.headers({}).items())]
+            f"{line}\r\n"
+            for line in [*lines, *(f"{k}: {v.decode()}" for k, v in self.headers({}).items())]
         ).encode()
 
     def connected(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 
     def metric(self, name: str) -> float:
-        rows = dict(line.rsplit(" ", 1) for line in self.get("/metrics").text.splitlines() if line[0] != "#")
+        rows = dict(
+            line.rsplit(" ", 1) for line in self.get("/metrics").text.splitlines() if line[0] != "#"
+        )
         return float(rows.get(f"evalkit_{name}", 0))
 
     def stop(self) -> None:

@@ -40,9 +40,14 @@ def pairs(
 ) -> Rows:
     """Return rows of pairs, with the winners if A is shown first, and if B is, unless each pair was shown once."""
     rows: Rows = []
-    for number, label, *winners, long in zip(count(), labels, first, second or repeat(""), longer or repeat("")):
+    for number, label, *winners, long in zip(
+        count(), labels, first, second or repeat(""), longer or repeat("")
+    ):
         case = {"id": f"c{number}", "prompt": f"Question {number}?", **more}
-        case |= {f"response_{side.lower()}": LONG if side == long else f"{SHORT}, {side}" for side in "AB"}
+        case |= {
+            f"response_{side.lower()}": LONG if side == long else f"{SHORT}, {side}"
+            for side in "AB"
+        }
         case |= {} if label is None else {"label": label}
         rows += [
             {**case, "winner": winner, "order": order}
@@ -55,7 +60,14 @@ def pairs(
 def scores(grades: Sequence[float], given: Sequence[float], **more: Any) -> Rows:
     """Return rows of graded and scored responses."""
     return [
-        {"id": f"c{n}", "prompt": f"Question {n}?", "response": f"Answer {n}", "grade": grade, "score": score, **more}
+        {
+            "id": f"c{n}",
+            "prompt": f"Question {n}?",
+            "response": f"Answer {n}",
+            "grade": grade,
+            "score": score,
+            **more,
+        }
         for n, (grade, score) in enumerate(zip(grades, given, strict=True))
     ]
 

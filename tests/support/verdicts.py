@@ -17,11 +17,17 @@ def read_verdict(text: str, output: OutputConfig, *, sources: Sequence[str] = ()
     return _WINNERS[float(_read(text, output, AnswerTask("winner"), sources))]
 
 
-def read_rating(text: str, output: OutputConfig, scale: Scale, *, sources: Sequence[str] = ()) -> float:
+def read_rating(
+    text: str, output: OutputConfig, scale: Scale, *, sources: Sequence[str] = ()
+) -> float:
     """Return the score, in scale units."""
     return float(_read(text, output, AnswerTask("score", scale=scale), sources))
 
 
 def _read(text: str, output: OutputConfig, task: AnswerTask, sources: Sequence[str]) -> float | str:
     reply = Reply(text, sources=sources)
-    return Pattern(output, task).read(reply) if output.format == "regex" else read_marks(reply, output, task)
+    return (
+        Pattern(output, task).read(reply)
+        if output.format == "regex"
+        else read_marks(reply, output, task)
+    )

@@ -30,7 +30,9 @@ CLASSES = {-1.0: "fail", 1.0: "pass"}
 CONCLUSIONS = ("Use ", "Do not choose yet", "Label ")
 
 
-def answers(kind: str, truth: np.ndarray, labels: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+def answers(
+    kind: str, truth: np.ndarray, labels: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return a judge's answers in both orders: each of `labels`, or NaN where its answer is missing."""
     random = np.random.default_rng(len(kind))
     answer, among = truth.astype(float), np.array(labels)
@@ -59,13 +61,19 @@ def job(kind: str, mode: str, n: int, labeled: bool) -> Contender:
     if mode == "pairwise":
         settings = {"swap": {"policy": "both"}}
     elif mode == "classes":
-        settings |= {"rubric": {"classes": {"pass": "good", "fail": "bad"}, "positive": "pass", "levels": {}}}
+        settings |= {
+            "rubric": {"classes": {"pass": "good", "fail": "bad"}, "positive": "pass", "levels": {}}
+        }
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], scoring=SCORING, **settings)
     cases, judgments = [], []
     for k, label in enumerate(truth):
         if mode == "pairwise":
             responses = (Response("one"), Response("two"))
-            cases.append(Case(f"c{k}", "?", responses, label=("A" if label > 0 else "B") if labeled else None))
+            cases.append(
+                Case(
+                    f"c{k}", "?", responses, label=("A" if label > 0 else "B") if labeled else None
+                )
+            )
             shown = [((0, 1), (0, 1)), ((0, 1), (1, 0))]
         else:
             known = {"class_name": CLASSES[label]} if mode == "classes" else {"grade": float(label)}
@@ -75,7 +83,11 @@ def job(kind: str, mode: str, n: int, labeled: bool) -> Contender:
             read = not np.isnan(values[k])
             given = {"status": "unparseable", "error": "?"}
             if read:
-                named = {"class_name": CLASSES[values[k]]} if mode == "classes" else {"value": float(values[k])}
+                named = (
+                    {"class_name": CLASSES[values[k]]}
+                    if mode == "classes"
+                    else {"value": float(values[k])}
+                )
                 given = {"status": "ok", **named}
             judgments.append(Judgment(f"c{k}", unit, order, 0, "m", **given))
     scores = score_run(config, cases, judgments)
@@ -84,12 +96,18 @@ def job(kind: str, mode: str, n: int, labeled: bool) -> Contender:
     return Contender(kind, kind, f"{mode} {n}", metrics, scores.verdicts)
 
 
-def board(kinds: tuple[str, ...], mode: str = "pairwise", n: int = 400, *, labeled: bool = True) -> Leaderboard:
+def board(
+    kinds: tuple[str, ...], mode: str = "pairwise", n: int = 400, *, labeled: bool = True
+) -> Leaderboard:
     return rank([job(kind, mode, n, labeled) for kind in kinds], SCORING)
 
 
 def named(finding: Finding, leaderboard: Leaderboard) -> set[str]:
-    return {row.job for row in leaderboard.rows if row.name in finding.text.replace("significantly worse", "")}
+    return {
+        row.job
+        for row in leaderboard.rows
+        if row.name in finding.text.replace("significantly worse", "")
+    }
 
 
 def check(leaderboard: Leaderboard) -> Choice:
@@ -98,17 +116,27 @@ def check(leaderboard: Leaderboard) -> Choice:
     [choice] = leaderboard.choices
     first, *others = contest_findings(leaderboard, names, {})
     assert first.text.startswith(CONCLUSIONS)
-    assert not any(finding.text.startswith(CONCLUSIONS) for finding in others), "a second conclusion"
-    assert not any(words in finding.text for finding in others for words in ("better than chance", "is best"))
+    assert not any(finding.text.startswith(CONCLUSIONS) for finding in others), (
+        "a second conclusion"
+    )
+    assert not any(
+        words in finding.text for finding in others for words in ("better than chance", "is best")
+    )
     decisions = {row.job: row.decision for row in leaderboard.rows}
     if choice.job is not None:
         assert decisions[choice.job.job].trusted
         assert choice.job.job in USEFUL
-        assert first.text.startswith(f"Use {choice.job.name} ({USES[choice.job.decision.use].message}): ")
+        assert first.text.startswith(
+            f"Use {choice.job.name} ({USES[choice.job.decision.use].message}): "
+        )
         assert choice.job.name in first.text_zh
     for start, use in (("Do not trust ", "none"), ("Not decided about ", "unknown")):
-        listed = [named(finding, leaderboard) for finding in others if finding.text.startswith(start)]
-        of_use = {row for row, one in decisions.items() if one.use == use and one.reason != "no_labels"}
+        listed = [
+            named(finding, leaderboard) for finding in others if finding.text.startswith(start)
+        ]
+        of_use = {
+            row for row, one in decisions.items() if one.use == use and one.reason != "no_labels"
+        }
         shown = set.union(set(), *listed)
         assert shown == of_use or (len(of_use) > 4 and shown < of_use)
     return choice
@@ -116,8 +144,12 @@ def check(leaderboard: Leaderboard) -> Choice:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES), ("classes", SCORES)])
-def test_a_sweep_names_a_useful_job_or_none_and_contradicts_itself_nowhere(mode, kinds, n, thorough):
+@pytest.mark.parametrize(
+    ("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES), ("classes", SCORES)]
+)
+def test_a_sweep_names_a_useful_job_or_none_and_contradicts_itself_nowhere(
+    mode, kinds, n, thorough
+):
     for size in (2, 3) if thorough and n == max(SIZES) else (2,):
         for some in combinations(kinds, size):
             choice = check(board(some, mode, n))
@@ -149,9 +181,12 @@ def test_each_reason(kinds, reason, use):
 def test_a_perfect_judge_is_recommended_in_one_statement(mode):
     leaderboard = board(("perfect", "coin", "reversed"), mode, 300)
     first, *others = [
-        one.text for one in contest_findings(leaderboard, {row.job: row.job for row in leaderboard.rows}, {})
+        one.text
+        for one in contest_findings(leaderboard, {row.job: row.job for row in leaderboard.rows}, {})
     ]
-    assert first.startswith("Use perfect (single verdicts): it is the only one shown to be useful; ")
+    assert first.startswith(
+        "Use perfect (single verdicts): it is the only one shown to be useful; "
+    )
     assert not any("perfect" in text for text in others if "order is swapped" not in text)
     assert others[0].startswith("Do not trust 2 of 3: ")
 
@@ -173,11 +208,15 @@ def test_a_cheaper_job_that_can_be_used_for_less_is_not_recommended():
 def test_without_labels_it_says_what_to_label():
     leaderboard = board(("good", "coin"), labeled=False)
     first = contest_findings(leaderboard, {"good": "x", "coin": "y"}, {})[0]
-    assert first.text.startswith("Label about 170 pairs first: without labels, nothing shows which configuration")
+    assert first.text.startswith(
+        "Label about 170 pairs first: without labels, nothing shows which configuration"
+    )
     assert leaderboard.choices[0].top.decision.labels_needed is not None
 
 
-def test_the_terminal_the_page_and_the_files_have_each_decision_and_the_same_sentence(capsys, tmp_path):
+def test_the_terminal_the_page_and_the_files_have_each_decision_and_the_same_sentence(
+    capsys, tmp_path
+):
     leaderboard = board(("good", "leaning", "coin", "reversed", "missing"))
     names = {row.job: row.name for row in leaderboard.rows}
     [sentence, *others] = [finding.text for finding in contest_findings(leaderboard, names, {})]
@@ -193,7 +232,10 @@ def test_the_terminal_the_page_and_the_files_have_each_decision_and_the_same_sen
     content = json.loads(as_json(leaderboard))
     assert [choice["text"] for choice in content["choices"]] == [sentence]
     assert content["choices"][0]["job"] == "good"
-    table = {row["job"]: (row["decision"], row["reason"]) for row in csv.DictReader(io.StringIO(as_csv(leaderboard)))}
+    table = {
+        row["job"]: (row["decision"], row["reason"])
+        for row in csv.DictReader(io.StringIO(as_csv(leaderboard)))
+    }
     assert table == {row.job: (row.decision.use, row.decision.reason) for row in leaderboard.rows}
     page = render_sweep(leaderboard, SweepFacts("study"))
     for use in {row.decision.use for row in leaderboard.rows}:

@@ -29,7 +29,9 @@ def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path):
     for folder in (old, new):
         folder.mkdir(parents=True)
         with sweeps.begun(folder, HASHES):
-            assert sweeps.interrupted(tmp_path, HASHES) in (None, old), "a sweep that runs is not resumed by another"
+            assert sweeps.interrupted(tmp_path, HASHES) in (None, old), (
+                "a sweep that runs is not resumed by another"
+            )
     assert sweeps.interrupted(tmp_path, HASHES) == new
     assert sweeps.interrupted(tmp_path, HASHES[:1]) is None
     started = state(new)["started"]
@@ -53,7 +55,9 @@ def test_finished_jobs_of_the_same_sweep_stay(tmp_path):
 def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path, hashes):
     job(tmp_path / "1", HASHES[1])
     named = job(tmp_path / "judge=x", hashes[0])  # a folder that is not named by a number
-    with pytest.raises(ConfigError, match=r"contains another sweep \(job 1\); choose another folder .* --overwrite"):
+    with pytest.raises(
+        ConfigError, match=r"contains another sweep \(job 1\); choose another folder .* --overwrite"
+    ):
         sweeps.check_free(tmp_path, hashes)
     (tmp_path / "notes.txt").write_text("mine", "utf-8")
     (tmp_path / "leaderboard.json").write_text("{}", "utf-8")
@@ -66,7 +70,9 @@ def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path, hashes):
 
 def test_a_run_folder_is_no_place_for_a_sweep(tmp_path):
     job(tmp_path, HASHES[0])
-    with pytest.raises(ConfigError, match=r"contains a run; choose another folder with hydra\.sweep\.dir"):
+    with pytest.raises(
+        ConfigError, match=r"contains a run; choose another folder with hydra\.sweep\.dir"
+    ):
         sweeps.check_free(tmp_path, HASHES)
 
 

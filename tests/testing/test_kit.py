@@ -28,7 +28,10 @@ def test_evalkits_own_evaluators_pass(overrides, answers):
     check_evaluator(make_evaluator(load_config(overrides=overrides)), answers=answers)
 
 
-SCHEMA = {"type": "object", "properties": {"better": {"type": "string", "enum": ["first", "second"]}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
+}
 
 
 class Good:
@@ -38,15 +41,28 @@ class Good:
         return [self.ask(case, shown) for shown in ((0, 1), (1, 0))]
 
     def ask(self, case: Case, shown: tuple[int, int]) -> JudgeRequest:
-        content = f"{case.prompt} {case.responses[shown[0]].text} or {case.responses[shown[1]].text}?"
-        return JudgeRequest(case.id, (0, 1), shown, ({"role": "user", "content": content},), AnswerFormat("x", SCHEMA))
+        content = (
+            f"{case.prompt} {case.responses[shown[0]].text} or {case.responses[shown[1]].text}?"
+        )
+        return JudgeRequest(
+            case.id,
+            (0, 1),
+            shown,
+            ({"role": "user", "content": content},),
+            AnswerFormat("x", SCHEMA),
+        )
 
     def read(self, request: JudgeRequest, completion: Completion) -> Any:
         said = self.winner(completion.text)
         place = (request.case_id, request.unit, request.shown, request.sample, request.judge)
         if said is None:
             return Judgment(*place, "unparseable", error="no winner")
-        return Judgment(*place, "ok", value=self.margin(request, 1.0 if said == "first" else -1.0), confidence=0.5)
+        return Judgment(
+            *place,
+            "ok",
+            value=self.margin(request, 1.0 if said == "first" else -1.0),
+            confidence=0.5,
+        )
 
     def winner(self, text: str) -> str | None:
         try:
@@ -88,7 +104,10 @@ class Fickle(Good):
 
     def ask(self, case: Case, shown: tuple[int, int]) -> JudgeRequest:
         self.calls += 1
-        return replace(super().ask(case, shown), messages=({"role": "user", "content": f"{self.calls} {shown}"},))
+        return replace(
+            super().ask(case, shown),
+            messages=({"role": "user", "content": f"{self.calls} {shown}"},),
+        )
 
 
 class Moody(Good):
@@ -135,25 +154,49 @@ class Loud(Good):
         (plan(every(shown=(0, 0))), "shown is not a permutation of unit [0, 1]"),
         (plan(every(turn=1)), "a first request has turn 1 and sample 0"),
         (plan(every(messages=())), "messages must be at least one text with a role"),
-        (plan(lambda requests: [requests[0]] * 2), "unit, order and sample ((0, 1), (0, 1), 0) are requested twice"),
-        (plan(every(messages=({"role": "user", "content": "?"},))), "two requests have the same content key"),
+        (
+            plan(lambda requests: [requests[0]] * 2),
+            "unit, order and sample ((0, 1), (0, 1), 0) are requested twice",
+        ),
+        (
+            plan(every(messages=({"role": "user", "content": "?"},))),
+            "two requests have the same content key",
+        ),
         (Moody, "read returns another result when it is called again"),
         (Fragile, "broken JSON: read raises JSONDecodeError"),
         (Guessing, "a refusal: read as ok with a value, but a missing answer is never a score"),
         (Blind, "value is 1.0, and 1.0 with the order reversed: margins must be un-swapped"),
         (Level, "every answer is a tie"),
         (Loud, "values [7.0] are not finite, or margins not between -1 and 1"),
-        (read(lambda request, found: replace(found, sample=3)), "a judgment's sample is 3, but the request's is 0"),
-        (read(lambda request, found: replace(found, error=None)), "no error that explains why there is none"),
-        (read(lambda request, found: replace(found, confidence=3.0)), "confidence 3.0 is not between 0 and 1"),
-        (read(lambda request, found: replace(found, value=None)), "status ok has no value, criteria"),
+        (
+            read(lambda request, found: replace(found, sample=3)),
+            "a judgment's sample is 3, but the request's is 0",
+        ),
+        (
+            read(lambda request, found: replace(found, error=None)),
+            "no error that explains why there is none",
+        ),
+        (
+            read(lambda request, found: replace(found, confidence=3.0)),
+            "confidence 3.0 is not between 0 and 1",
+        ),
+        (
+            read(lambda request, found: replace(found, value=None)),
+            "status ok has no value, criteria",
+        ),
         (read(lambda request, found: request), "a repeated request has turn 0 after turn 0"),
         (
             read(lambda request, found: replace(request, turn=request.turn + 1)),
             "read still returns a request after 4 answers",
         ),
-        (read(lambda request, found: None), "read returns a NoneType, neither a Judgment nor a JudgeRequest"),
-        (read(lambda request, found: replace(found, status="failed", error="x")), "no answer could be read"),
+        (
+            read(lambda request, found: None),
+            "read returns a NoneType, neither a Judgment nor a JudgeRequest",
+        ),
+        (
+            read(lambda request, found: replace(found, status="failed", error="x")),
+            "no answer could be read",
+        ),
     ],
 )
 def test_each_way_of_being_wrong_is_told(broken, said):
@@ -166,7 +209,9 @@ def test_a_ranking_must_turn_with_the_order():
     class Ranking(Good):
         def read(self, request: JudgeRequest, completion: Completion) -> Any:
             found = super().read(request, completion)
-            return found if found.value is None else replace(found, value=None, ranking=((0,), (1,)))
+            return (
+                found if found.value is None else replace(found, value=None, ranking=((0,), (1,)))
+            )
 
     with pytest.raises(AssertionError, match="is not the reverse ranking"):
         check_evaluator(Ranking())
@@ -176,7 +221,11 @@ def test_answers_are_made_of_any_schema():
     schema = {
         "type": "object",
         "properties": {
-            "list": {"type": "array", "minItems": 2, "items": {"type": "string", "enum": ["x", "y", "z"]}},
+            "list": {
+                "type": "array",
+                "minItems": 2,
+                "items": {"type": "string", "enum": ["x", "y", "z"]},
+            },
             "rank": {"type": "integer", "minimum": 1, "maximum": 3},
             "either": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
             "fixed": {"const": 7},

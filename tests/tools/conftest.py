@@ -14,4 +14,8 @@ def provider(monkeypatch):
 
 @pytest.fixture
 def overrides(provider):
-    return ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+    return [
+        "judge=openai_compatible",
+        "judge.model=openai/fake",
+        f"judge.api_base={provider.api_base}",
+    ]

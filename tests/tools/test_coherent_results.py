@@ -30,7 +30,8 @@ async def test_forced_ties_fall_for_either_side_and_for_the_same_text(provider, 
             assert [row.winner for row in result.comparison or ()] == [result.winner] * 2
             assert result.overall_reasoning is not None
             assert (
-                f"This was a tie; {result.winner} was chosen because ties are not allowed." in result.overall_reasoning
+                f"This was a tie; {result.winner} was chosen because ties are not allowed."
+                in result.overall_reasoning
             )
             won.append({"A": first, "B": second}[str(result.winner)])
         assert won[0] == won[1]
@@ -68,11 +69,19 @@ def choosing(good: str) -> Callable[[dict[str, Any]], Reply]:
 
 async def test_of_samples_every_part_is_the_majority(provider, overrides):
     provider.rule = in_turn(choosing("bad"), choosing("good"), choosing("good"))
-    words = [*overrides, "mode.samples=3", "judge.temperature=1", "scoring.combine=majority", "runner.concurrency=1"]
+    words = [
+        *overrides,
+        "mode.samples=3",
+        "judge.temperature=1",
+        "scoring.combine=majority",
+        "runner.concurrency=1",
+    ]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
     assert (result.winner, result.reason) == ("A", "judged")
     assert [row.winner for row in result.comparison or ()] == ["A", "A"]
-    assert [row.reasoning for row in result.comparison or ()] == [f"A wins as {INPUT['responseA']}"] * 2
+    assert [row.reasoning for row in result.comparison or ()] == [
+        f"A wins as {INPUT['responseA']}"
+    ] * 2
     assert result.overall_reasoning == f"Response A is better: {INPUT['responseA']}"
     assert result.position_consistency is not None
     assert result.position_consistency.consistent is True
@@ -80,7 +89,9 @@ async def test_of_samples_every_part_is_the_majority(provider, overrides):
 
 async def test_of_scored_samples_every_part_is_the_mean(provider, overrides):
     scores = iter([5, 5, 2])
-    provider.rule = lambda body: scoring(dict.fromkeys(("accuracy", "clarity", "completeness"), next(scores)))(body)
+    provider.rule = lambda body: scoring(
+        dict.fromkeys(("accuracy", "clarity", "completeness"), next(scores))
+    )(body)
     words = [*overrides, "mode.samples=3", "judge.temperature=1", "runner.concurrency=1"]
     result = await evalkit.direct_score(SCORED, overrides=words)
     assert (result.overall_score, result.weighted_score) == (pytest.approx(4.0), pytest.approx(4.0))
@@ -88,7 +99,9 @@ async def test_of_scored_samples_every_part_is_the_mean(provider, overrides):
 
 
 def panel(provider: Provider, *names: str) -> list[str]:
-    judges = ", ".join(f"{{name: {name}, model: openai/{name}, api_base: '{provider.api_base}'}}" for name in names)
+    judges = ", ".join(
+        f"{{name: {name}, model: openai/{name}, api_base: '{provider.api_base}'}}" for name in names
+    )
     return ["judge=panel", f"judge.judges=[{judges}]"]
 
 
@@ -125,13 +138,22 @@ async def test_a_tie_that_a_panel_voted_for_is_a_split(provider):
     }
 
 
-@pytest.mark.parametrize("more", [[], ["swap=none"], ["output=bracket"], ["mode.commit_first=true"], ["judge=two"]])
+@pytest.mark.parametrize(
+    "more", [[], ["swap=none"], ["output=bracket"], ["mode.commit_first=true"], ["judge=two"]]
+)
 async def test_a_judge_that_insists_on_a_tie_gets_it_decided(more, provider, overrides):
-    equal = (lambda _: said("They are equal: [[C]]")) if "output=bracket" in more else choosing("TIE")
-    provider.rule = lambda body: equal(body) if "<response_a>" in str(body["messages"]) else said("My answer.")
+    equal = (
+        (lambda _: said("They are equal: [[C]]")) if "output=bracket" in more else choosing("TIE")
+    )
+    provider.rule = lambda body: (
+        equal(body) if "<response_a>" in str(body["messages"]) else said("My answer.")
+    )
     words = panel(provider, "one", "two") if more == ["judge=two"] else [*overrides, *more]
     winners = []
-    for first, second in ((INPUT["responseA"], INPUT["responseB"]), (INPUT["responseB"], INPUT["responseA"])):
+    for first, second in (
+        (INPUT["responseA"], INPUT["responseB"]),
+        (INPUT["responseB"], INPUT["responseA"]),
+    ):
         swap = {"swapPositions": False} if more == ["swap=none"] else {}
         asked = {**INPUT, "responseA": first, "responseB": second, "allowTie": False, **swap}
         result = await evalkit.pairwise_compare(asked, overrides=words)
@@ -143,7 +165,9 @@ async def test_a_judge_that_insists_on_a_tie_gets_it_decided(more, provider, ove
 
 async def test_where_the_difference_decides_a_tie_it_is_not_left_to_chance(provider, overrides):
     for good in ("good", "bad"):
-        provider.rule = in_turn(choosing("TIE"), choosing("TIE"), choosing(good))  # the first is asked again
+        provider.rule = in_turn(
+            choosing("TIE"), choosing("TIE"), choosing(good)
+        )  # the first is asked again
         words = [
             *overrides,
             "mode.samples=2",
@@ -161,14 +185,24 @@ async def test_a_panels_scores_are_its_votes(provider):
     names = ("accuracy", "clarity", "completeness")
     provider.rule = lambda body: scoring(dict.fromkeys(names, votes[body["model"]]))(body)
     result = await evalkit.direct_score(SCORED, overrides=panel(provider, *votes))
-    assert ([row.score for row in result.scores], result.overall_score, result.weighted_score) == ([4.0] * 3, 4.0, 4.0)
+    assert ([row.score for row in result.scores], result.overall_score, result.weighted_score) == (
+        [4.0] * 3,
+        4.0,
+        4.0,
+    )
 
 
 async def test_a_panel_with_one_unreadable_judge_has_the_others_result(provider):
     fine = scoring(dict.fromkeys(("accuracy", "clarity", "completeness"), 4))
-    provider.rule = lambda body: said("I would rather not.") if body["model"] == "one" else fine(body)
+    provider.rule = lambda body: (
+        said("I would rather not.") if body["model"] == "one" else fine(body)
+    )
     result = await evalkit.direct_score(SCORED, overrides=panel(provider, "one", "two"))
-    assert (result.success, result.weighted_score, [row.score for row in result.scores]) == (True, 4.0, [4.0] * 3)
+    assert (result.success, result.weighted_score, [row.score for row in result.scores]) == (
+        True,
+        4.0,
+        [4.0] * 3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +221,11 @@ async def test_text_formats_have_a_winner_and_the_judges_words(agree, output, pr
 
     provider.rule = rule
     result = await evalkit.pairwise_compare(INPUT, overrides=[*overrides, *output])
-    assert (result.success, result.winner, result.confidence) == (True, "A" if agree else "TIE", None)
+    assert (result.success, result.winner, result.confidence) == (
+        True,
+        "A" if agree else "TIE",
+        None,
+    )
     assert (result.comparison, result.differentiators) == (None, None)
     assert result.overall_reasoning is not None
     assert result.overall_reasoning.startswith("It is clearer.")
@@ -200,7 +238,12 @@ async def test_a_rating_has_a_score_and_the_judges_words(provider, overrides):
     provider.rule = lambda body: said("Clear and short.\n[[4]]")
     asked = {**SCORED, "criteria": [{"name": "clarity"}]}
     result = await evalkit.direct_score(asked, overrides=[*overrides, "output=rating"])
-    assert (result.success, result.overall_score, result.weighted_score, result.summary) == (True, 4.0, 4.0, None)
+    assert (result.success, result.overall_score, result.weighted_score, result.summary) == (
+        True,
+        4.0,
+        4.0,
+        None,
+    )
     assert result.scores[0].model_dump() == {
         "criterion": "clarity",
         "score": 4.0,
@@ -208,7 +251,9 @@ async def test_a_rating_has_a_score_and_the_judges_words(provider, overrides):
         "justification": "Clear and short.\n[[4]]",
         "examples": None,
     }
-    with pytest.raises(ConfigError, match="it gives one score, and there are 3 criteria; use one criterion"):
+    with pytest.raises(
+        ConfigError, match="it gives one score, and there are 3 criteria; use one criterion"
+    ):
         await evalkit.direct_score(SCORED, overrides=[*overrides, "output=rating"])
 
 

@@ -39,7 +39,10 @@ async def test_the_levels_reach_the_judge(provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
     await evalkit.direct_score({**INPUT, "context": "For a school."}, overrides=overrides)
     text = str(provider.requests[0]["messages"])
-    assert all(word in text for word in ("fails entirely", "flawless", "For a school.", "A beginner can follow."))
+    assert all(
+        word in text
+        for word in ("fails entirely", "flawless", "For a school.", "A beginner can follow.")
+    )
 
 
 @pytest.mark.parametrize(("scale", "top"), [("1-3", 3), ("1-5", 5), ("1-10", 10)])
@@ -63,7 +66,12 @@ async def test_weights_that_do_not_sum_to_one_are_relative(provider, overrides):
 async def test_a_score_off_the_scale_is_no_score(score, provider, overrides):
     provider.rule = scoring({"accuracy": score, "clarity": 4, "completeness": 2})
     result = await evalkit.direct_score(INPUT, overrides=overrides)
-    assert (result.success, result.overall_score, result.weighted_score, result.scores) == (False, None, None, [])
+    assert (result.success, result.overall_score, result.weighted_score, result.scores) == (
+        False,
+        None,
+        None,
+        [],
+    )
     assert result.error is not None
     assert "accuracy" in result.error
     assert len(provider.requests) == 2, "asked again once"

@@ -38,7 +38,11 @@ async def test_the_whole_result_by_its_published_names(provider, overrides):
         ],
         "overallReasoning": f"Response A is better: {good}",
         "differentiators": {"aAdvantages": [f"+ {good}"], "bAdvantages": [f"+ {bad}"]},
-        "positionConsistency": {"firstPassWinner": "A", "secondPassWinner": "A", "consistent": True},
+        "positionConsistency": {
+            "firstPassWinner": "A",
+            "secondPassWinner": "A",
+            "consistent": True,
+        },
         "metadata": {"positionsSwapped": True},
         "error": None,
         "trust": None,
@@ -73,7 +77,9 @@ async def test_disagreement_is_a_tie_at_one_half(provider, overrides):
 
 async def test_one_order_when_asked_for_one(provider, overrides):
     provider.rule = judging(always_first)
-    result = await evalkit.pairwise_compare(**{**INPUT, "swapPositions": False}, overrides=overrides)
+    result = await evalkit.pairwise_compare(
+        **{**INPUT, "swapPositions": False}, overrides=overrides
+    )
     assert (result.winner, result.confidence, result.position_consistency) == ("A", 0.8, None)
     assert result.metadata.positions_swapped is False
     assert len(provider.requests) == 1
@@ -93,7 +99,11 @@ async def test_an_answer_that_cannot_be_read_is_no_winner(unread, provider, over
     def rule(body: dict[str, Any]) -> Reply:
         text = str(body["messages"])
         swapped = text.index(INPUT["responseB"]) < text.index(INPUT["responseA"])
-        return said("I would rather not say.") if unread == 2 or unread == swapped else judging(good_first)(body)
+        return (
+            said("I would rather not say.")
+            if unread == 2 or unread == swapped
+            else judging(good_first)(body)
+        )
 
     provider.rule = rule
     result = await evalkit.pairwise_compare(INPUT, overrides=overrides)
@@ -141,7 +151,9 @@ async def test_the_context_and_a_marker_in_a_response_reach_the_judge_as_text(pr
 
 def test_the_sync_twin(provider, overrides):
     provider.rule = judging(good_first)
-    result = evalkit.pairwise_compare_sync(PairwiseCompareInput.model_validate(INPUT), overrides=overrides)
+    result = evalkit.pairwise_compare_sync(
+        PairwiseCompareInput.model_validate(INPUT), overrides=overrides
+    )
     assert result.winner == "A"
 
 
@@ -155,7 +167,9 @@ def test_the_sync_twin_from_several_threads(provider, overrides):
     provider.rule = judging(good_first)
     inputs = [{**INPUT, "prompt": f"Question {number}?"} for number in range(6)]
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda one: evalkit.pairwise_compare_sync(one, overrides=overrides), inputs))
+        found = list(
+            pool.map(lambda one: evalkit.pairwise_compare_sync(one, overrides=overrides), inputs)
+        )
     assert [result.winner for result in found] == ["A"] * 6
 
 

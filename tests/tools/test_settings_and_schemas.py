@@ -22,15 +22,30 @@ from tests.support.judging import INPUT, SCORED, always_first, good_first, judgi
             ["criteria=helpsteer"],
             "criteria: the tool cannot honor this override; the criteria are an argument of the tool",
         ),
-        (["criteria.accuracy.weight=0.9"], "criteria.accuracy.weight: the tool cannot honor this override"),
+        (
+            ["criteria.accuracy.weight=0.9"],
+            "criteria.accuracy.weight: the tool cannot honor this override",
+        ),
         (["dataset.limit=3"], "dataset.limit: the tool cannot honor this override"),
         (["tracking=mlflow"], "tracking: the tool cannot honor this override"),
         (["+gate.consistency.min=0.9"], "the tool cannot honor this override"),
-        (["scoring.normalize=zscore"], "scoring.normalize: the tool cannot honor this override; it uses only"),
-        (["runner.max_failure_rate=0.5"], "runner.max_failure_rate: the tool cannot honor this override"),
-        (["rubric=likert10"], "rubric: the tool cannot honor this override; pairs are compared without a scale"),
+        (
+            ["scoring.normalize=zscore"],
+            "scoring.normalize: the tool cannot honor this override; it uses only",
+        ),
+        (
+            ["runner.max_failure_rate=0.5"],
+            "runner.max_failure_rate: the tool cannot honor this override",
+        ),
+        (
+            ["rubric=likert10"],
+            "rubric: the tool cannot honor this override; pairs are compared without a scale",
+        ),
         (["swap=random"], "swap.policy: the tool judges both orders or the given one"),
-        (["scoring.weights.tone=2"], "scoring.weights.tone: no such criterion; choose from accuracy, clarity"),
+        (
+            ["scoring.weights.tone=2"],
+            "scoring.weights.tone: no such criterion; choose from accuracy, clarity",
+        ),
         (["tie.treshold=1"], "did you mean 'threshold'"),
     ],
 )
@@ -42,7 +57,9 @@ async def test_an_override_that_cannot_be_honored_is_an_error(words, said, provi
     assert provider.requests == []
 
 
-@pytest.mark.parametrize("words", [["swap=none"], ["tie.threshold=1"], ["tie=forbid"], ["dataset.limit=3"]])
+@pytest.mark.parametrize(
+    "words", [["swap=none"], ["tie.threshold=1"], ["tie=forbid"], ["dataset.limit=3"]]
+)
 async def test_one_response_has_no_orders_and_no_ties(words, overrides):
     with pytest.raises(ConfigError, match="the tool cannot honor this override"):
         await evalkit.direct_score(SCORED, overrides=[*overrides, *words])
@@ -52,13 +69,23 @@ async def test_one_response_has_no_orders_and_no_ties(words, overrides):
     ("argument", "word", "said"),
     [
         ({"swapPositions": True}, "swap=none", "swap.policy: is 'none', but swapPositions is true"),
-        ({"swapPositions": False}, "swap=mean", "swap: swapPositions is false, so there is one order"),
-        ({"swapPositions": False}, "swap.resolve=mean", "swap: swapPositions is false, so there is one order"),
+        (
+            {"swapPositions": False},
+            "swap=mean",
+            "swap: swapPositions is false, so there is one order",
+        ),
+        (
+            {"swapPositions": False},
+            "swap.resolve=mean",
+            "swap: swapPositions is false, so there is one order",
+        ),
         ({"allowTie": True}, "tie=forbid", "tie.allow: is false, but allowTie is true"),
         ({"allowTie": False}, "tie.allow=true", "tie.allow: is true, but allowTie is false"),
     ],
 )
-async def test_an_override_that_contradicts_an_argument_is_an_error(argument, word, said, overrides):
+async def test_an_override_that_contradicts_an_argument_is_an_error(
+    argument, word, said, overrides
+):
     with pytest.raises(ConfigError) as caught:
         await evalkit.pairwise_compare({**INPUT, **argument}, overrides=[*overrides, word])
     assert said in str(caught.value)
@@ -67,8 +94,14 @@ async def test_an_override_that_contradicts_an_argument_is_an_error(argument, wo
 async def test_arguments_left_out_or_null_are_as_configured(provider, overrides):
     provider.rule = judging(always_first)
     nulls = {"context": None, "allowTie": None, "swapPositions": None}
-    result = await evalkit.pairwise_compare({**INPUT, **nulls}, overrides=[*overrides, "swap=none", "tie=forbid"])
-    assert (result.winner, result.position_consistency, result.metadata.positions_swapped) == ("A", None, False)
+    result = await evalkit.pairwise_compare(
+        {**INPUT, **nulls}, overrides=[*overrides, "swap=none", "tie=forbid"]
+    )
+    assert (result.winner, result.position_consistency, result.metadata.positions_swapped) == (
+        "A",
+        None,
+        False,
+    )
     assert "TIE" not in provider.requests[0]["messages"][-1]["content"]
 
 
@@ -80,7 +113,9 @@ async def test_arguments_left_out_or_null_are_as_configured(provider, overrides)
         (["tie.min_confidence=0.99", "swap.resolve=lower_confidence"], "TIE", 0.65, "threshold"),
     ],
 )
-async def test_orders_that_disagree_are_resolved_as_configured(words, winner, confidence, reason, provider, overrides):
+async def test_orders_that_disagree_are_resolved_as_configured(
+    words, winner, confidence, reason, provider, overrides
+):
     provider.rule = judging(lambda first, _: ("A", 0.9 if first.startswith("good") else 0.6))
     result = await evalkit.pairwise_compare(INPUT, overrides=[*overrides, *words])
     assert (result.winner, result.reason) == (winner, reason)
@@ -89,9 +124,18 @@ async def test_orders_that_disagree_are_resolved_as_configured(words, winner, co
 
 
 async def test_an_arbiter_decides_where_the_orders_disagree(provider, overrides):
-    provider.rule = lambda body: judging(good_first if body["model"] == "other" else always_first)(body)
-    words = [*overrides, "swap=third_pass", "+judge@swap.arbiter=openai_compatible", "swap.arbiter.model=openai/other"]
-    result = await evalkit.pairwise_compare(INPUT, overrides=[*words, f"swap.arbiter.api_base={provider.api_base}"])
+    provider.rule = lambda body: judging(good_first if body["model"] == "other" else always_first)(
+        body
+    )
+    words = [
+        *overrides,
+        "swap=third_pass",
+        "+judge@swap.arbiter=openai_compatible",
+        "swap.arbiter.model=openai/other",
+    ]
+    result = await evalkit.pairwise_compare(
+        INPUT, overrides=[*words, f"swap.arbiter.api_base={provider.api_base}"]
+    )
     assert (result.winner, len(provider.requests)) == ("A", 3)
     assert [row.winner for row in result.comparison or ()] == ["A", "A"]
 
@@ -104,12 +148,16 @@ async def test_a_criterion_on_which_only_it_disagrees_needs_no_third_judgment(pr
 
 
 async def test_weights_of_criteria_are_honored(provider, overrides):
-    provider.rule = judging(good_first, {"clarity": lambda a, b: ("B" if a.startswith("good") else "A", 0.9)})
+    provider.rule = judging(
+        good_first, {"clarity": lambda a, b: ("B" if a.startswith("good") else "A", 0.9)}
+    )
     words = [*overrides, "scoring.weights={accuracy: 0.2, clarity: 0.8}"]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
     assert (result.winner, [row.winner for row in result.comparison or ()]) == ("B", ["A", "B"])
     assert result.overall_reasoning is not None
-    assert result.overall_reasoning.endswith("[This answer chose A; over all answers the result is B.]")
+    assert result.overall_reasoning.endswith(
+        "[This answer chose A; over all answers the result is B.]"
+    )
 
 
 async def test_a_config_and_overrides_are_both_honored(provider, overrides):
@@ -149,7 +197,11 @@ async def test_other_scales_and_examples_are_honored(words, scale, part, provide
 
 async def test_examples_are_an_argument_too(provider, overrides):
     provider.rule = scoring({"accuracy": 3, "clarity": 2, "completeness": 2})
-    rubric = {"scale": "1-3", "levelDescriptions": None, "examples": [{**EXAMPLE, "scores": {"clarity": 2}}]}
+    rubric = {
+        "scale": "1-3",
+        "levelDescriptions": None,
+        "examples": [{**EXAMPLE, "scores": {"clarity": 2}}],
+    }
     await evalkit.direct_score({**SCORED, "rubric": rubric}, overrides=overrides)
     system = provider.requests[0]["messages"][0]["content"]
     assert "Justification: Brief.\nScore for clarity: 2\n" in system
@@ -159,8 +211,12 @@ async def test_examples_are_an_argument_too(provider, overrides):
 
 
 async def test_two_scales_are_a_contradiction(overrides):
-    with pytest.raises(ConfigError, match=r"rubric: is 1 to 10 by 1, but the argument rubric.scale is 1-5"):
-        await evalkit.direct_score({**SCORED, "rubric": {"scale": "1-5"}}, overrides=[*overrides, "rubric=likert10"])
+    with pytest.raises(
+        ConfigError, match=r"rubric: is 1 to 10 by 1, but the argument rubric.scale is 1-5"
+    ):
+        await evalkit.direct_score(
+            {**SCORED, "rubric": {"scale": "1-5"}}, overrides=[*overrides, "rubric=likert10"]
+        )
 
 
 def objects(schema: Any) -> Iterator[dict[str, Any]]:
@@ -208,7 +264,9 @@ def test_the_command_prints_what_python_returns(capsys):
     assert [one["function"]["name"] for one in openai] == ["pairwise_compare", "direct_score"]
     assert all(one["type"] == "function" and one["function"]["parameters"] for one in openai)
     assert [set(one) for one in anthropic] == [{"name", "description", "input_schema"}] * 2
-    assert [set(one) for one in mcp["tools"]] == [{"name", "description", "inputSchema", "outputSchema"}] * 2
+    assert [set(one) for one in mcp["tools"]] == [
+        {"name", "description", "inputSchema", "outputSchema"}
+    ] * 2
     assert main(["tools"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"pairwise_compare", "direct_score"}
 
@@ -221,5 +279,7 @@ def test_a_wrong_word_is_one_line(words, capsys):
 
 
 async def test_a_score_needs_a_scale(overrides):
-    with pytest.raises(ConfigError, match=r"has classes, but this tool gives scores; choose a scale"):
+    with pytest.raises(
+        ConfigError, match=r"has classes, but this tool gives scores; choose a scale"
+    ):
         await evalkit.direct_score(SCORED, overrides=[*overrides, "rubric=pass_fail"])

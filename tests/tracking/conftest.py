@@ -15,15 +15,29 @@ ANSWER = {
     "result": {"winner": "A", "confidence": 0.8, "reasoning": "The first adds up."},
 }
 CONFIG = RunConfig(
-    judge={"model": "openai/m", "temperature": 0.0, "api_base": "http://127.0.0.1:1/v1", "max_tokens": None},
+    judge={
+        "model": "openai/m",
+        "temperature": 0.0,
+        "api_base": "http://127.0.0.1:1/v1",
+        "max_tokens": None,
+    },
     criteria={"accuracy": {"weight": 1.0}},
     swap={"policy": "both"},
     rubric={"levels": {}},
     objective=("tie_rate", "cost_usd"),
 )
-FILES = ("config.yaml", "manifest.json", "judgments.jsonl", "verdicts.jsonl", "metrics.json", "report.html")
+FILES = (
+    "config.yaml",
+    "manifest.json",
+    "judgments.jsonl",
+    "verdicts.jsonl",
+    "metrics.json",
+    "report.html",
+)
 
-PROMPTS = {"en/pairwise.md.j2": "Which is better?\n{{ response_a }}\n{% if tie %}Or neither?{% endif %}"}
+PROMPTS = {
+    "en/pairwise.md.j2": "Which is better?\n{{ response_a }}\n{% if tie %}Or neither?{% endif %}"
+}
 
 
 def _judgment(case: int, shown: tuple[int, int], value: float | None) -> Judgment:
@@ -42,7 +56,9 @@ def _judgment(case: int, shown: tuple[int, int], value: float | None) -> Judgmen
         read_by="json" if read else None,
         error=None if read else "no JSON object in the text",
         keys=(f"k{case}",),
-        completion=Completion(text="{}" if read else "Hm.", model="m-1", usage=Usage(100, 20), latency=0.5),
+        completion=Completion(
+            text="{}" if read else "Hm.", model="m-1", usage=Usage(100, 20), latency=0.5
+        ),
     )
 
 
@@ -54,12 +70,27 @@ def _verdict(case: int, passes: tuple[float | None, float | None]) -> Verdict:
     orders = Orders(said[0], said[1], None if flipped is None else not flipped)
     margin = None if winner is None else 0.0 if flipped else passes[0]
     return Verdict(
-        f"c{case}", (0, 1), winner, None, reason, margin, 0.8, "B" if case % 4 == 3 else "A", {}, orders, "m"
+        f"c{case}",
+        (0, 1),
+        winner,
+        None,
+        reason,
+        margin,
+        0.8,
+        "B" if case % 4 == 3 else "A",
+        {},
+        orders,
+        "m",
     )
 
 
 def build(
-    folder: Path, *, cases: int = 8, run_id: str = "run-1", prompts: Mapping[str, str] = PROMPTS, **manifest: Any
+    folder: Path,
+    *,
+    cases: int = 8,
+    run_id: str = "run-1",
+    prompts: Mapping[str, str] = PROMPTS,
+    **manifest: Any,
 ) -> RunResult:
     """Cases go plain, missing, flipped, mislabelled, and again."""
     passes = [((1, 1), (None, 1), (1, -1), (1, 1))[i % 4] for i in range(cases)]
@@ -77,8 +108,15 @@ def build(
             "git_commit": "c0ffee",
             "config_hash": "0123456789abcdef" * 4,
             "prompt_hash": "fe" * 32,
-            "prompt_hashes": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in prompts.items()},
-            "dataset": {"source": "data/sums.jsonl", "fingerprint": "ab" * 32, "rows": cases, "name": "sums"},
+            "prompt_hashes": {
+                name: hashlib.sha256(text.encode()).hexdigest() for name, text in prompts.items()
+            },
+            "dataset": {
+                "source": "data/sums.jsonl",
+                "fingerprint": "ab" * 32,
+                "rows": cases,
+                "name": "sums",
+            },
             "mode": "pairwise",
             "judge": "m",
             "started": "2026-11-20T10:00:00+00:00",

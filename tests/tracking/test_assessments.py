@@ -39,7 +39,11 @@ def by_people(case: Case | None, verdict: Verdict) -> list[tuple[str, str, str, 
             Verdict("c", (1,), None, 3.0, "judged"),
             [("Feedback", "grade", "ann", 2.0), ("Expectation", "label", "label", 2.5)],
         ),
-        (Case("c", "2+2?", (Response("4"), Response("5"))), Verdict("c", (0, 1), "A", None, "judged"), []),
+        (
+            Case("c", "2+2?", (Response("4"), Response("5"))),
+            Verdict("c", (0, 1), "A", None, "judged"),
+            [],
+        ),
         (None, Verdict("c", (0, 1), "A", None, "judged"), []),
     ],
 )

@@ -74,7 +74,11 @@ def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_pa
 
     tracker = BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))
     jobs = [
-        written(tmp_path / str(n), f"job {n}", sweep={"id": "s", "job": n, "name": "study", "overrides": [f"n={n}"]})
+        written(
+            tmp_path / str(n),
+            f"job {n}",
+            sweep={"id": "s", "job": n, "name": "study", "overrides": [f"n={n}"]},
+        )
         for n in range(2)
     ]
     runs = [MlflowClient(store).get_run(tracker.record(job)) for job in jobs]
@@ -109,7 +113,8 @@ def test_what_was_begun_when_the_recorder_ended_is_recorded_here_and_what_was_in
         BackgroundTracker(left, here).record(written(tmp_path / "next", "next"))
     assert not left.runs
     with pytest.raises(
-        TrackingError, match="interrupted before the run was recorded in MLflow: `evalkit track` sends it"
+        TrackingError,
+        match="interrupted before the run was recorded in MLflow: `evalkit track` sends it",
     ):
         end()
 
@@ -128,18 +133,30 @@ def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
     jobs = [written(tmp_path / str(n), f"job {n}", sweep={**sweep, "job": n}) for n in range(3)]
     for job, uri in zip(jobs, (None, "away", None), strict=True):
         recordings.begin(SETTINGS.model_copy(update={"uri": uri}), job)
-    assert [read_status(Path(job.folder)).recorded is not None for job in jobs] == [True, False, False]
+    assert [read_status(Path(job.folder)).recorded is not None for job in jobs] == [
+        True,
+        False,
+        False,
+    ]
     recordings.settle()
     recordings.settle()
     runs = [read_status(Path(job.folder)).recorded for job in jobs]
     assert recordings.statuses == [3]
     out, err = capsys.readouterr()
-    assert out.splitlines() == [f"MLflow: run {runs[0]} is job 0", f"MLflow: run {runs[2]} is job 2"]
+    assert out.splitlines() == [
+        f"MLflow: run {runs[0]} is job 0",
+        f"MLflow: run {runs[2]} is job 2",
+    ]
     assert f"evalkit track {jobs[1].folder}" in err
-    assert [recorded(store, run)["tags"]["evalkit.run_id"] for run in (runs[0], runs[2])] == ["job 0", "job 2"]
+    assert [recorded(store, run)["tags"]["evalkit.run_id"] for run in (runs[0], runs[2])] == [
+        "job 0",
+        "job 2",
+    ]
 
 
-def test_why_a_run_could_not_be_recorded_is_told_and_the_next_one_can_be(recorder, store, tmp_path, written):
+def test_why_a_run_could_not_be_recorded_is_told_and_the_next_one_can_be(
+    recorder, store, tmp_path, written
+):
     run = written(tmp_path / "run", "again")
     broken = BackgroundTracker(recorder, MlflowTracker(f"sqlite:///{tmp_path}", SETTINGS))
     with pytest.raises(TrackingError, match=r"is complete: `evalkit track"):
@@ -162,7 +179,9 @@ def test_the_environment_of_the_moment_counts(recorder, written, tmp_path, monke
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of this moment")
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        tracker = BackgroundTracker(recorder, MlflowTracker(f"http://127.0.0.1:{server.server_port}", SETTINGS))
+        tracker = BackgroundTracker(
+            recorder, MlflowTracker(f"http://127.0.0.1:{server.server_port}", SETTINGS)
+        )
         with pytest.raises(TrackingError, match="refused the credentials"):
             tracker.record(written(tmp_path / "run", "x"))
         server.shutdown()
@@ -177,7 +196,9 @@ def test_a_run_too_large_to_be_read_again_is_recorded_here(store, tmp_path, monk
 
 
 def test_it_ends_with_its_input():
-    done = subprocess.run([sys.executable, "-c", background._CODE, *sys.path], input=b"", timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", background._CODE, *sys.path], input=b"", timeout=60, check=False
+    )
     assert done.returncode == 0
 
 

@@ -14,7 +14,14 @@ from evalkit.errors import DatasetError
 from evalkit.evaluators.json_answers import rationale
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, full_catalog
 from evalkit.tracking import contents, dataset_fetchers
-from evalkit.tracking.mlflow_tracker import HASH, LINKED, NOTE, MlflowTracker, prompt_tags, registered_name
+from evalkit.tracking.mlflow_tracker import (
+    HASH,
+    LINKED,
+    NOTE,
+    MlflowTracker,
+    prompt_tags,
+    registered_name,
+)
 from evalkit.tracking.traces import choose, label_of
 from evalkit.types import Case, Metric, Response, Verdict
 
@@ -24,7 +31,9 @@ def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
     # A config with such a URL or key is refused; a tracker hides them all the same.
     secret = {"api_base": "http://u:pw@127.0.0.1:1/v1", "params": {"api_key": "sk-1", "top_p": 0.5}}
     judge = result.config.judge.model_copy(update=secret)
-    params = contents.params(replace(result, config=result.config.model_copy(update={"judge": judge})))
+    params = contents.params(
+        replace(result, config=result.config.model_copy(update={"judge": judge}))
+    )
     assert params["judge.temperature"] == "0.0"
     assert params["criteria.accuracy.weight"] == "1.0"
     assert params["objective"] == '["tie_rate","cost_usd"]'
@@ -38,7 +47,10 @@ def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
 def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
     result = make_result(tmp_path)
     config = result.config.model_copy(update={"prompt": PromptConfig(template="x" * 7_000)})
-    assert len(contents.params(replace(result, config=config))["prompt.template"]) == contents.MAX_PARAM
+    assert (
+        len(contents.params(replace(result, config=config))["prompt.template"])
+        == contents.MAX_PARAM
+    )
 
 
 def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_path):
@@ -48,7 +60,11 @@ def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_p
     assert "position/consistency" in metrics
     assert "position/consistency/low" not in metrics
     assert not [name for name in metrics if name.startswith("agreement/kappa")]
-    assert (metrics["calls/sent"], metrics["tokens/prompt"], metrics["cost_usd"]) == (16, 1600, 0.25)
+    assert (metrics["calls/sent"], metrics["tokens/prompt"], metrics["cost_usd"]) == (
+        16,
+        1600,
+        0.25,
+    )
 
 
 def test_the_main_metrics_are_at_most_40_and_in_the_order_of_the_leaderboard(make_result, tmp_path):
@@ -59,7 +75,9 @@ def test_the_main_metrics_are_at_most_40_and_in_the_order_of_the_leaderboard(mak
     shown = [name for name in LEADERBOARD_COLUMNS if name in metrics]
     assert shown[:2] == ["agreement/accuracy", "agreement/accuracy_per_order"]
     assert list(metrics)[-3:] == ["calls/sent", "calls/failed", "cost_usd"]
-    assert len(contents.metrics(replace(make_result(tmp_path), metrics=many), every=True)) > 3 * len(names)
+    assert len(
+        contents.metrics(replace(make_result(tmp_path), metrics=many), every=True)
+    ) > 3 * len(names)
 
 
 def test_an_unknown_cost_is_not_a_cost_of_0(make_result, tmp_path):
@@ -69,9 +87,14 @@ def test_an_unknown_cost_is_not_a_cost_of_0(make_result, tmp_path):
 def test_a_tag_is_the_decision_and_one_more_for_each_judge_of_a_panel(make_result, tmp_path):
     def metrics(prefix: str, low: float, high: float) -> dict[str, Metric]:
         names = {"agreement/accuracy": 0.9, "agreement/kappa": (low + high) / 2}
-        return {prefix + name: Metric(prefix + name, value, low, high, 200) for name, value in names.items()}
+        return {
+            prefix + name: Metric(prefix + name, value, low, high, 200)
+            for name, value in names.items()
+        }
 
-    both = metrics("", 0.3, 0.5) | metrics("judge/one/", -0.1, 0.1) | metrics("judge/two/", 0.1, 0.7)
+    both = (
+        metrics("", 0.3, 0.5) | metrics("judge/one/", -0.1, 0.1) | metrics("judge/two/", 0.1, 0.7)
+    )
     tags = contents.tags(replace(make_result(tmp_path), metrics=both), {})
     assert {name: tags[name] for name in tags if name.endswith("decision")} == {
         "decision": "rates_corrected",
@@ -106,7 +129,10 @@ def test_tables_start_with_what_identifies_a_row_and_drop_empty_columns(make_res
 def test_a_table_is_capped_and_says_so(make_result, tmp_path, monkeypatch):
     monkeypatch.setattr(contents, "MAX_ROWS", 10)
     result = make_result(tmp_path)
-    tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
+    tables = {
+        "judgments": contents.judgment_table(result),
+        "verdicts": contents.verdict_table(result),
+    }
     assert [len(table["data"]) for table in tables.values()] == [10, 8]
     said = contents.table_note(tables, result)
     assert said == "tables hold the first 10 of 16 judgments; the .jsonl files have all rows"
@@ -126,7 +152,11 @@ def test_a_table_without_rows_is_a_table(make_result, tmp_path):
     assert json.loads(json.dumps(table)) == {"columns": [], "data": []}
 
 
-FIELDS = {"prompt": "inputs.question", "response": "outputs.answer", "reference": "expectations.expected"}
+FIELDS = {
+    "prompt": "inputs.question",
+    "response": "outputs.answer",
+    "reference": "expectations.expected",
+}
 PAIR = {"id": "1", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A"}
 
 
@@ -160,7 +190,9 @@ def test_an_evaluation_data_set_by_name_and_by_id(store):
     by_name = load(store, "mlflow:quiz", "pointwise", fields=FIELDS)
     by_id = load(store, f"mlflow:{made.dataset_id}", "pointwise", fields=FIELDS)
     assert by_name.fingerprint == by_id.fingerprint
-    found = sorted((c.prompt, c.responses[0].text, c.reference, c.metadata["tags"]["n"]) for c in by_name.cases)
+    found = sorted(
+        (c.prompt, c.responses[0].text, c.reference, c.metadata["tags"]["n"]) for c in by_name.cases
+    )
     assert found == [(f"Q{i}", f"A{i}", f"E{i}", str(i)) for i in range(3)]
     assert all(case.id.startswith("dr-") for case in by_name.cases)
     assert by_name.source == "mlflow:quiz"
@@ -171,7 +203,9 @@ def test_an_evaluation_data_set_by_name_and_by_id(store):
 
 def test_a_file_and_a_folder_that_a_run_logged(store, tmp_path):
     client = MlflowClient(tracking_uri=store)
-    experiment = client.create_experiment("data", artifact_location=(tmp_path / "artifacts").as_uri())
+    experiment = client.create_experiment(
+        "data", artifact_location=(tmp_path / "artifacts").as_uri()
+    )
     run = client.create_run(experiment).info.run_id
     for name, rows in (("a", [PAIR]), ("b", [{**PAIR, "id": "2"}])):
         path = tmp_path / f"{name}.jsonl"
@@ -183,14 +217,19 @@ def test_a_file_and_a_folder_that_a_run_logged(store, tmp_path):
     assert [case.id for case in load(store, f"runs:/{run}/data").cases] == ["1", "2"]
     (tmp_path / "bad.jsonl").write_text("{", encoding="utf-8")
     client.log_artifact(run, str(tmp_path / "bad.jsonl"))
-    assert complaint(store, f"runs:/{run}/bad.jsonl").startswith(f"runs:/{run}/bad.jsonl:1: the row is not JSON")
+    assert complaint(store, f"runs:/{run}/bad.jsonl").startswith(
+        f"runs:/{run}/bad.jsonl:1: the row is not JSON"
+    )
     assert "names a run but none of its files" in complaint(store, f"runs:/{run}")
     assert "cannot be fetched" in complaint(store, f"runs:/{run}/nothing.jsonl")
 
 
 def test_no_store_is_made_by_looking_for_one(tmp_path):
     uri = f"sqlite:///{tmp_path / 'none.db'}"
-    assert complaint(uri, "mlflow:quiz") == f"mlflow:quiz: there is no tracking store at {uri}; set tracking.uri"
+    assert (
+        complaint(uri, "mlflow:quiz")
+        == f"mlflow:quiz: there is no tracking store at {uri}; set tracking.uri"
+    )
     assert not (tmp_path / "none.db").exists()
 
 
@@ -208,16 +247,25 @@ def linked(run) -> list[dict[str, str]]:
     return json.loads(run.data.tags[LINKED])
 
 
-def test_a_template_is_one_version_whoever_asks_with_it_and_a_changed_one_is_another(store, make_result, tmp_path):
+def test_a_template_is_one_version_whoever_asks_with_it_and_a_changed_one_is_another(
+    store, make_result, tmp_path
+):
     from mlflow import MlflowClient
 
     runs = [
         record(store, make_result(tmp_path / "a", run_id="a")),
         record(store, make_result(tmp_path / "b", run_id="b"), "another study"),
-        record(store, make_result(tmp_path / "c", run_id="c", prompts={"en/pairwise.md.j2": "Which? {{ a }}"})),
+        record(
+            store,
+            make_result(
+                tmp_path / "c", run_id="c", prompts={"en/pairwise.md.j2": "Which? {{ a }}"}
+            ),
+        ),
         record(store, make_result(tmp_path / "d", run_id="d")),
     ]
-    assert [linked(run) for run in runs] == [[{"name": NAME, "version": version}] for version in ("1", "1", "2", "1")]
+    assert [linked(run) for run in runs] == [
+        [{"name": NAME, "version": version}] for version in ("1", "1", "2", "1")
+    ]
     client = MlflowClient(store, store)
     first, second = (client.get_prompt_version(NAME, version) for version in (1, 2))
     assert first.template.startswith("Which is better?\n{{ response_a }}")
@@ -226,9 +274,10 @@ def test_a_template_is_one_version_whoever_asks_with_it_and_a_changed_one_is_ano
     ]
     assert second.template == "Which? {{ a }}"
     for run in runs[:2]:
-        assert [prompt.name for prompt in client.search_prompts(f"experiment_id = '{run.info.experiment_id}'")] == [
-            NAME
-        ]
+        assert [
+            prompt.name
+            for prompt in client.search_prompts(f"experiment_id = '{run.info.experiment_id}'")
+        ] == [NAME]
 
 
 def test_a_name_that_is_taken_by_a_model_loses_no_run(store, make_result, tmp_path):
@@ -286,7 +335,16 @@ def test_a_prompt_goes_by_its_template(template, name):
 
 def test_every_kind_is_chosen_before_any_twice(make_result, tmp_path):
     result = make_result(tmp_path, cases=40)
-    assert [j.case_id for j in choose(result, 8)] == ["c1", "c1", "c2", "c2", "c3", "c3", "c0", "c0"]
+    assert [j.case_id for j in choose(result, 8)] == [
+        "c1",
+        "c1",
+        "c2",
+        "c2",
+        "c3",
+        "c3",
+        "c0",
+        "c0",
+    ]
     assert choose(result, 8) == choose(result, 8)
 
 
@@ -302,8 +360,15 @@ def test_judgments_without_a_verdict_are_not_lost(make_result, tmp_path):
 
 
 def test_rationale_reads_both_answer_shapes():
-    pair = {"comparison": [{"criterion": "x", "reasoning": "because"}], "result": {"reasoning": "overall"}}
-    assert (rationale(pair, "x"), rationale(pair, "y"), rationale(pair)) == ("because", None, "overall")
+    pair = {
+        "comparison": [{"criterion": "x", "reasoning": "because"}],
+        "result": {"reasoning": "overall"},
+    }
+    assert (rationale(pair, "x"), rationale(pair, "y"), rationale(pair)) == (
+        "because",
+        None,
+        "overall",
+    )
     single = {"scores": {"x": {"score": 3, "justification": "fair"}}}
     assert rationale(single, "x") == "fair"
     assert rationale(None) is None

@@ -26,7 +26,9 @@ def test_tracking_uri(tmp_path, monkeypatch, configured, environment, expected):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if environment:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", environment)
-    assert tracking_uri(TrackingConfig(uri=configured)) == expected.format(folder=tmp_path.resolve())
+    assert tracking_uri(TrackingConfig(uri=configured)) == expected.format(
+        folder=tmp_path.resolve()
+    )
 
 
 def test_making_a_tracker_does_not_touch_the_folder(tmp_path):
@@ -38,18 +40,24 @@ def test_making_a_tracker_does_not_touch_the_folder(tmp_path):
 
 
 def test_passwords_leave_every_url():
-    assert without_password("at https://me:pw@host/x and http://a") == "at https://host/x and http://a"
+    assert (
+        without_password("at https://me:pw@host/x and http://a") == "at https://host/x and http://a"
+    )
 
 
 def test_the_server_does_not_wait_for_a_price_list():
     assert server_environment()["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
 
 
-@pytest.mark.parametrize("uri", ["arn:aws:sagemaker:eu-west-1:1:mlflow-tracking-server/x", "arn://x"])
+@pytest.mark.parametrize(
+    "uri", ["arn:aws:sagemaker:eu-west-1:1:mlflow-tracking-server/x", "arn://x"]
+)
 def test_a_scheme_is_known_where_a_plug_in_of_mlflow_has_it(tmp_path, monkeypatch, uri):
     config = TrackingConfig(uri=uri)
     if "://" in uri:
-        with pytest.raises(ConfigError, match=r"^tracking.uri: MLflow knows no 'arn:'; use sqlite:///mlflow.db"):
+        with pytest.raises(
+            ConfigError, match=r"^tracking.uri: MLflow knows no 'arn:'; use sqlite:///mlflow.db"
+        ):
             tracking_uri(config)
     else:
         assert tracking_uri(config).startswith("file:")

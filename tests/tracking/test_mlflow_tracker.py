@@ -64,7 +64,9 @@ def test_two_runs_may_be_the_first_of_a_dataset_at_once(store, make_result, tmp_
     def lose_once(self, run, inputs):
         if not lost:
             lost.append(run)
-            raise MlflowException("UNIQUE constraint failed: datasets.experiment_id, datasets.name, datasets.digest")
+            raise MlflowException(
+                "UNIQUE constraint failed: datasets.experiment_id, datasets.name, datasets.digest"
+            )
         return real(self, run, inputs)
 
     monkeypatch.setattr(MlflowClient, "log_inputs", lose_once)
@@ -73,13 +75,17 @@ def test_two_runs_may_be_the_first_of_a_dataset_at_once(store, make_result, tmp_
     assert client(store).get_run(run_id).inputs.dataset_inputs[0].dataset.name == "sums"
 
 
-def test_every_file_and_both_tables_are_artifacts_beside_the_store(store, make_result, tmp_path, monkeypatch):
+def test_every_file_and_both_tables_are_artifacts_beside_the_store(
+    store, make_result, tmp_path, monkeypatch
+):
     (elsewhere := tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(elsewhere)
     result = make_result(tmp_path / "run")
     run_id = tracker(store, traces=0).record(result)
     kept = tmp_path / "mlruns" / "evalkit" / run_id / "artifacts"
-    assert {p.name for p in kept.iterdir()} == {p.name for p in Path(result.folder).iterdir()} | {"tables"}
+    assert {p.name for p in kept.iterdir()} == {p.name for p in Path(result.folder).iterdir()} | {
+        "tables"
+    }
     assert json.loads((kept / "tables" / "verdicts.json").read_text())["data"][0][0] == "c0 AB"
     shown = json.loads(client(store).get_run(run_id).data.tags["mlflow.loggedArtifacts"])
     assert {entry["path"] for entry in shown} == {"tables/judgments.json", "tables/verdicts.json"}
@@ -105,14 +111,19 @@ def test_traces_carry_texts_and_assessments(store, make_result, tmp_path):
     assert said["accuracy"].source.source_type == "LLM_JUDGE"
     assert (said["verdict"].value, said["verdict"].rationale) == ("TIE", "swap_disagreement")
     assert (said["label"].value, said["label"].source.source_type) == ("A", "HUMAN")
-    assert (said["better response"].value, said["better response"].source.source_type) == ("A", "HUMAN")
+    assert (said["better response"].value, said["better response"].source.source_type) == (
+        "A",
+        "HUMAN",
+    )
     assert flipped.info.token_usage["total_tokens"] == 120
 
 
 def test_a_missing_answer_is_an_error_in_its_trace_and_not_a_value(store, make_result, tmp_path):
     run_id = tracker(store, traces=1).record(make_result(tmp_path / "run"))
     mlflow = client(store)
-    (trace,) = mlflow.search_traces(locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id)
+    (trace,) = mlflow.search_traces(
+        locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id
+    )
     said = {a.name: a for a in trace.info.assessments}
     assert trace.info.state.value == "ERROR"
     assert said["judgment"].value is None
@@ -132,7 +143,9 @@ def test_what_an_interrupted_attempt_left_is_replaced(store, make_result, tmp_pa
     assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
 
 
-def test_a_run_says_what_became_of_its_gate_at_last_but_never_of_other_scores(store, make_result, tmp_path):
+def test_a_run_says_what_became_of_its_gate_at_last_but_never_of_other_scores(
+    store, make_result, tmp_path
+):
     def gated(state: str | None, **more: str):
         gate = {"gate": {"state": state, "rules": []}} if state else {}
         return make_result(tmp_path / "run", **gate, **more)
@@ -182,11 +195,15 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_a_store_that_cannot_be_used_is_one_line_within_seconds(make_result, tmp_path, place):
     (tmp_path / "mlflow.db").mkdir()
-    (tmp_path / "text").write_text("something else, long enough to look like a file of some other kind " * 20)
+    (tmp_path / "text").write_text(
+        "something else, long enough to look like a file of some other kind " * 20
+    )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     result, start = make_result(tmp_path / "run"), time.monotonic()
-    with pytest.raises(TrackingError, match="no answer" if "port" in PLACES[place] else None) as caught:
+    with pytest.raises(
+        TrackingError, match="no answer" if "port" in PLACES[place] else None
+    ) as caught:
         tracker(PLACES[place].format(folder=tmp_path, port=port)).record(result)
     assert time.monotonic() - start < SOON
     assert "\n" not in str(caught.value)
@@ -199,12 +216,17 @@ def test_a_server_that_hangs_is_given_up(make_result, tmp_path, monkeypatch):
     patience = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "1", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
     monkeypatch.setattr(connection, "_FIRST_CONTACT", patience)
     start = time.monotonic()
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TrackingError, match="evalkit track"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(TrackingError, match="evalkit track"),
+    ):
         tracker(f"http://127.0.0.1:{silent.getsockname()[1]}").record(make_result(tmp_path / "run"))
     assert time.monotonic() - start < SOON
 
 
-def test_recording_takes_less_than_3_seconds_and_grows_with_no_judgment(store, make_result, tmp_path):
+def test_recording_takes_less_than_3_seconds_and_grows_with_no_judgment(
+    store, make_result, tmp_path
+):
     tracker(store, traces=0).record(make_result(tmp_path / "warm", run_id="warm"))
     database, rows = tmp_path / "mlflow.db", []
     for judgments in (100, 5_000):
@@ -214,27 +236,38 @@ def test_recording_takes_less_than_3_seconds_and_grows_with_no_judgment(store, m
         assert time.process_time() - start < 3
         rows.append(written(database) - before)
         tables = tmp_path / "mlruns" / "evalkit" / run_id / "artifacts" / "tables"
-        assert all(len(table.read_text("utf-8")) < 1.5 * contents.MAX_TABLE for table in tables.iterdir())
+        assert all(
+            len(table.read_text("utf-8")) < 1.5 * contents.MAX_TABLE for table in tables.iterdir()
+        )
     assert 100 < rows[1] <= rows[0] + 1  # a tag says that the tables do not hold all
 
 
 def written(database: Path) -> int:
     """Return the number of rows of all tables."""
     with closing(sqlite3.connect(database)) as connection:
-        tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
-        return sum(connection.execute(f"select count(*) from {name}").fetchone()[0] for name in tables)
+        tables = [
+            name
+            for (name,) in connection.execute("select name from sqlite_master where type = 'table'")
+        ]
+        return sum(
+            connection.execute(f"select count(*) from {name}").fetchone()[0] for name in tables
+        )
 
 
 def test_a_single_response_and_a_case_that_is_gone_still_make_traces(store, make_result, tmp_path):
     result = make_result(tmp_path / "run", cases=1)
     case = replace(result.cases[0], responses=(Response("4", grade=5.0),))
-    judged = replace(result.judgments[0], unit=(0,), shown=(0,), value=None, criteria={"accuracy": 4.0})
+    judged = replace(
+        result.judgments[0], unit=(0,), shown=(0,), value=None, criteria={"accuracy": 4.0}
+    )
     verdict = Verdict("c0", (0,), None, 4.0, "judged")
     gone = replace(judged, case_id="gone", completion=None, status="failed", error="timeout")
     result = replace(result, cases=(case,), judgments=(judged, gone), verdicts=(verdict,))
     run_id = tracker(store, traces=2).record(result)
     mlflow = client(store)
-    traces = mlflow.search_traces(locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id)
+    traces = mlflow.search_traces(
+        locations=[mlflow.get_run(run_id).info.experiment_id], run_id=run_id
+    )
     by_case = {trace.info.tags["evalkit.case_id"]: trace for trace in traces}
     said = {a.name: a.value for a in by_case["c0"].info.assessments}
     assert said == {"accuracy": 4.0, "verdict": 4.0, "grade": 5.0, "label": 5.0}
@@ -243,7 +276,9 @@ def test_a_single_response_and_a_case_that_is_gone_still_make_traces(store, make
 
 
 def test_a_file_store_is_refused_in_one_line(make_result, tmp_path):
-    with pytest.raises(TrackingError, match="is a file store, which cannot store intervals; use sqlite"):
+    with pytest.raises(
+        TrackingError, match="is a file store, which cannot store intervals; use sqlite"
+    ):
         tracker((tmp_path / "mlruns").as_uri()).record(make_result(tmp_path / "run"))
 
 
@@ -257,7 +292,9 @@ def test_a_server_too_old_for_traces_is_one_line(store, make_result, tmp_path, m
 
 
 def test_a_run_made_without_tracking_is_tracked_by_the_command(store, here, capsys):
-    Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
+    Path("judged.csv").write_text(
+        "id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8"
+    )
     brief = ["tracking.enabled=false", "scoring.bootstrap=0"]
     assert main(["import", "generic", "judged.csv", "hydra.run.dir=run", *brief]) == 0
     assert main(["track", "run", f"tracking.uri={store}", "tracking.enabled=false"]) == 1
@@ -268,14 +305,21 @@ def test_a_run_made_without_tracking_is_tracked_by_the_command(store, here, caps
     assert f"MLflow: run {run_id}" in capsys.readouterr().out
 
 
-def test_an_experiment_has_a_view_with_metric_columns_that_the_command_links_to(store, make_result, tmp_path):
+def test_an_experiment_has_a_view_with_metric_columns_that_the_command_links_to(
+    store, make_result, tmp_path
+):
     run = client(store).get_run(tracker(store, traces=0).record(make_result(tmp_path / "run")))
     experiment = client(store).get_experiment(run.info.experiment_id)
     header, _, text = experiment.tags["mlflow.sharedViewState.evalkit"].partition(";")
     columns = json.loads(zlib.decompress(base64.b64decode(text)))["selectedColumns"]
     assert (header, *columns[:2]) == ("deflate", "tags.`decision`", "metrics.`agreement/accuracy`")
 
-    reply = {"experiment": {"experiment_id": "7", "tags": [{"key": "mlflow.sharedViewState.evalkit", "value": "…"}]}}
+    reply = {
+        "experiment": {
+            "experiment_id": "7",
+            "tags": [{"key": "mlflow.sharedViewState.evalkit", "value": "…"}],
+        }
+    }
     opener = SimpleNamespace(open=lambda query, timeout: BytesIO(json.dumps(reply).encode()))
     found = _runs_with_metrics(opener, "http://127.0.0.1:5000", "judges")
     assert found == "http://127.0.0.1:5000/#/experiments/7/runs?viewStateShareKey=evalkit"

@@ -29,7 +29,8 @@ PAGE_PATIENCE = 60_000
 PAGE = "mlflow.experiment-review-queue"
 LONG = "so that it goes on, " * 120
 NOT_OURS = ("Failed to load resource", "ResizeObserver loop")
-"""MLflow's own noise: it asks for a user although nobody signs in, which its server answers with 404."""
+"""MLflow's own noise: it asks for a user although nobody signs in, which its server answers with
+404."""
 SWAPS = ("none", "both")
 
 
@@ -57,20 +58,40 @@ def folder(empty_store, tmp_path_factory):
 
 
 def sweep() -> None:
-    Path("cases.jsonl").write_text("".join(f"{json.dumps(pair(number))}\n" for number in range(4)), "utf-8")
+    Path("cases.jsonl").write_text(
+        "".join(f"{json.dumps(pair(number))}\n" for number in range(4)), "utf-8"
+    )
     data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"]
     tracked = ["tracking.experiment=study", "tracking.traces=2", "hydra.sweep.dir=sweep"]
     with serving() as provider:
         provider.rule = prefers()
-        words = [*fake(provider), "judge.transport=direct", *data, *tracked, f"swap={','.join(SWAPS)}", "-m"]
+        words = [
+            *fake(provider),
+            "judge.transport=direct",
+            *data,
+            *tracked,
+            f"swap={','.join(SWAPS)}",
+            "-m",
+        ]
         assert main(["run", *words]) == 0
 
 
 def to_label() -> None:
     """Import pairs whose first response is the good one, and ask two people for the labels of two."""
     rows = [
-        {"id": f"c{n}", "prompt": f"Question {n}?", "response_a": f"good {n} {LONG}", "response_b": f"bad {n} {LONG}"}
-        | {"model_a": "secret-model", "model_b": "hidden-model", "winner": winner, "order": order, "judge": "gpt-x"}
+        {
+            "id": f"c{n}",
+            "prompt": f"Question {n}?",
+            "response_a": f"good {n} {LONG}",
+            "response_b": f"bad {n} {LONG}",
+        }
+        | {
+            "model_a": "secret-model",
+            "model_b": "hidden-model",
+            "winner": winner,
+            "order": order,
+            "judge": "gpt-x",
+        }
         for n in range(8)
         for order, winner in (("ab", "A"), ("ba", "AB"[n % 2]))
     ]
@@ -114,7 +135,9 @@ def site(pages, folder):
 def _recorded(database: Path) -> tuple[str, dict[str, str]]:
     connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
     try:
-        ((experiment,),) = connection.execute("select experiment_id from experiments where name = 'study'")
+        ((experiment,),) = connection.execute(
+            "select experiment_id from experiments where name = 'study'"
+        )
         runs = connection.execute("select value, run_uuid from params where key = 'swap.policy'")
         return str(experiment), dict(runs)
     finally:
@@ -128,8 +151,14 @@ def page(browser, site):
     opened.set_default_timeout(PAGE_PATIENCE)
     complaints: list[str] = []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("console", lambda message: complaints.append(message.text) if _is_complaint(message) else None)
-    opened.on("request", lambda request: None if _is_here(request.url, site.url) else complaints.append(request.url))
+    opened.on(
+        "console",
+        lambda message: complaints.append(message.text) if _is_complaint(message) else None,
+    )
+    opened.on(
+        "request",
+        lambda request: None if _is_here(request.url, site.url) else complaints.append(request.url),
+    )
     yield opened
     opened.context.close()
     assert complaints == []
@@ -199,7 +228,11 @@ def plain_page(browser, pages):
 def labels_experiment(folder: Path) -> str:
     from mlflow import MlflowClient
 
-    return MlflowClient(f"sqlite:///{folder / 'mlflow.db'}").get_experiment_by_name("evalkit labels").experiment_id
+    return (
+        MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+        .get_experiment_by_name("evalkit labels")
+        .experiment_id
+    )
 
 
 def experiment(pages: str) -> str:
@@ -239,7 +272,9 @@ def test_two_people_label_in_the_pages_of_mlflow(plain_page, pages, folder, monk
     seen = label_all(plain_page, pages, "ann", the_good_one)
     other = label_all(plain_page, pages, "bob", lambda _: "TIE")
     for told in seen + other:
-        assert not re.search("secret-model|hidden-model|gpt-x|winner|verdict|judge(?!s)", told.replace("Judges", ""))
+        assert not re.search(
+            "secret-model|hidden-model|gpt-x|winner|verdict|judge(?!s)", told.replace("Judges", "")
+        )
         assert told.count(LONG.strip()) == 2
     questions = [[re.search(r"Question \d", told)[0] for told in each] for each in (seen, other)]
     assert sorted(questions[0]) == sorted(questions[1])

@@ -14,20 +14,38 @@ from tests.support.fake_provider import said, serving
 
 
 @pytest.mark.slow
-def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, here, monkeypatch, capsys):
+def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
+    mlflow_store, here, monkeypatch, capsys
+):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     (here / "data.jsonl").write_text("\n".join(json.dumps(pair(number)) for number in range(12)))
     with serving() as provider:
         judged = prefers()
-        provider.rule = lambda body: said("[[A]]") if body["model"] == "bad" and shown(body) else judged(body)
+        provider.rule = lambda body: (
+            said("[[A]]") if body["model"] == "bad" and shown(body) else judged(body)
+        )
         base = [word for word in fake(provider) if not word.startswith("judge.model")]
-        given = [*base, "judge.transport=direct", "dataset=file", "dataset.path=data.jsonl", "output=bracket"]
+        given = [
+            *base,
+            "judge.transport=direct",
+            "dataset=file",
+            "dataset.path=data.jsonl",
+            "output=bracket",
+        ]
         mlflow = ["scoring.bootstrap=50", f"tracking.uri={mlflow_store}", "tracking.traces=0"]
-        sweep = ["judge.model=openai/bad,openai/good", "tie=allow,forbid", "hydra.sweep.dir=swept", "-m"]
+        sweep = [
+            "judge.model=openai/bad,openai/good",
+            "tie=allow,forbid",
+            "hydra.sweep.dir=swept",
+            "-m",
+        ]
         assert main(["run", *given, *mlflow, *sweep]) == 0
         capsys.readouterr()
     board = json.loads((here / "swept" / "leaderboard.json").read_text())
-    assert board["sweep"]["swept"] == {"judge.model": ["openai/bad", "openai/good"], "tie": ["allow", "forbid"]}
+    assert board["sweep"]["swept"] == {
+        "judge.model": ["openai/bad", "openai/good"],
+        "tie": ["allow", "forbid"],
+    }
     with sqlite3.connect("mlflow.db") as database:
 
         def values(table: str) -> dict[str, str]:
@@ -54,13 +72,20 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, he
     assert tags["evalkit.sweep.best"].startswith("judge.model=openai/good")
     best = board["rows"][0]["metrics"]["agreement/accuracy"]
     assert metrics["agreement/accuracy"] == best["value"] == 1
-    assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (best["low"], best["high"])
-    assert set(metrics) >= {name for name, metric in board["rows"][0]["metrics"].items() if metric["value"] is not None}
+    assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (
+        best["low"],
+        best["high"],
+    )
+    assert set(metrics) >= {
+        name for name, metric in board["rows"][0]["metrics"].items() if metric["value"] is not None
+    }
     note = tags["mlflow.note.content"]
     assert note == board["choices"][0]["text"]
     folder = Path(artifacts.removeprefix("file://"))
     table = json.loads((folder / "tables" / "leaderboard.json").read_text())
-    assert json.loads(tags["mlflow.loggedArtifacts"]) == [{"path": "tables/leaderboard.json", "type": "table"}]
+    assert json.loads(tags["mlflow.loggedArtifacts"]) == [
+        {"path": "tables/leaderboard.json", "type": "table"}
+    ]
     assert len(table["data"]) == 4
     assert {"rank", "job", "name", "agreement/accuracy"} <= set(table["columns"])
     decided = {row["name"]: row["decision"]["use"] for row in board["rows"]}
@@ -71,7 +96,13 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, he
 
 def row(job: str, value: float, letters: str = "a", dataset: str = "d") -> dict[str, Any]:
     metrics = {"agreement/accuracy": {"value": value, "low": value - 0.1, "high": None}}
-    return {"job": job, "name": f"judge={job}", "dataset": dataset, "letters": letters, "metrics": metrics}
+    return {
+        "job": job,
+        "name": f"judge={job}",
+        "dataset": dataset,
+        "letters": letters,
+        "metrics": metrics,
+    }
 
 
 def board(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -81,11 +112,18 @@ def board(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def test_a_board_becomes_params_tags_and_metrics():
     found = board(row("x", 0.9), row("y", 0.8))
-    assert parent_runs.definition(found) == {"sweep.name": "mine", "sweep.jobs": "2", "sweep.judge": "x, y"}
+    assert parent_runs.definition(found) == {
+        "sweep.name": "mine",
+        "sweep.jobs": "2",
+        "sweep.judge": "x, y",
+    }
     tags = parent_runs.tags_of(found)
     assert tags["evalkit.sweep.swept"] == "judge=x,y"
     assert tags["evalkit.sweep.best"] == "judge=x (job x)"
-    assert parent_runs.best_metrics(found) == {"agreement/accuracy": 0.9, "agreement/accuracy/low": pytest.approx(0.8)}
+    assert parent_runs.best_metrics(found) == {
+        "agreement/accuracy": 0.9,
+        "agreement/accuracy/low": pytest.approx(0.8),
+    }
     assert parent_runs.best_metrics(board(row("x", 0.9), row("y", 0.8, dataset="e"))) == {}
 
 
@@ -103,14 +141,20 @@ def test_the_outcome_is_the_choice_of_each_dataset():
         ([("x", "y")], {"between/contradiction", "between/contradiction/low"}),
         (
             [("x", "y"), ("x", "z")],
-            {f"between/contradiction/judge-x against judge-{two}{end}" for two in "yz" for end in ("", "/low")},
+            {
+                f"between/contradiction/judge-x against judge-{two}{end}"
+                for two in "yz"
+                for end in ("", "/low")
+            },
         ),
     ],
 )
 def test_contradictions_are_named_by_their_jobs_if_there_are_several(pairs, names):
     metric = {"between/contradiction": {"value": 0.2, "low": 0.1, "high": None}}
     found = [{"scores": one, "comparisons": two, "metrics": metric} for one, two in pairs]
-    values = parent_runs.contradictions(board(*(row(name, 0.9) for name in "xyz"), contradictions=found))
+    values = parent_runs.contradictions(
+        board(*(row(name, 0.9) for name in "xyz"), contradictions=found)
+    )
     assert {name.replace("=", "-").replace("_", "-") for name in values} == names
     assert set(values.values()) == {0.2, 0.1}
 
@@ -133,7 +177,9 @@ def test_jobs_share_a_parent_that_has_the_files_of_the_sweep(store, tmp_path):
     tags = [parent_runs.child_tags(client, experiment, sweep, started=None) for _ in range(2)]
     assert tags[0] == tags[1]
     child = client.create_run(experiment, tags=tags[0]).info.run_id
-    (tmp_path / "leaderboard.json").write_text(json.dumps(board(row("x", 0.9), row("y", 0.8))), "utf-8")
+    (tmp_path / "leaderboard.json").write_text(
+        json.dumps(board(row("x", 0.9), row("y", 0.8))), "utf-8"
+    )
     (tmp_path / "leaderboard.csv").write_text("rank,name\n1,x\n", "utf-8")
     files = [tmp_path / "leaderboard.json", tmp_path / "leaderboard.csv"]
     parent = parent_runs.attach(client, child, files)

@@ -25,8 +25,18 @@ def test_traces_get_verdicts_once(mlflow_store, tmp_path, monkeypatch, capsys):
     for question in ("Why?", "Why not?"):
         app(question)
     mlflow.flush_trace_async_logging()
-    words = ["judge=simulated/good", "mode=pointwise", "dataset=file", "dataset.path=mlflow-traces:app"]
-    stored = [f"tracking.uri={mlflow_store}", "tracking.background=false", "tracking.traces=0", "scoring.bootstrap=50"]
+    words = [
+        "judge=simulated/good",
+        "mode=pointwise",
+        "dataset=file",
+        "dataset.path=mlflow-traces:app",
+    ]
+    stored = [
+        f"tracking.uri={mlflow_store}",
+        "tracking.background=false",
+        "tracking.traces=0",
+        "scoring.bootstrap=50",
+    ]
     assert main(["run", *words, *stored, "hydra.run.dir=run"]) == 0
 
     def assessed() -> dict[str, list[Any]]:
@@ -58,13 +68,28 @@ def test_the_verdict_on_a_turn_is_at_its_span(mlflow_store, tmp_path, monkeypatc
         messages = []
         for question in ("Why?", "Why not?"):
             with mlflow.start_span("answer") as span:
-                answer = {"role": "assistant", "content": f"{question} Because.", "span_id": span.span_id}
+                answer = {
+                    "role": "assistant",
+                    "content": f"{question} Because.",
+                    "span_id": span.span_id,
+                }
             messages += [{"role": "user", "content": question}, answer]
     mlflow.flush_trace_async_logging()
     row = {"id": root.trace_id, "messages": messages}
     (tmp_path / "chat.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
-    words = ["judge=simulated/good", "mode=pointwise", "dataset=file", "dataset.path=chat.jsonl", "dataset.unit=turn"]
-    stored = [f"tracking.uri={mlflow_store}", "tracking.background=false", "tracking.traces=0", "scoring.bootstrap=50"]
+    words = [
+        "judge=simulated/good",
+        "mode=pointwise",
+        "dataset=file",
+        "dataset.path=chat.jsonl",
+        "dataset.unit=turn",
+    ]
+    stored = [
+        f"tracking.uri={mlflow_store}",
+        "tracking.background=false",
+        "tracking.traces=0",
+        "scoring.bootstrap=50",
+    ]
     assert main(["run", *words, *stored, "hydra.run.dir=run"]) == 0
     for _ in range(2):
         assert main(["export", "run", "--to", "mlflow-assessments"]) == 0

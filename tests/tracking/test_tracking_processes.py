@@ -30,16 +30,23 @@ print(tracker.record(result), "litellm" in sys.modules)
 
 
 @pytest.mark.slow
-def test_jobs_of_a_sweep_in_several_processes_share_a_new_store_and_one_parent(tmp_path, monkeypatch):
+def test_jobs_of_a_sweep_in_several_processes_share_a_new_store_and_one_parent(
+    tmp_path, monkeypatch
+):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     command = [sys.executable, "-c", JOB, str(Path(__file__).parent / "conftest.py"), str(tmp_path)]
     jobs = [
-        subprocess.Popen([*command, str(job)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, str(job)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for job in range(2)
     ]
     said = [job.communicate(timeout=120) for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0], said
-    assert [error for _, error in said] == ["", ""]  # neither MLflow nor its migrations say anything
+    assert [error for _, error in said] == [
+        "",
+        "",
+    ]  # neither MLflow nor its migrations say anything
     ids, imported_litellm = zip(*(out.split() for out, _ in said), strict=True)
     assert set(imported_litellm) == {"False"}
     with warnings.catch_warnings():
@@ -57,7 +64,10 @@ def _check_family(folder: Path, ids: set[str]) -> None:
     assert len(runs) == 3
     assert [run.info.run_name for run in parents] == ["study"]
     assert {run.info.run_id for run in runs} == ids | {parents[0].info.run_id}
-    assert {run.data.tags.get("mlflow.parentRunId") for run in runs} == {None, parents[0].info.run_id}
+    assert {run.data.tags.get("mlflow.parentRunId") for run in runs} == {
+        None,
+        parents[0].info.run_id,
+    }
 
 
 def test_one_at_a_time_excludes_others_and_leaves_no_file(tmp_path, monkeypatch):

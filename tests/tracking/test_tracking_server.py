@@ -27,10 +27,29 @@ def server(tmp_path_factory):
         "auth_cache_ttl_seconds = 3600\n"  # else each request hashes the password anew
         "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
     )
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    secrets = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "any"}
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+    ]
+    secrets = {
+        "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": "any",
+    }
     url = f"http://127.0.0.1:{port}"
-    with served([*command, "--app-name", "basic-auth"], f"{url}/health", folder, {**server_environment(), **secrets}):
+    with served(
+        [*command, "--app-name", "basic-auth"],
+        f"{url}/health",
+        folder,
+        {**server_environment(), **secrets},
+    ):
         _add_user(url)
         yield url
 
@@ -57,7 +76,9 @@ def signed_in(monkeypatch):
     return sign_in
 
 
-def test_a_run_over_http_with_a_password_is_complete(server, signed_in, make_result, tmp_path, monkeypatch):
+def test_a_run_over_http_with_a_password_is_complete(
+    server, signed_in, make_result, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     signed_in(USER)
     sweep = {"id": "s", "job": 0, "name": "study", "overrides": ["swap=both"]}
@@ -73,21 +94,31 @@ def test_a_run_over_http_with_a_password_is_complete(server, signed_in, make_res
         run = client.get_run(run_id)
         assert client.get_run(run.data.tags["mlflow.parentRunId"]).info.run_name == "study"
         (prompt,) = json.loads(run.data.tags["mlflow.linkedPrompts"])
-        assert client.get_prompt_version(prompt["name"], prompt["version"]).template.startswith("Which is better?")
-        assert {file.path for file in client.list_artifacts(run_id)} >= {"metrics.json", "report.html", "tables"}
+        assert client.get_prompt_version(prompt["name"], prompt["version"]).template.startswith(
+            "Which is better?"
+        )
+        assert {file.path for file in client.list_artifacts(run_id)} >= {
+            "metrics.json",
+            "report.html",
+            "tables",
+        }
         traces = client.search_traces(locations=[run.info.experiment_id], run_id=run_id)
     assert len(traces) == 4
     assert all(len(trace.data.spans) == 2 for trace in traces)
     assert all({"verdict", "label"} <= {a.name for a in trace.info.assessments} for trace in traces)
 
 
-def test_a_user_who_may_not_change_a_prompt_still_has_the_run(server, signed_in, make_result, tmp_path):
+def test_a_user_who_may_not_change_a_prompt_still_has_the_run(
+    server, signed_in, make_result, tmp_path
+):
     tracker = make_tracker(TrackingConfig(uri=server, experiment="of the admin", traces=0))
     signed_in(ADMIN)
     tracker.record(make_result(tmp_path / "a", run_id="a", prompts={"en/theirs.md.j2": "one"}))
     signed_in(USER)
     mine = make_tracker(TrackingConfig(uri=server, experiment="of the user", traces=0))
-    run_id = mine.record(make_result(tmp_path / "b", run_id="b", prompts={"en/theirs.md.j2": "two"}))
+    run_id = mine.record(
+        make_result(tmp_path / "b", run_id="b", prompts={"en/theirs.md.j2": "two"})
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mlflow import MlflowClient

@@ -59,9 +59,17 @@ def judge(here, monkeypatch):
     def run(ends: Ends, *overrides: str, observe: Any = None) -> tuple[ListedPool, Any]:
         pool = ListedPool(ends)
         monkeypatch.setattr("evalkit.workers._pool", lambda *_: pool)
-        words = ["judge=simulated/good", "runner=ray", "runner.workers=2", "store.url=a.sqlite", *overrides]
+        words = [
+            "judge=simulated/good",
+            "runner=ray",
+            "runner.workers=2",
+            "store.url=a.sqlite",
+            *overrides,
+        ]
         try:
-            return pool, judge_in_workers(load_config(overrides=words), here, lambda *_: None, observe)
+            return pool, judge_in_workers(
+                load_config(overrides=words), here, lambda *_: None, observe
+            )
         except BaseException as error:  # the pool is closed whatever happens
             return pool, error
 
@@ -80,14 +88,18 @@ def test_every_shard_is_judged_once_and_their_progress_is_summed(judge):
 
 def test_a_shard_whose_worker_died_is_judged_again(judge):
     pool, (reports, _) = judge(
-        lambda task, n: Lost("node 7 is gone") if task.shard.index == 2 and n == 1 else done(task, n)
+        lambda task, n: (
+            Lost("node 7 is gone") if task.shard.index == 2 and n == 1 else done(task, n)
+        )
     )
     assert len(reports) == 2
     assert pool.attempts == {Shard(1, 2): 1, Shard(2, 2): 2}
 
 
 def test_a_shard_whose_workers_die_again_and_again_ends_the_run(judge):
-    pool, error = judge(lambda task, n: Lost("node 7 is gone") if task.shard.index == 2 else done(task, n))
+    pool, error = judge(
+        lambda task, n: Lost("node 7 is gone") if task.shard.index == 2 else done(task, n)
+    )
     assert isinstance(error, WorkerError)
     assert "shard 2/2: its worker died " in str(error)
     assert "(node 7 is gone); " in str(error)
@@ -104,7 +116,9 @@ def test_an_error_names_the_shard_and_its_host_and_stops_the_others(judge):
 
 
 def test_an_interrupt_waits_for_the_workers_and_counts_their_answers(judge):
-    pool, error = judge(lambda task, n: KeyboardInterrupt() if task.shard.index == 1 else done(task, n))
+    pool, error = judge(
+        lambda task, n: KeyboardInterrupt() if task.shard.index == 1 else done(task, n)
+    )
     assert isinstance(error, Signaled)
     assert error.number == signal.SIGINT
     assert str(error).startswith("interrupted: 8 answers are stored")

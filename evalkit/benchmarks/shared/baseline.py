@@ -23,7 +23,9 @@ Answers = dict[str, dict[str, LocatedRow]]
 
 NO_MODEL = "no case has a model and its baseline"
 
-_ALPACA, _ARENA = (FACTS[name]["tables"]["baselines"] for name in ("alpaca_eval", "arena_hard"))
+_ALPACA, _ARENA = (
+    FACTS[name]["tables"]["baselines"] for name in ("alpaca_eval", "arena_hard")
+)
 USUAL = ("baseline", *_ALPACA, *_ARENA.values())
 """The baselines of AlpacaEval and Arena-Hard."""
 
@@ -33,14 +35,24 @@ def find_baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str
     where = "dataset.baseline"
     if source.baseline is not None and source.baseline not in answers:
         what = f"no outputs of '{source.baseline}' in {source.path}"
-        raise ConfigError(what, where=where, remedy=did_you_mean(source.baseline, answers))
+        raise ConfigError(
+            what, where=where, remedy=did_you_mean(source.baseline, answers)
+        )
     found = source.baseline or next((name for name in usual if name in answers), None)
     if found is None:
         what = f"{source.path} has outputs of {', '.join(sorted(answers))}, but of no usual baseline"
-        raise ConfigError(what, where=where, remedy=f"set it to one of them, or add those of {usual[0]}")
+        raise ConfigError(
+            what,
+            where=where,
+            remedy=f"set it to one of them, or add those of {usual[0]}",
+        )
     if len(answers) < 2:
         what = f"has only outputs of {found}"
-        raise DatasetError(what, where=str(source.path), remedy="use a folder with outputs of a model and the baseline")
+        raise DatasetError(
+            what,
+            where=str(source.path),
+            remedy="use a folder with outputs of a model and the baseline",
+        )
     return found
 
 
@@ -48,17 +60,29 @@ def contests(view: View) -> tuple[Floats, Ints, dict[str, Bools]]:
     """Return the contests of models with their baselines, in the first pair of each case.
 
     Returns:
-        The margin by order in favor of the model, (cases, 1 or 2), NaN if it is missing or the case is no contest; 1
-        if the model is the first response, -1 if the baseline is, and 0 if the case is no contest or its verdict is
-        withheld; and the cases of each model, by the suffix of its metrics.
+        The margin by order in favor of the model, (cases, 1 or 2), NaN if it is missing or the case
+        is no contest; 1 if the model is the first response, -1 if the baseline is, and 0 if the
+        case is no contest or its verdict is withheld; and the cases of each model, by the suffix of
+        its metrics.
     """
     named = view.config.dataset.baseline
-    sides = [sides_of(case, named) if whole else ("", 0) for case, whole in zip(view.cases, view.whole, strict=True)]
+    sides = [
+        sides_of(case, named) if whole else ("", 0)
+        for case, whole in zip(view.cases, view.whole, strict=True)
+    ]
     margins = np.where(view.passes == NONE, np.nan, view.passes)
     if view.outcome.passes is not None:
-        margins = view.order_margins() if view.both else over_orders(view.order_margins())[:, None]
+        margins = (
+            view.order_margins()
+            if view.both
+            else over_orders(view.order_margins())[:, None]
+        )
     turn = np.array([turn for _, turn in sides], dtype=np.int64)
-    return view.of_first(margins, np.nan) * turn[:, None], turn, by_model([model for model, _ in sides])
+    return (
+        view.of_first(margins, np.nan) * turn[:, None],
+        turn,
+        by_model([model for model, _ in sides]),
+    )
 
 
 def sides_of(case: Case, named: str | None) -> tuple[str, int]:
@@ -66,7 +90,9 @@ def sides_of(case: Case, named: str | None) -> tuple[str, int]:
 
     The baseline is that of the case, or else `named`, a usual one, or the second response's model.
     """
-    first, second = (case.responses[k].model if len(case.responses) > k else None for k in (0, 1))
+    first, second = (
+        case.responses[k].model if len(case.responses) > k else None for k in (0, 1)
+    )
     if not first or not second:
         return "", 0
     usual = next((name for name in (first, second) if name in USUAL), second)

@@ -63,20 +63,25 @@ class Benchmark:
         expects: The required value of `dataset.path`.
         shapes: Sets of columns; a row with all columns of one set belongs to the benchmark.
         read: Yields canonical rows with their locations.
-        rule: Returns its metrics by the authors' rule, from cases, metadata and verdicts; it reads no files.
+        rule: Returns its metrics by the authors' rule, from cases, metadata and verdicts; it reads
+            no files.
         holds: Returns whether a folder is this benchmark, if single rows do not show it.
         files: A glob for the files to read in a folder.
-        item_rule: Returns its metrics from checklist items, in mode `checklist`; they replace those of `rule`.
+        item_rule: Returns its metrics from checklist items, in mode `checklist`; they replace those
+            of `rule`.
         cluster: The metadata key for resampling, unless `scoring.cluster` is set.
         importer: The importer of published judgments.
         metrics: The rows of its metrics in the catalog.
         values: The values of placeholders in names of metrics that have the same ones in every run.
-        extra_values: Values of placeholders in addition to those in the cases, such as models and subsets.
+        extra_values: Values of placeholders in addition to those in the cases, such as models and
+            subsets.
         words: What values of placeholders are called in reports, if not by themselves.
         short_title: Its name before the titles of its metrics, unless `title` is.
         main_metric: The name of its main metric, which is a finding of each run.
-        substitute: The name of the metric to report if a run cannot have the main one, and a caveat.
-        human_labels: Whether its labels are from annotators; others have answer keys, or labels from a model.
+        substitute: The name of the metric to report if a run cannot have the main one, and a
+            caveat.
+        human_labels: Whether its labels are from annotators; others have answer keys, or labels
+            from a model.
     """
 
     name: str
@@ -111,7 +116,9 @@ class Benchmark:
         """Return whether a folder belongs to this benchmark, by its files."""
         return self.holds is not None and self.holds(folder)
 
-    def rows(self, path: Path, baseline: str | None, left_out: Counter[str]) -> Iterator[Placed]:
+    def rows(
+        self, path: Path, baseline: str | None, left_out: Counter[str]
+    ) -> Iterator[Placed]:
         """Yield the canonical rows of a file or folder with their locations, and count omitted items.
 
         Raises:
@@ -119,7 +126,9 @@ class Benchmark:
         """
         return self.read(self, Source(path, baseline, left_out))
 
-    def statistics(self, config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Measures:
+    def statistics(
+        self, config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+    ) -> Measures:
         """Return its metrics of a run, by the authors' rule."""
         return [*self.rule(View(config, cases, verdicts))]
 
@@ -155,29 +164,44 @@ def benchmark(
         name: Its name.
         sniff: Returns whether a file with this beginning may have published judgments.
         judgments: Reads published judgments.
-        code: Its other attributes: `read`, `rule` unless it has an `item_rule`, and those that are not in its entry.
+        code: Its other attributes: `read`, `rule` unless it has an `item_rule`, and those that are
+            not in its entry.
     """
     facts = {"kind": FACTS[name]["title"], **FACTS[name]}
-    source, published, _ = facts.pop("source"), facts.pop("importer", {}), facts.pop("tables", {})
+    source = facts.pop("source")
+    published = facts.pop("importer", {})
+    _ = facts.pop("tables", {})
     facts["shapes"] = tuple(map(frozenset, facts.get("shapes", ())))
-    facts["words"] = {value: Text(word) for value, word in facts.get("words", {}).items()}
+    facts["words"] = {
+        value: Text(word) for value, word in facts.get("words", {}).items()
+    }
     facts["metrics"] = tuple(
-        metric_row(f"{name}/{metric}", {"source": source, **row}) for metric, row in facts["metrics"].items()
+        metric_row(f"{name}/{metric}", {"source": source, **row})
+        for metric, row in facts["metrics"].items()
     )
     if "item_rule" in code:  # in other modes than checklist
-        facts["rule"] = lambda _: [nothing(row.name, NEEDS_CHECKLIST) for row in facts["metrics"]]
+        facts["rule"] = lambda _: [
+            nothing(row.name, NEEDS_CHECKLIST) for row in facts["metrics"]
+        ]
     if "substitute" in facts:
         facts["substitute"] = facts["substitute"][0], Text(facts["substitute"][1])
     if sniff is not None and judgments is not None:
-        facts["importer"] = Importer(**{"name": name, **published}, sniff=sniff, read=judgments)
+        facts["importer"] = Importer(
+            **{"name": name, **published}, sniff=sniff, read=judgments
+        )
     return Benchmark(name, **{**facts, **code})
 
 
 def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
     """Return the error for a row of another kind; it names a missing column."""
-    nearest = min(benchmark.shapes, key=lambda columns: (len(columns - row.keys()), sorted(columns)))
+    nearest = min(
+        benchmark.shapes,
+        key=lambda columns: (len(columns - row.keys()), sorted(columns)),
+    )
     missing = sorted(nearest - row.keys())
-    return ForeignError(benchmark, f"the row has no '{missing[0] if missing else '?'}'", row, place)
+    return ForeignError(
+        benchmark, f"the row has no '{missing[0] if missing else '?'}'", row, place
+    )
 
 
 def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> list[Path]:
@@ -190,11 +214,19 @@ def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> lis
         return [source.path]
     wanted = shapes or benchmark.shapes
     seen = [(file, first_row(file)) for file in files_in(source.path)]
-    named = [(file, row) for file, row in seen if row is not None and fnmatch(file.name, benchmark.files)]
-    files = [file for file, row in named if any(columns <= row.keys() for columns in wanted)]
+    named = [
+        (file, row)
+        for file, row in seen
+        if row is not None and fnmatch(file.name, benchmark.files)
+    ]
+    files = [
+        file for file, row in named if any(columns <= row.keys() for columns in wanted)
+    ]
     if not files:
         row = next((row for _, row in seen if row is not None), None)
-        raise ForeignError(benchmark, "the folder has no such file", row, str(source.path))
+        raise ForeignError(
+            benchmark, "the folder has no such file", row, str(source.path)
+        )
     return files
 
 
@@ -227,14 +259,18 @@ def json_objects(benchmark: Benchmark, source: Source) -> Iterator[LocatedRow]:
         yield LocatedRow(found, str(file), file=file)
 
 
-def published_rows(benchmark: Benchmark, source: Source, *shapes: Shape) -> Iterator[LocatedRow]:
+def published_rows(
+    benchmark: Benchmark, source: Source, *shapes: Shape
+) -> Iterator[LocatedRow]:
     """Yield the rows of all files, which must have one of `shapes` (default: the benchmark's), with their numbers.
 
     Raises:
         DatasetError: If a row does not, or a folder has no such file.
     """
     for file in benchmark_files(benchmark, source, *shapes):
-        for number, (place, row) in enumerate(checked_rows(benchmark, file, *shapes), 1):
+        for number, (place, row) in enumerate(
+            checked_rows(benchmark, file, *shapes), 1
+        ):
             yield LocatedRow(row, place, number, file)
 
 
@@ -256,7 +292,8 @@ def checklist_of(items: Any, place: str) -> tuple[ChecklistItem, ...]:
 
 
 RowLocation: TypeAlias = LocatedRow
-"""The second argument of a function that converts a row: its location as text, its file, and its number (from 1)."""
+"""The second argument of a function that converts a row: its location as text, its file, and its
+number (from 1)."""
 
 
 def row_by_row(
@@ -265,14 +302,17 @@ def row_by_row(
     """Return a reader for a benchmark whose rows are cases.
 
     Args:
-        convert: The fields of a case, each a column, a path, or a function of the row; or a function that returns the
-            case of a row.
+        convert: The fields of a case, each a column, a path, or a function of the row; or a
+            function that returns the case of a row.
     """
 
     def read(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for row in published_rows(benchmark, source):
             if isinstance(convert, Mapping):
-                yield row.place, {name: value_of(row, field) for name, field in convert.items()}
+                yield (
+                    row.place,
+                    {name: value_of(row, field) for name, field in convert.items()},
+                )
             else:
                 yield row.place, convert(row, row)
 
@@ -284,7 +324,9 @@ def answers_of(row: Row) -> Row:
     return {key: row[key] for key in ("response", "responses", "model") if key in row}
 
 
-def one_of(column: str, meanings: Mapping[str, str]) -> Callable[[LocatedRow], str | None]:
+def one_of(
+    column: str, meanings: Mapping[str, str]
+) -> Callable[[LocatedRow], str | None]:
     """Return a field for a published label: the meaning of the value in a column; see `choice`."""
     return lambda row: choice(row[column], meanings, row.place)
 
@@ -301,7 +343,11 @@ def choice(value: Any, meanings: Mapping[str, str], place: str) -> str | None:
     text = text.removesuffix(".0")
     if text not in meanings:
         known = ", ".join(meanings)
-        raise DatasetError(f"label '{text:.40}' is not one of {known}", where=place, remedy="fix the row")
+        raise DatasetError(
+            f"label '{text:.40}' is not one of {known}",
+            where=place,
+            remedy="fix the row",
+        )
     return meanings[text]
 
 
@@ -312,5 +358,7 @@ def listed(value: Any, column: str, place: str) -> list[Any]:
         DatasetError: If it is not a list.
     """
     if not isinstance(value, list) or not value:
-        raise DatasetError(f"'{column}' is not a list of texts", where=place, remedy="fix the row")
+        raise DatasetError(
+            f"'{column}' is not a list of texts", where=place, remedy="fix the row"
+        )
     return value

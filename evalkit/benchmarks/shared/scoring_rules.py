@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns import NONE, PairColumns, ScoreColumns, VerdictColumns, sign
+from evalkit.scoring.columns import (
+    NONE,
+    PairColumns,
+    ScoreColumns,
+    VerdictColumns,
+    sign,
+)
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally
@@ -31,7 +37,10 @@ SUBSET = "subset"
 
 @frozen
 class View:
-    """The outcome of a run on a benchmark. Rows are pairs, in the order of `pairs`, unless stated otherwise."""
+    """The outcome of a run on a benchmark.
+
+    Rows are pairs, in the order of `pairs`, unless stated otherwise.
+    """
 
     config: RunConfig
     cases: Sequence[Case]
@@ -60,7 +69,10 @@ class View:
     @property
     def systems(self) -> NDArray[np.object_]:
         """The model of each response of every case, empty if it has none."""
-        return np.array([one.model or "" for case in self.cases for one in case.responses], dtype=object)
+        return np.array(
+            [one.model or "" for case in self.cases for one in case.responses],
+            dtype=object,
+        )
 
     @property
     def read(self) -> Bools:
@@ -87,7 +99,9 @@ class View:
             return self.outcome.lean[:, None]
         if shown.both:
             return shown.winner
-        return np.where(shown.read[:, :1], shown.winner[:, :1], shown.winner[:, 1:]).astype(np.int8)
+        return np.where(
+            shown.read[:, :1], shown.winner[:, :1], shown.winner[:, 1:]
+        ).astype(np.int8)
 
     @property
     def both(self) -> bool:
@@ -97,15 +111,23 @@ class View:
     def order_margins(self) -> Floats:
         """Return each pair's margin in both orders, each the mean of its samples, (pairs, 2); NaN if not readable."""
         columns = self.outcome.judgments
-        return combine_samples(columns, pair_margins(self.config, columns), self.pairs, "mean").margin
+        return combine_samples(
+            columns, pair_margins(self.config, columns), self.pairs, "mean"
+        ).margin
 
     def mean_margin(self) -> Floats:
         """Return each pair's mean margin over orders; NaN if none is readable."""
-        return self.outcome.margin if self.outcome.passes is None else over_orders(self.order_margins())
+        return (
+            self.outcome.margin
+            if self.outcome.passes is None
+            else over_orders(self.order_margins())
+        )
 
     def of_first(self, values: NDArray[Any], missing: float) -> NDArray[Any]:
         """Return the values of each case's first two responses, from those of all pairs."""
-        found = np.full((len(self.cases), *values.shape[1:]), missing, dtype=values.dtype)
+        found = np.full(
+            (len(self.cases), *values.shape[1:]), missing, dtype=values.dtype
+        )
         first = (self.pairs.i == 0) & (self.pairs.j == 1)
         found[self.pairs.case[first]] = values[first]
         return found
@@ -120,7 +142,15 @@ class View:
         The name is the metadata value of the first of `keys` that a case has, by default `subset`.
         """
         found = [
-            next((case.metadata[key] for key in keys or (SUBSET,) if case.metadata.get(key)), "") for case in self.cases
+            next(
+                (
+                    case.metadata[key]
+                    for key in keys or (SUBSET,)
+                    if case.metadata.get(key)
+                ),
+                "",
+            )
+            for case in self.cases
         ]
         return by_name([slug(str(name)) for name in found])
 
@@ -130,11 +160,14 @@ class View:
 
     def criterion_scores(self, name: str) -> Floats | None:
         """Return each response's score on one criterion, the mean of its samples; `None` if it was not judged."""
-        scored, columns = self.outcome.scores, self.outcome.ranks or self.outcome.judgments
+        scored = self.outcome.scores
+        columns = self.outcome.ranks or self.outcome.judgments
         if scored is None or name not in columns.names:
             return None
         values = columns.criteria[:, columns.names.index(name)]
-        return group_mean(scored.offset[columns.case] + columns.i, values, len(scored.case))
+        return group_mean(
+            scored.offset[columns.case] + columns.i, values, len(scored.case)
+        )
 
     def comparisons(self, case: Ints, i: Ints, j: Ints) -> Codes:
         """Return the winner of each comparison of two responses, `i` < `j`, by score or else as judged."""
@@ -164,9 +197,18 @@ def nothing(name: str, why: str) -> Metric:
     return Metric(name, None, note=why)
 
 
-def mean(name: str, tally: Tally, values: Floats, among: Bools, lost: Bools, **attributes: Any) -> Statistic:
+def mean(
+    name: str,
+    tally: Tally,
+    values: Floats,
+    among: Bools,
+    lost: Bools,
+    **attributes: Any,
+) -> Statistic:
     """Return the mean of values in [0, 1] `among` rows; bounds allow any value for `lost` rows (see `Tally.mean`)."""
-    return tally.mean(name, values, among, lost, span=(0.0, 1.0), proportion=True, **attributes)
+    return tally.mean(
+        name, values, among, lost, span=(0.0, 1.0), proportion=True, **attributes
+    )
 
 
 def blend(
@@ -182,23 +224,38 @@ def blend(
     """Return the weighted mean of statistics, times `total`; undefined if one of them is, or has no value."""
     known = [part for part in parts if isinstance(part, Statistic)]
     if not known or len(known) < len(parts):
-        return nothing(name, next((part.note for part in parts if isinstance(part, Metric) and part.note), why))
-    shares = np.ones(len(parts)) if weights is None else np.array(weights, dtype=np.float64)
+        return nothing(
+            name,
+            next(
+                (part.note for part in parts if isinstance(part, Metric) and part.note),
+                why,
+            ),
+        )
+    shares = (
+        np.ones(len(parts)) if weights is None else np.array(weights, dtype=np.float64)
+    )
     shares *= total / shares.sum()
     ends = np.cumsum([0, *(len(part.table.columns) for part in known)])
     low, high = shares @ np.array([part.worst for part in known], dtype=np.float64)
 
     def value(totals: Floats) -> Floats:
-        values = [part.value(totals[:, ends[k] : ends[k + 1]]) for k, part in enumerate(known)]
+        values = [
+            part.value(totals[:, ends[k] : ends[k + 1]]) for k, part in enumerate(known)
+        ]
         return np.asarray(shares @ np.stack(values))
 
     return Statistic(
         name,
-        Table(tuple(column for part in known for column in part.table.columns), known[0].table.cases),
+        Table(
+            tuple(column for part in known for column in part.table.columns),
+            known[0].table.cases,
+        ),
         value,
         n=sum(part.n for part in known),
         missing=sum(part.missing for part in known),
-        worst=(None, None) if np.isnan(low) or np.isnan(high) else (float(low), float(high)),
+        worst=(None, None)
+        if np.isnan(low) or np.isnan(high)
+        else (float(low), float(high)),
         proportion=proportion,
         note=note,
         why=next((part.why for part in known if np.isnan(part.observed())), why),
@@ -207,7 +264,10 @@ def blend(
 
 def with_all(rows: int, parts: Mapping[str, Bools]) -> dict[str, Bools]:
     """Return all rows, and those of each part, by the suffix of their metrics' names."""
-    return {"": np.ones(rows, dtype=bool), **{f"/{name}": part for name, part in parts.items()}}
+    return {
+        "": np.ones(rows, dtype=bool),
+        **{f"/{name}": part for name, part in parts.items()},
+    }
 
 
 def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
@@ -225,50 +285,91 @@ def without(wanted: Iterable[str], found: Container[str]) -> str | None:
 
 
 def rates(
-    name: str, tally: Tally, hit: Bools, among: Bools, lost: Bools, subsets: Mapping[str, Bools], *, why: str = ""
+    name: str,
+    tally: Tally,
+    hit: Bools,
+    among: Bools,
+    lost: Bools,
+    subsets: Mapping[str, Bools],
+    *,
+    why: str = "",
 ) -> list[Statistic]:
     """Return the share of hits among all rows, and in each subset of cases."""
-    parts = {end: cases[tally.case] for end, cases in with_all(tally.cases, subsets).items()}
+    parts = {
+        end: cases[tally.case] for end, cases in with_all(tally.cases, subsets).items()
+    }
     return [
-        tally.rate(name + end, hit, among & rows, lost & rows, why=why or "nothing to count")
+        tally.rate(
+            name + end, hit, among & rows, lost & rows, why=why or "nothing to count"
+        )
         for end, rows in parts.items()
     ]
 
 
 def labeled_rates(
-    view: View, name: str, hit: Bools, read: Bools, subsets: Mapping[str, Bools] = MappingProxyType({})
+    view: View,
+    name: str,
+    hit: Bools,
+    read: Bools,
+    subsets: Mapping[str, Bools] = MappingProxyType({}),
 ) -> list[Statistic]:
     """Return the share of hits among labeled pairs, and in each subset of cases; those that were not read are lost."""
-    return rates(name, view.tally, hit, view.labeled & read, view.labeled & view.lost(read), subsets, why=UNREAD)
+    return rates(
+        name,
+        view.tally,
+        hit,
+        view.labeled & read,
+        view.labeled & view.lost(read),
+        subsets,
+        why=UNREAD,
+    )
 
 
 def orders_agree(
-    view: View, name: str, subsets: Mapping[str, Bools] = MappingProxyType({}), *, agree: bool = True
+    view: View,
+    name: str,
+    subsets: Mapping[str, Bools] = MappingProxyType({}),
+    *,
+    agree: bool = True,
 ) -> Measures:
     """Return the share of pairs whose two orders have the same verdict, or different ones unless they `agree`."""
     if not view.both:
         return [nothing(name, ONE_ORDER)]
     same = (view.passes[:, 0] == view.passes[:, 1]) == agree
-    return [*rates(name, view.tally, same, view.read, view.lost(view.read), subsets, why=UNREAD)]
+    return [
+        *rates(
+            name, view.tally, same, view.read, view.lost(view.read), subsets, why=UNREAD
+        )
+    ]
 
 
 Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
 
 
-def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build) -> Measures:
+def by_dimension(
+    view: View, benchmark: str, names: Sequence[str], build: Build
+) -> Measures:
     """Return the metrics of `build` for scores and grades on each dimension, or why there are none."""
     found: Measures = []
     for name in names:
-        where, grades = f"{benchmark}/{name}", grades_of(view, name)
-        scored, own = view.outcome.scores, view.criterion_scores(name)
+        where = f"{benchmark}/{name}"
+        grades = grades_of(view, name)
+        scored = view.outcome.scores
+        own = view.criterion_scores(name)
         if own is None and name == "overall":
             own = view.scores()
         if scored is None:
             found.append(nothing(where, NEEDS_SCORES))
         elif own is None:
-            found.append(nothing(where, f"no criterion '{name}' was judged: set criteria={benchmark}"))
+            found.append(
+                nothing(
+                    where, f"no criterion '{name}' was judged: set criteria={benchmark}"
+                )
+            )
         else:
-            found += build(view, where, replace(scored, score=own, raw=own, grade=grades))
+            found += build(
+                view, where, replace(scored, score=own, raw=own, grade=grades)
+            )
     return found
 
 

@@ -21,7 +21,15 @@ _LISTS = (
     "testResults",
     "test_results",
 )
-_TEXTS = "input", "scenario", "actualOutput", "turns", "expectedOutput", "context", "retrievalContext"
+_TEXTS = (
+    "input",
+    "scenario",
+    "actualOutput",
+    "turns",
+    "expectedOutput",
+    "context",
+    "retrievalContext",
+)
 _WRAPPED = "testRunData"
 """The key of the test run in .deepeval/.latest_test_run.json."""
 _EXTRAS = "tags", "comments", "expectedTools"
@@ -32,13 +40,17 @@ Case = Json
 
 def _sniff(start: Peek) -> bool:
     cases = [start.row] if start.row else _cases(start.top)
-    return any(isinstance(case, Mapping) and _get(case, "metricsData") is not None for case in cases)
+    return any(
+        isinstance(case, Mapping) and _get(case, "metricsData") is not None
+        for case in cases
+    )
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each test case and model, with each of its metrics as a criterion; metrics of code are not.
 
-    The response of a conversation is its full text. A test case with equal texts is the same, measured again.
+    The response of a conversation is its full text. A test case with equal texts is the same,
+    measured again.
     """
     whole = load_json(path)
     run = whole.get(_WRAPPED, whole) if isinstance(whole, Mapping) else {}
@@ -60,7 +72,13 @@ def _read(path: Path, options: Options) -> ParsedFile:
     }
     parsed = read_log(path, listed, fields, _parts, options, "deepeval")
     named = ", ".join(f"{key}={value}" for key, value in settings.items())
-    return replace(parsed, notes=(*parsed.notes, *([f"hyperparameters of the run: {named}"] if named else [])))
+    return replace(
+        parsed,
+        notes=(
+            *parsed.notes,
+            *([f"hyperparameters of the run: {named}"] if named else []),
+        ),
+    )
 
 
 def _key(case: Case) -> str:
@@ -68,19 +86,28 @@ def _key(case: Case) -> str:
 
 
 def _either(*names: str) -> Callable[[Case], Any]:
-    return lambda case: next((value for name in names if (value := _get(case, name)) not in (None, "", [])), None)
+    return lambda case: next(
+        (value for name in names if (value := _get(case, name)) not in (None, "", [])),
+        None,
+    )
 
 
 def _cases(whole: Any) -> list[Any]:
     if isinstance(whole, Mapping):
         run = whole.get(_WRAPPED, whole)
-        whole = [case for name in _LISTS for case in run.get(name) or ()] if isinstance(run, Mapping) else []
+        whole = (
+            [case for name in _LISTS for case in run.get(name) or ()]
+            if isinstance(run, Mapping)
+            else []
+        )
     return whole if isinstance(whole, list) else []
 
 
 def _get(case: Case, name: str) -> Any:
     """Return the value of a camel-case key, or of the same key in snake case."""
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    snake = "".join(
+        f"_{letter.lower()}" if letter.isupper() else letter for letter in name
+    )
     return case.get(name, case.get(snake))
 
 
@@ -94,21 +121,40 @@ def _messages(case: Case) -> list[Any] | None:
     if not (called := _get(case, "toolsCalled")):
         return None
     calls = [
-        {"type": "function", "function": {"name": call.get("name"), "arguments": _get(call, "inputParameters")}}
+        {
+            "type": "function",
+            "function": {
+                "name": call.get("name"),
+                "arguments": _get(call, "inputParameters"),
+            },
+        }
         for call in called
     ]
-    answer = {"role": "assistant", "content": _get(case, "actualOutput"), "tool_calls": calls}
+    answer = {
+        "role": "assistant",
+        "content": _get(case, "actualOutput"),
+        "tool_calls": calls,
+    }
     return [{"role": "user", "content": case.get("input")}, answer]
 
 
 def _parts(case: Case) -> Iterator[Part]:
     for metric in _get(case, "metricsData") or ():
         if isinstance(metric, Mapping):
-            failure, model = str(metric.get("error") or ""), _get(metric, "evaluationModel")
+            failure = str(metric.get("error") or "")
+            model = _get(metric, "evaluationModel")
             score = None if failure else number(metric.get("score"))
             reason = None if score is None else metric.get("reason")
             name = str(metric.get("name"))
-            yield Part(name, score, str(model or name), bool(model), reason, failure=failure)
+            yield Part(
+                name, score, str(model or name), bool(model), reason, failure=failure
+            )
 
 
-IMPORTER = Importer("deepeval", "DeepEval's test run or evaluation result as JSON", _sniff, _read, is_log=True)
+IMPORTER = Importer(
+    "deepeval",
+    "DeepEval's test run or evaluation result as JSON",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -17,7 +17,11 @@ from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.interop.verdict_words import verdicts_among
 from evalkit.values import Json, JsonObject
 
-FIELDS = tuple(dict.fromkeys(name for names in CELLS.values() for name in names if name != "metadata"))
+FIELDS = tuple(
+    dict.fromkeys(
+        name for names in CELLS.values() for name in names if name != "metadata"
+    )
+)
 
 _GIVEN = ("winner", "margin", "score", "class", "label", "grade")
 
@@ -35,35 +39,57 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each row.
 
     Raises:
-        ConfigError: If the fields do not include a winner or score, or include a field not used by rows of this kind.
+        ConfigError: If the fields do not include a winner or score, or include a field not used by
+            rows of this kind.
         DatasetError: If a row is invalid, or no row has a mapped column.
     """
     for name in options.fields:
         if not is_field(name):
-            raise ConfigError("no such field", where=f"--fields {name}", remedy=did_you_mean(name, FIELDS))
-    unseen, unused = dict(options.fields), dict(options.fields)
+            raise ConfigError(
+                "no such field",
+                where=f"--fields {name}",
+                remedy=did_you_mean(name, FIELDS),
+            )
+    unseen = dict(options.fields)
+    unused = dict(options.fields)
     asked: dict[str, tuple[str, str | None]] = {}
     row: Json = {}
-    records, unread = [], True
+    records = []
+    unread = True
     rows = list(_rows(path, options))
-    options = replace(options, winners={**_classes(cells for *_, cells in rows), **options.winners})
+    options = replace(
+        options, winners={**_classes(cells for *_, cells in rows), **options.winners}
+    )
     for index, (place, row, cells) in enumerate(rows):
         for name, column in options.fields.items():
             if cells[name] is not None or column in row:
                 unseen.pop(name, None)
         unit, has_verdict = _unit(cells, row, place, options)
         unread = unread and not has_verdict
-        hidden = {"label" * (unit == "response" and "grade" in cells), "score" * bool(below("score", cells))}
+        hidden = {
+            "label" * (unit == "response" and "grade" in cells),
+            "score" * bool(below("score", cells)),
+        }
         for name in list(unused):
             if name.partition(".")[0] in CELLS[unit] and name not in hidden:
                 del unused[name]
-        records.append(record_of(cells, place, unit, options, _question(asked, cells, index, place)))
+        records.append(
+            record_of(
+                cells, place, unit, options, _question(asked, cells, index, place)
+            )
+        )
     for name, column in unseen.items():
         remedy = did_you_mean(column, tuple(row))
-        raise DatasetError(f"no row has the column '{column}', mapped to {name}", where=str(path), remedy=remedy)
+        raise DatasetError(
+            f"no row has the column '{column}', mapped to {name}",
+            where=str(path),
+            remedy=remedy,
+        )
     for name, column in unused.items():
         raise ConfigError(
-            "rows of this kind do not use this field", where=f"--fields {name}={column}", remedy="remove it"
+            "rows of this kind do not use this field",
+            where=f"--fields {name}={column}",
+            remedy="remove it",
         )
     return ParsedFile(records, unread=unread)
 
@@ -95,11 +121,13 @@ def _classes(rows: Iterable[Json]) -> dict[str, str]:
 def _cells(row: Json, fields: Mapping[str, str]) -> JsonObject:
     """Return the cells of a row: mapped ones, and columns with the names of fields.
 
-    If fields below a prefix are mapped, other columns below it are not fields. A column that is mapped to a verdict or
-    a label has no other role, whatever its name.
+    If fields below a prefix are mapped, other columns below it are not fields. A column that is
+    mapped to a verdict or a label has no other role, whatever its name.
     """
     mapped = tuple(f"{name.partition('.')[0]}." for name in fields if "." in name)
-    given = {column for name, column in fields.items() if name.partition(".")[0] in _GIVEN}
+    given = {
+        column for name, column in fields.items() if name.partition(".")[0] in _GIVEN
+    }
     cells = {
         name: value
         for name, value in row.items()
@@ -117,14 +145,19 @@ def _unit(cells: Json, row: Json, place: str, options: Options) -> tuple[Unit, b
     If rows have scores and winners, the user's mapping decides.
 
     Raises:
-        ConfigError: If they have both and the user maps neither or both, or they have none and no text.
+        ConfigError: If they have both and the user maps neither or both, or they have none and no
+            text.
     """
     scored = any(name.partition(".")[0] == "score" for name in cells)
     compared = "winner" in cells or "margin" in cells
     if scored and compared:
         named = {name.partition(".")[0] for name in options.fields}
-        scored = options.scores or ("score" in named and not named & {"winner", "margin"})
-        compared = not scored and "score" not in named and bool(named & {"winner", "margin"})
+        scored = options.scores or (
+            "score" in named and not named & {"winner", "margin"}
+        )
+        compared = (
+            not scored and "score" not in named and bool(named & {"winner", "margin"})
+        )
         if not scored and not compared:
             remedy = "map one of them, as in --fields winner=COLUMN, or use --scores"
             raise ConfigError("has both scores and winners", where=place, remedy=remedy)
@@ -137,24 +170,40 @@ def _unit(cells: Json, row: Json, place: str, options: Options) -> tuple[Unit, b
     if "text" not in cells:
         names = ", ".join(map(str, list(row)[:8]))
         remedy = f"set --fields winner=COLUMN, score=COLUMN or class=COLUMN; the columns are {names}"
-        raise ConfigError("has neither a winner nor a score nor a class", where=place, remedy=remedy)
+        raise ConfigError(
+            "has neither a winner nor a score nor a class", where=place, remedy=remedy
+        )
     return ("response" if "response" in cells else "pair"), False
 
 
-def _question(asked: dict[str, tuple[str, str | None]], cells: Json, index: int, place: str) -> str:
+def _question(
+    asked: dict[str, tuple[str, str | None]], cells: Json, index: int, place: str
+) -> str:
     """Return the name of a row's question: its id, or else its prompt, or else the row number.
 
     Raises:
         DatasetError: If rows with the same id have different prompts.
     """
-    prompt, context, given = text(cells.get("prompt")), text(cells.get("context")) or None, cells.get("id")
+    prompt = text(cells.get("prompt"))
+    context = text(cells.get("context")) or None
+    given = cells.get("id")
     if given is None:
-        names = (prompt if number == 1 else f"{prompt} ({number})" for number in count(1))
-        return next(n for n in names if asked.setdefault(n, (prompt, context)) == (prompt, context)) or str(index)
+        names = (
+            prompt if number == 1 else f"{prompt} ({number})" for number in count(1)
+        )
+        return next(
+            n
+            for n in names
+            if asked.setdefault(n, (prompt, context)) == (prompt, context)
+        ) or str(index)
     known, _ = asked.setdefault(str(given), (prompt, context))
     if prompt and known and prompt != known:
         remedy = "use a unique id for each question"
-        raise DatasetError(f"id '{given}' is already used for another prompt", where=place, remedy=remedy)
+        raise DatasetError(
+            f"id '{given}' is already used for another prompt",
+            where=place,
+            remedy=remedy,
+        )
     if prompt and not known:
         asked[str(given)] = prompt, context
     return str(given)

@@ -1,6 +1,7 @@
 """Import ICE-Score's rows (Zhuo 2024, arXiv 2304.14317): a judge's grades of several systems next to people's.
 
-A row has `grade-SYSTEM`, people's grades from 0 to 4 by name, and `JUDGE-SYSTEM`, a judge's grade as text.
+A row has `grade-SYSTEM`, people's grades from 0 to 4 by name, and `JUDGE-SYSTEM`, a judge's grade
+as text.
 """
 
 from __future__ import annotations
@@ -30,9 +31,22 @@ def _sniff(start: Peek) -> bool:
 
 def _grades(row: Json) -> list[tuple[str, str, Any]]:
     """Return judge, system and grade for each cell of a system that people graded."""
-    systems = {key.removeprefix(f"{_PEOPLE}-") for key, cell in row.items() if isinstance(cell, dict)}
-    split = ((key.removesuffix(f"-{system}"), system, row[key]) for key in row for system in systems if "-" in key)
-    return [(judge, system, cell) for judge, system, cell in split if f"{judge}-{system}" in row]
+    systems = {
+        key.removeprefix(f"{_PEOPLE}-")
+        for key, cell in row.items()
+        if isinstance(cell, dict)
+    }
+    split = (
+        (key.removesuffix(f"-{system}"), system, row[key])
+        for key in row
+        for system in systems
+        if "-" in key
+    )
+    return [
+        (judge, system, cell)
+        for judge, system, cell in split
+        if f"{judge}-{system}" in row
+    ]
 
 
 def _read(path: Path, _: Options) -> ParsedFile:
@@ -47,9 +61,18 @@ def _read(path: Path, _: Options) -> ParsedFile:
                 said = RecordedJudgment(judge, scores={"quality": score})
             else:
                 said = missing_record(judge, str(cell))
-            people = {name: float(grade) for name, grade in require(row, f"{_PEOPLE}-{system}", place).items()}
-            records.append(Record(str(index), "", (Answer(system, "", system),), said, grades=people))
+            people = {
+                name: float(grade)
+                for name, grade in require(row, f"{_PEOPLE}-{system}", place).items()
+            }
+            records.append(
+                Record(
+                    str(index), "", (Answer(system, "", system),), said, grades=people
+                )
+            )
     return ParsedFile(records, scale=_SCALE)
 
 
-IMPORTER: Final = Importer("icescore", "ICE-Score: a judge's and people's grades of systems", _sniff, _read)
+IMPORTER: Final = Importer(
+    "icescore", "ICE-Score: a judge's and people's grades of systems", _sniff, _read
+)

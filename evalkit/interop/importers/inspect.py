@@ -20,11 +20,20 @@ from evalkit.foreign_files.layouts import Field, Part, read_log
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
-_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_GRADES = {
+    "C": 1.0,
+    "P": 0.5,
+    "I": 0.0,
+    "yes": 1.0,
+    "true": 1.0,
+    "no": 0.0,
+    "false": 0.0,
+}
 _CONVERT = "convert it with `inspect log convert --to json --output-dir FOLDER`"
 _STARTS = ("header.json", "_journal/start.json", "start.json")
 _LARGEST, _LARGEST_SAMPLE = 500_000_000, 100_000_000
-"""The most bytes that are kept of an archive, and read of a sample: a small archive can hold gigabytes."""
+"""The most bytes that are kept of an archive, and read of a sample: a small archive can hold
+gigabytes."""
 _UNREAD = {"events", "events_data", "store", "timelines"}
 """Parts of a sample that are not read; most of its bytes."""
 _ZSTD = 93
@@ -38,28 +47,36 @@ Sample = Json
 def _sniff(start: Peek) -> bool:
     if start.path.suffix == ".eval":
         return start.path.is_file()
-    return isinstance(start.top.get("eval"), Mapping) and ("samples" in start.top or "plan" in start.top)
+    return isinstance(start.top.get("eval"), Mapping) and (
+        "samples" in start.top or "plan" in start.top
+    )
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample, epoch and judge, with the value of each of its scorers as a criterion.
 
-    A judge is a model that grades: C, P and I are 1, 0.5 and 0, as in Inspect, and N (no answer to grade) is missing.
-    The votes of a panel are judges. What a person made of a score is a label; the judge's own value counts. A sample
-    that failed is a failed judgment.
+    A judge is a model that grades: C, P and I are 1, 0.5 and 0, as in Inspect, and N (no answer to
+    grade) is missing. The votes of a panel are judges. What a person made of a score is a label;
+    the judge's own value counts. A sample that failed is a failed judgment.
 
     Raises:
         DatasetError: If the log has no samples, or no judge.
     """
     log = _archived(path) if path.suffix == ".eval" else load_object(path)
-    listed, evaluation = list(log.get("samples") or ()), log.get("eval") or {}
+    listed = list(log.get("samples") or ())
+    evaluation = log.get("eval") or {}
     samples = [sample for sample in listed if isinstance(sample, Mapping)]
     if not samples:
         remedy = "use a log written with samples (--log-samples)"
         raise DatasetError("the log has no samples", where=str(path), remedy=remedy)
     scorers = dict.fromkeys(name for sample in samples for name in _scores(sample))
     graders = {name: _graders(name, evaluation, samples) for name in scorers}
-    edited = {name for sample in samples for name, score in _scores(sample).items() if any(_edits(score))}
+    edited = {
+        name
+        for sample in samples
+        for name, score in _scores(sample).items()
+        if any(_edits(score))
+    }
     fields: dict[str, Field] = {
         "id": lambda sample: str(sample.get("id")),
         "prompt": "input",
@@ -90,13 +107,23 @@ def _read(path: Path, options: Options) -> ParsedFile:
 def _notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield a note on a log that is incomplete, and one on edits that cannot be read."""
     evaluation = log.get("eval") or {}
-    status, total = log.get("status", "success"), (evaluation.get("dataset") or {}).get("samples")
+    status = log.get("status", "success")
+    total = (evaluation.get("dataset") or {}).get("samples")
     epochs = (evaluation.get("config") or {}).get("epochs") or 1
     if status != "success" or log.get("invalidated"):
-        of = f" of {total * epochs}" if isinstance(total, int) and isinstance(epochs, int) else ""
+        of = (
+            f" of {total * epochs}"
+            if isinstance(total, int) and isinstance(epochs, int)
+            else ""
+        )
         state = "invalidated" if log.get("invalidated") else f"incomplete ({status})"
         yield f"the log is {state}: it has {len(samples)}{of} samples"
-    edits = [value for sample in samples for score in _scores(sample).values() for _, value in _edits(score)]
+    edits = [
+        value
+        for sample in samples
+        for score in _scores(sample).values()
+        for _, value in _edits(score)
+    ]
     if unread := edits.count(None):
         yield f"edits of scores that are not grades, omitted: {unread} of {len(edits)}"
 
@@ -111,23 +138,50 @@ def _archived(path: Path) -> JsonObject:
         with ZipFile(path) as archive:
             infos = {info.filename: info for info in archive.infolist()}
             start = next((name for name in _STARTS if name in infos), _STARTS[0])
-            inside = [start, *(name for name in infos if name.startswith("samples/") and name.endswith(".json"))]
-            left, values = _LARGEST, []
+            inside = [
+                start,
+                *(
+                    name
+                    for name in infos
+                    if name.startswith("samples/") and name.endswith(".json")
+                ),
+            ]
+            left = _LARGEST
+            values = []
             for name in inside:
                 limit = min(left, _LARGEST_SAMPLE)
                 content = _member(archive, path, infos[name], limit)
                 if len(content) > limit:
                     what = f"{name} is too large: more than {limit:,} bytes when decompressed"
-                    raise DatasetError(what, where=str(path), remedy="log fewer or smaller samples")
-                value = {key: part for key, part in json.loads(content).items() if key not in _UNREAD}
+                    raise DatasetError(
+                        what, where=str(path), remedy="log fewer or smaller samples"
+                    )
+                value = {
+                    key: part
+                    for key, part in json.loads(content).items()
+                    if key not in _UNREAD
+                }
                 left -= len(json.dumps(value))
                 values.append(value)
-    except (BadZipFile, KeyError, ValueError, OSError, EOFError, RuntimeError, struct.error, zlib.error) as bad:
+    except (
+        BadZipFile,
+        KeyError,
+        ValueError,
+        OSError,
+        EOFError,
+        RuntimeError,
+        struct.error,
+        zlib.error,
+    ) as bad:
         what = f"is not a complete .eval archive ({' '.join(str(bad).split())[:120]})"
         raise DatasetError(what, where=str(path), remedy=_CONVERT) from None
     header, *samples = values
     # An evaluation that ended early has no header yet.
-    return {"status": "success" if start == _STARTS[0] else "started", **header, "samples": sorted(samples, key=_order)}
+    return {
+        "status": "success" if start == _STARTS[0] else "started",
+        **header,
+        "samples": sorted(samples, key=_order),
+    }
 
 
 def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
@@ -140,29 +194,47 @@ def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
         name, extra = struct.unpack("<HH", raw.read(4))
         raw.seek(name + extra, 1)
         compressed = BytesIO(raw.read(info.compress_size))
-    found: bytes = optional("pyarrow", str(path), "zstd").input_stream(compressed, compression="zstd").read(limit + 1)
+    found: bytes = (
+        optional("pyarrow", str(path), "zstd")
+        .input_stream(compressed, compression="zstd")
+        .read(limit + 1)
+    )
     return found
 
 
 def _order(sample: Sample) -> tuple[int, bool, int, str]:
     """Return a sort key for samples: epoch, then id, with numbers before names."""
     name = str(sample.get("id"))
-    return int(sample.get("epoch") or 1), not name.isdecimal(), int(name) if name.isdecimal() else 0, name
+    return (
+        int(sample.get("epoch") or 1),
+        not name.isdecimal(),
+        int(name) if name.isdecimal() else 0,
+        name,
+    )
 
 
 def _scores(sample: Sample) -> Json:
     """Return a sample's scores by scorer; logs of version 1 have one without a name."""
-    return sample.get("scores") or ({_UNNAMED: sample["score"]} if sample.get("score") else {})
+    return sample.get("scores") or (
+        {_UNNAMED: sample["score"]} if sample.get("score") else {}
+    )
 
 
 def _graders(name: str, evaluation: Json, samples: Sequence[Sample]) -> Sequence[str]:
     """Return the models that grade in a scorer, in the order of a panel's votes; empty if it is not a judge."""
-    named = [scorer for scorer in evaluation.get("scorers") or () if _get(scorer, "name") == name]
+    named = [
+        scorer
+        for scorer in evaluation.get("scorers") or ()
+        if _get(scorer, "name") == name
+    ]
     declared = _models(_get(_get(named[0] if named else {}, "options"), "model"))
     graded = dict.fromkeys(
         str(message["model"])
         for sample in samples
-        for message in _get(_get(_original(_scores(sample).get(name)), "metadata"), "grading") or ()
+        for message in _get(
+            _get(_original(_scores(sample).get(name)), "metadata"), "grading"
+        )
+        or ()
         if _get(message, "model")
     )
     role = _models(_get(evaluation.get("model_roles"), "grader"))
@@ -190,14 +262,20 @@ def _original(score: Any) -> Any:
 def _edits(score: Any) -> Iterator[tuple[str, float | None]]:
     """Yield who edited a score, with the new value; `None` if it is not a grade."""
     for edit in (_get(score, "history") or [])[_original(score) is not None :]:
-        yield str(_get(_get(edit, "provenance"), "author") or "annotator"), _grade(_get(edit, "value"))
+        yield (
+            str(_get(_get(edit, "provenance"), "author") or "annotator"),
+            _grade(_get(edit, "value")),
+        )
 
 
 def _votes(score: Any, graders: Sequence[str]) -> Iterator[tuple[str, Json]]:
     """Yield each grader of a score with what it gave; a panel's votes are those of its graders."""
     votes = _get(_get(_get(score, "metadata"), "panel"), "votes")
     if isinstance(votes, list) and len(votes) == len(graders) > 1:
-        yield from ((grader, {"value": vote}) for grader, vote in zip(graders, votes, strict=True))
+        yield from (
+            (grader, {"value": vote})
+            for grader, vote in zip(graders, votes, strict=True)
+        )
     elif score is not None:
         yield graders[0], score if isinstance(score, Mapping) else {"value": score}
 
@@ -208,8 +286,12 @@ def _failure(sample: Sample) -> str:
 
 
 def _metadata(sample: Sample) -> JsonObject:
-    metadata, choices = sample.get("metadata"), sample.get("choices")
-    return {**(metadata if isinstance(metadata, Mapping) else {}), **({"choices": choices} if choices else {})}
+    metadata = sample.get("metadata")
+    choices = sample.get("choices")
+    return {
+        **(metadata if isinstance(metadata, Mapping) else {}),
+        **({"choices": choices} if choices else {}),
+    }
 
 
 def _messages(sample: Sample) -> list[Any] | None:
@@ -224,24 +306,41 @@ def _output(sample: Sample) -> str:
         return str(output["completion"])
     content = ((output.get("choices") or [{}])[0].get("message") or {}).get("content")
     if isinstance(content, list):  # reasoning is not part of the answer
-        content = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "reasoning")]
+        content = [
+            part
+            for part in content
+            if not (isinstance(part, Mapping) and part.get("type") == "reasoning")
+        ]
     return text(content)
 
 
 def _parts(name: str, given: Json, grader: str, is_judge: bool) -> Iterator[Part]:
     """Yield the values of a scorer, by key if it has several; the first has its text."""
-    value, reason = given.get("value"), given.get("explanation")
-    values = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {name: value}
+    value = given.get("value")
+    reason = given.get("explanation")
+    values = (
+        {f"{name}.{key}": item for key, item in value.items()}
+        if isinstance(value, Mapping)
+        else {name: value}
+    )
     for key, item in values.items():
         score = _grade(item)
-        error = "" if score is not None else str(given.get("reason") or f"{key} is {item}")
+        error = (
+            "" if score is not None else str(given.get("reason") or f"{key} is {item}")
+        )
         yield Part(key, score, grader, is_judge, reason, error)
         reason = None
 
 
 def _grade(value: Any) -> float | None:
-    known = _GRADES.get(value, _GRADES.get(value.lower())) if isinstance(value, str) else None
+    known = (
+        _GRADES.get(value, _GRADES.get(value.lower()))
+        if isinstance(value, str)
+        else None
+    )
     return number(value) if known is None else known
 
 
-IMPORTER = Importer("inspect", "an Inspect log, .json or .eval", _sniff, _read, is_log=True)
+IMPORTER = Importer(
+    "inspect", "an Inspect log, .json or .eval", _sniff, _read, is_log=True
+)

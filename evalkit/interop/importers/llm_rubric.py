@@ -1,7 +1,7 @@
 """Import LLM-Rubric's distributions over answers (Hashemi et al. 2024, ACL, arXiv 2501.00274), and annotators' answers.
 
-A row has the probability of each answer from 1 to 4 to one question about a dialogue. The score is the most likely
-answer; with `scoring.weighted`, it is the expected one.
+A row has the probability of each answer from 1 to 4 to one question about a dialogue. The score is
+the most likely answer; with `scoring.weighted`, it is the expected one.
 """
 
 from __future__ import annotations
@@ -37,12 +37,20 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If a probability is missing.
     """
     tables = _tables(path if path.is_dir() else path.parent)
-    file = path if path.is_file() else next(table for table in tables if _sniff(peek(table)))
+    file = (
+        path
+        if path.is_file()
+        else next(table for table in tables if _sniff(peek(table)))
+    )
     question = options.dimension or _OVERALL
     rows = [(place, row) for place, row in rows_of(file)]
     known = dict.fromkeys(str(require(row, "criterion", place)) for place, row in rows)
     if question not in known:
-        raise ConfigError("no such question", where=f"--dimension {question}", remedy=did_you_mean(question, known))
+        raise ConfigError(
+            "no such question",
+            where=f"--dimension {question}",
+            remedy=did_you_mean(question, known),
+        )
     grades, systems = _grades(tables, question)
     records = []
     for place, row in rows:
@@ -53,29 +61,52 @@ def _read(path: Path, options: Options) -> ParsedFile:
                 "id": dialogue,
                 "judge": options.judge or file.name.partition("_")[0],
                 "grade": sum(given.values()) / len(given) if given else None,
-                "metadata": {**({"annotator": [*given]} if given else {}), **systems.get(dialogue, {})},
-                **({f"label.{name}": grade for name, grade in given.items()} if len(given) > 1 else {}),
+                "metadata": {
+                    **({"annotator": [*given]} if given else {}),
+                    **systems.get(dialogue, {}),
+                },
+                **(
+                    {f"label.{name}": grade for name, grade in given.items()}
+                    if len(given) > 1
+                    else {}
+                ),
                 **_score(row, question, place),
             }
             records.append(record_of(cells, place, "response"))
-    notes = () if grades else ("the annotators' answers are missing: responses have no grades",)
+    notes = (
+        ()
+        if grades
+        else ("the annotators' answers are missing: responses have no grades",)
+    )
     return ParsedFile(records, scale=(1.0, 4.0, 1.0), notes=notes)
 
 
 def _score(row: Json, question: str, place: str) -> JsonObject:
-    chances = {answer: number(require(row, column, place)) for answer, column in _ANSWERS.items()}
+    chances = {
+        answer: number(require(row, column, place))
+        for answer, column in _ANSWERS.items()
+    }
     known = {answer: chance for answer, chance in chances.items() if chance is not None}
     total = sum(known.values())
     if len(known) < len(chances) or min(known.values()) < 0:
-        raise DatasetError("a probability is not a number of at least 0", where=place, remedy="correct the row")
+        raise DatasetError(
+            "a probability is not a number of at least 0",
+            where=place,
+            remedy="correct the row",
+        )
     if not total:
         return {"error": "no answer has a probability"}
     expected = sum(answer * chance for answer, chance in known.items()) / total
     weighted = WeightedJudgment(criteria={question: expected}, mass=min(total, 1.0))
-    return {f"score.{question}": max(known, key=lambda k: known[k]), "weighted": weighted}
+    return {
+        f"score.{question}": max(known, key=lambda k: known[k]),
+        "weighted": weighted,
+    }
 
 
-def _grades(tables: list[Path], question: str) -> tuple[dict[str, dict[str, float]], dict[str, JsonObject]]:
+def _grades(
+    tables: list[Path], question: str
+) -> tuple[dict[str, dict[str, float]], dict[str, JsonObject]]:
     """Return each annotator's answer to a question, and the system, by dialogue; 0 stands for no answer."""
     grades: dict[str, dict[str, float]] = {}
     systems: dict[str, JsonObject] = {}
@@ -97,7 +128,8 @@ def _tables(folder: Path) -> list[Path]:
 
 IMPORTER = Importer(
     "llm_rubric",
-    "LLM-Rubric's distributions over answers: the table, or the folder with the annotators' answers",
+    "LLM-Rubric's distributions over answers: the table, or the folder with the annotators'"
+    " answers",
     _sniff,
     _read,
 )

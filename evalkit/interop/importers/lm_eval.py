@@ -28,16 +28,27 @@ def _read(path: Path, options: Options) -> ParsedFile:
     A row is a document and a filter; filters change what metrics compare, not the answer.
 
     Raises:
-        DatasetError: If the answers are to be judgments, or the task has log-likelihoods and no answers.
+        DatasetError: If the answers are to be judgments, or the task has log-likelihoods and no
+            answers.
     """
     if not options.answers:
         remedy = f"have its answers judged: evalkit run mode=pointwise dataset.path={relative(path)}"
-        raise DatasetError("has answers and no judgments", where=str(path), remedy=remedy)
+        raise DatasetError(
+            "has answers and no judgments", where=str(path), remedy=remedy
+        )
     samples = [row for _, row in rows_of(path)]
-    written = [sample for sample in samples if all(isinstance(answer, str) for answer in _answers(sample))]
+    written = [
+        sample
+        for sample in samples
+        if all(isinstance(answer, str) for answer in _answers(sample))
+    ]
     if not written:
         what = "has log-likelihoods and no answers"
-        raise DatasetError(what, where=str(path), remedy="use the samples of a task that generates text")
+        raise DatasetError(
+            what,
+            where=str(path),
+            remedy="use the samples of a task that generates text",
+        )
     metrics: dict[str, JsonObject] = {}
     for sample in written:
         metrics.setdefault(str(sample["doc_id"]), {}).update(_metrics(sample))
@@ -45,10 +56,16 @@ def _read(path: Path, options: Options) -> ParsedFile:
     records = {
         (record.question, number): record
         for sample in written
-        for number, record in enumerate(_records(sample, model, metrics[str(sample["doc_id"])]))
+        for number, record in enumerate(
+            _records(sample, model, metrics[str(sample["doc_id"])])
+        )
     }
     omitted = len(samples) - len(written)
-    notes = (f"samples without a text as an answer, omitted: {omitted} of {len(samples)}",) if omitted else ()
+    notes = (
+        (f"samples without a text as an answer, omitted: {omitted} of {len(samples)}",)
+        if omitted
+        else ()
+    )
     return ParsedFile([*records.values()], notes=notes)
 
 
@@ -66,7 +83,9 @@ def _records(sample: Sample, model: str | None, metrics: Json) -> Iterator[Recor
         "metadata": lambda _: {**(row if isinstance(row, Mapping) else {}), **metrics},
     }
     for number, answer in enumerate(_answers(sample)):
-        cells = log_cells({**sample, "response": answer}, {**fields, "response": "response"})
+        cells = log_cells(
+            {**sample, "response": answer}, {**fields, "response": "response"}
+        )
         cells |= {"id": str(sample["doc_id"]), "sample": number}
         yield record_of(cells, cells["id"], "response")
 
@@ -74,7 +93,11 @@ def _records(sample: Sample, model: str | None, metrics: Json) -> Iterator[Recor
 def _metrics(sample: Sample) -> JsonObject:
     """Return the metrics of a sample, named as in the tool's results: metric,filter."""
     names = sample.get("metrics")
-    return {f"{name},{sample.get('filter')}": sample.get(name) for name in names} if isinstance(names, list) else {}
+    return (
+        {f"{name},{sample.get('filter')}": sample.get(name) for name in names}
+        if isinstance(names, list)
+        else {}
+    )
 
 
 def _model(path: Path) -> str | None:
@@ -90,5 +113,9 @@ def _model(path: Path) -> str | None:
 
 
 IMPORTER: Final = Importer(
-    "lm_eval", "the samples of lm-evaluation-harness: answers without judgments", _sniff, _read, is_log=True
+    "lm_eval",
+    "the samples of lm-evaluation-harness: answers without judgments",
+    _sniff,
+    _read,
+    is_log=True,
 )

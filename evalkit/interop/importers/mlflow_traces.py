@@ -13,11 +13,19 @@ from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import Peek, number, rows_of, subject
 from evalkit.foreign_files.layouts import Unit, log_cells, record_of
 from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
-from evalkit.interop.importers.otel_spans import ModelCall, conversation_of, hexadecimal, listed_messages
+from evalkit.interop.importers.otel_spans import (
+    ModelCall,
+    conversation_of,
+    hexadecimal,
+    listed_messages,
+)
 from evalkit.values import Json, JsonObject
 
 _JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
-_CLASSES: Final = {**dict.fromkeys(("true", "yes", "pass"), "yes"), **dict.fromkeys(("false", "no", "fail"), "no")}
+_CLASSES: Final = {
+    **dict.fromkeys(("true", "yes", "pass"), "yes"),
+    **dict.fromkeys(("false", "no", "fail"), "no"),
+}
 """What a judge or a person says of a property: a judge may say "yes" where people say `true`."""
 
 Trace = Json
@@ -31,48 +39,85 @@ def _sniff(start: Peek) -> bool:
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each trace and judge, with the value of one assessment.
 
-    Values are classes if all are yes or no, and otherwise scores. People's feedback is a label; expectations are
-    references. If people labeled one assessment, only judges of it are read; `options.dimension` selects another. A
-    judge that failed is a failed judgment. Values that are no longer valid are omitted, those of code are counted.
+    Values are classes if all are yes or no, and otherwise scores. People's feedback is a label;
+    expectations are references. If people labeled one assessment, only judges of it are read;
+    `options.dimension` selects another. A judge that failed is a failed judgment. Values that are
+    no longer valid are omitted, those of code are counted.
 
     Raises:
-        DatasetError: If no judge assessed the traces, or assessments differ in kind and none is selected.
+        DatasetError: If no judge assessed the traces, or assessments differ in kind and none is
+            selected.
     """
     traces = [row for _, row in rows_of(path)]
     if options.answers:
         return ParsedFile([_answer(trace) for trace in traces])
     valid = [feedback for trace in traces for feedback in _feedback(trace)]
-    judged = dict.fromkeys((_name(one), _source(one, "id")) for one in valid if _source(one, "type") == _JUDGE)
+    judged = dict.fromkeys(
+        (_name(one), _source(one, "id"))
+        for one in valid
+        if _source(one, "type") == _JUDGE
+    )
     if not judged:
-        raise DatasetError("no trace has an assessment by a judge", where=str(path), remedy="use traces with LLM_JUDGE")
-    labeled = dict.fromkeys(_name(one) for one in valid if _source(one, "type") == _PERSON)
+        raise DatasetError(
+            "no trace has an assessment by a judge",
+            where=str(path),
+            remedy="use traces with LLM_JUDGE",
+        )
+    labeled = dict.fromkeys(
+        _name(one) for one in valid if _source(one, "type") == _PERSON
+    )
     name = options.dimension or (next(iter(labeled)) if len(labeled) == 1 else None)
     chosen = [key for key in judged if name in (None, key[0])]
-    kinds = {key: _kind([one for one in valid if (_name(one), _source(one, "id")) == key]) for key in chosen}
-    if not chosen or (len(labeled) > 1 and name is None) or len(set(kinds.values())) > 1:
+    kinds = {
+        key: _kind([one for one in valid if (_name(one), _source(one, "id")) == key])
+        for key in chosen
+    }
+    if (
+        not chosen
+        or (len(labeled) > 1 and name is None)
+        or len(set(kinds.values())) > 1
+    ):
         names = ", ".join(dict.fromkeys(assessed for assessed, _ in judged))
         what = "has no such assessment" if not chosen else "has several assessments"
-        raise DatasetError(what, where=str(path), remedy=f"select one: --label NAME ({names})")
+        raise DatasetError(
+            what, where=str(path), remedy=f"select one: --label NAME ({names})"
+        )
     unit = next(iter(kinds.values()))
     by_source = [source for _, source in chosen]
-    judges = {key: key[1] if by_source.count(key[1]) == 1 else f"{key[1]} {key[0]}" for key in chosen}
-    records = [record for trace in traces for record in _records(trace, judges, unit, name)]
+    judges = {
+        key: key[1] if by_source.count(key[1]) == 1 else f"{key[1]} {key[0]}"
+        for key in chosen
+    }
+    records = [
+        record for trace in traces for record in _records(trace, judges, unit, name)
+    ]
     counted = {
         "assessments by code, omitted": sum(
             _source(one, "type") == _CODE and not _failed(one, judged) for one in valid
         ),
         f"assessments by judges other than '{name}', omitted": sum(
-            _source(one, "type") == _JUDGE and (_name(one), _source(one, "id")) not in judges for one in valid
+            _source(one, "type") == _JUDGE
+            and (_name(one), _source(one, "id")) not in judges
+            for one in valid
         ),
-        "traces that no judge assessed, omitted": len(traces) - len({record.question for record in records}),
+        "traces that no judge assessed, omitted": (
+            len(traces) - len({record.question for record in records})
+        ),
     }
-    return ParsedFile(records, notes=tuple(f"{what}: {count}" for what, count in counted.items() if count))
+    return ParsedFile(
+        records,
+        notes=tuple(f"{what}: {count}" for what, count in counted.items() if count),
+    )
 
 
 def _feedback(trace: Trace) -> Iterator[Json]:
     """Yield the assessments that are valid and not expectations."""
     for assessment in trace["info"].get("assessments") or ():
-        if isinstance(assessment, Mapping) and assessment.get("valid", True) and "feedback" in assessment:
+        if (
+            isinstance(assessment, Mapping)
+            and assessment.get("valid", True)
+            and "feedback" in assessment
+        ):
             yield assessment
 
 
@@ -91,7 +136,11 @@ def _value(assessment: Json) -> Any:
 
 def _kind(feedback: Sequence[Json]) -> Unit:
     values = [value for one in feedback if (value := _value(one)) is not None]
-    return "response" if values and all(number(value) is not None for value in values) else "class"
+    return (
+        "response"
+        if values and all(number(value) is not None for value in values)
+        else "class"
+    )
 
 
 def _failed(assessment: Json, judged: Mapping[tuple[str, str], None]) -> bool:
@@ -100,11 +149,17 @@ def _failed(assessment: Json, judged: Mapping[tuple[str, str], None]) -> bool:
     return bool(error) and any(name == _name(assessment) for name, _ in judged)
 
 
-def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, name: str | None) -> Iterator[Record]:
+def _records(
+    trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, name: str | None
+) -> Iterator[Record]:
     """Yield the records of a trace: a judge's values in the order of their runs, or that it failed."""
     cells = _cells(trace)
     for one in _feedback(trace):
-        if _source(one, "type") == _PERSON and (name is None or _name(one) == name) and _value(one) is not None:
+        if (
+            _source(one, "type") == _PERSON
+            and (name is None or _name(one) == name)
+            and _value(one) is not None
+        ):
             cells[f"label.{_source(one, 'id')}"] = _value(one)
     verdict = "class" if unit == "class" else "score"
     for (assessed, source), judge in judges.items():
@@ -119,7 +174,11 @@ def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, na
                     if isinstance(error, Mapping)
                     else {verdict: _value(one)}
                 )
-                yield record_of({**cells, **said, "judge": judge, "text": one.get("rationale")}, cells["id"], unit)
+                yield record_of(
+                    {**cells, **said, "judge": judge, "text": one.get("rationale")},
+                    cells["id"],
+                    unit,
+                )
 
 
 def _cells(trace: Trace) -> JsonObject:
@@ -132,20 +191,40 @@ def _cells(trace: Trace) -> JsonObject:
         for one in trace["info"].get("assessments") or ()
         if "expectation" in one
     ]
-    prompt, response = (subject(_attribute(root, name)) for name in ("Inputs", "Outputs"))
-    called = [message for span in spans if _attribute(span, "Type") == "TOOL" for message in _call(span)]
+    prompt, response = (
+        subject(_attribute(root, name)) for name in ("Inputs", "Outputs")
+    )
+    called = [
+        message
+        for span in spans
+        if _attribute(span, "Type") == "TOOL"
+        for message in _call(span)
+    ]
     spoken = conversation_of(call for span in spans for call in _model_calls(span))
     if called and not spoken:
-        spoken = [*as_messages("user", prompt), *called, *as_messages("assistant", response)]
+        spoken = [
+            *as_messages("user", prompt),
+            *called,
+            *as_messages("assistant", response),
+        ]
         spoken[-1] = {SPAN: hexadecimal(root.get("span_id")), **spoken[-1]}
     cells = {
         "id": str(trace["info"]["trace_id"]),
         "prompt": prompt,
         "response": response,
-        "model": next((part["model"] for part in inputs if isinstance(part, Mapping) and part.get("model")), None),
+        "model": next(
+            (
+                part["model"]
+                for part in inputs
+                if isinstance(part, Mapping) and part.get("model")
+            ),
+            None,
+        ),
         "reference": subject(expected[0]) if len(expected) == 1 else None,
         "metadata": {
-            name: tag for name, tag in (trace["info"].get("tags") or {}).items() if not name.startswith("mlflow.")
+            name: tag
+            for name, tag in (trace["info"].get("tags") or {}).items()
+            if not name.startswith("mlflow.")
         },
         "messages": spoken,
     }
@@ -154,23 +233,45 @@ def _cells(trace: Trace) -> JsonObject:
 
 def _model_calls(span: Json) -> Iterator[ModelCall]:
     """Yield the call of a chat model that a span is, if its inputs and outputs are messages."""
-    inputs, outputs = _attribute(span, "Inputs"), _attribute(span, "Outputs")
-    if _attribute(span, "Type") not in ("CHAT_MODEL", "LLM") or not isinstance(inputs, Mapping):
+    inputs = _attribute(span, "Inputs")
+    outputs = _attribute(span, "Outputs")
+    if _attribute(span, "Type") not in ("CHAT_MODEL", "LLM") or not isinstance(
+        inputs, Mapping
+    ):
         return
-    if isinstance(outputs, Mapping) and isinstance(choices := outputs.get("choices"), list):
-        outputs = [choice.get("message") for choice in choices[:1] if isinstance(choice, Mapping)]
+    if isinstance(outputs, Mapping) and isinstance(
+        choices := outputs.get("choices"), list
+    ):
+        outputs = [
+            choice.get("message")
+            for choice in choices[:1]
+            if isinstance(choice, Mapping)
+        ]
     elif isinstance(outputs, Mapping):
         outputs = outputs.get("messages", [outputs])
-    read, written = listed_messages(inputs.get("messages")), listed_messages(outputs)[-1:]
+    read = listed_messages(inputs.get("messages"))
+    written = listed_messages(outputs)[-1:]
     if read and written:
-        yield ModelCall(int(span.get("start_time_unix_nano") or 0), read, written, hexadecimal(span.get("span_id")))
+        yield ModelCall(
+            int(span.get("start_time_unix_nano") or 0),
+            read,
+            written,
+            hexadecimal(span.get("span_id")),
+        )
 
 
 def _call(span: Json) -> tuple[JsonObject, JsonObject]:
     """Return the call of a tool and its result as messages."""
-    name, result, id_ = span.get("name"), _attribute(span, "Outputs"), hexadecimal(span.get("span_id"))
-    call = {"type": "function", "function": {"name": name, "arguments": _attribute(span, "Inputs")}}
-    content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    name = span.get("name")
+    result = _attribute(span, "Outputs")
+    id_ = hexadecimal(span.get("span_id"))
+    call = {
+        "type": "function",
+        "function": {"name": name, "arguments": _attribute(span, "Inputs")},
+    }
+    content = (
+        result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    )
     return {"role": "assistant", "content": None, "tool_calls": [call], SPAN: id_}, {
         "role": "tool",
         "name": name,
@@ -181,7 +282,8 @@ def _call(span: Json) -> tuple[JsonObject, JsonObject]:
 
 def _answer(trace: Trace) -> Record:
     """Return the answer of a trace, with people's labels, and each judge's verdicts in the metadata."""
-    said, labels = dict[str, Any](), dict[str, Any]()
+    said = dict[str, Any]()
+    labels = dict[str, Any]()
     people = [one for one in _feedback(trace) if _source(one, "type") == _PERSON]
     several = len({_name(one) for one in people}) > 1
     for one in _feedback(trace):
@@ -194,7 +296,11 @@ def _answer(trace: Trace) -> Record:
             labels[f"label.{_source(one, 'id')}"] = _value(one)
     cells = _cells(trace)
     unit: Unit = "response" if labels and _kind(people) == "response" else "class"
-    return record_of({**cells, **labels, "metadata": {**cells["metadata"], **said}}, cells["id"], unit)
+    return record_of(
+        {**cells, **labels, "metadata": {**cells["metadata"], **said}},
+        cells["id"],
+        unit,
+    )
 
 
 def _attribute(span: Json, name: str) -> Any:
@@ -203,5 +309,9 @@ def _attribute(span: Json, name: str) -> Any:
 
 
 IMPORTER: Final = Importer(
-    "mlflow_traces", "MLflow traces with assessments, one JSON for each line", _sniff, _read, is_log=True
+    "mlflow_traces",
+    "MLflow traces with assessments, one JSON for each line",
+    _sniff,
+    _read,
+    is_log=True,
 )

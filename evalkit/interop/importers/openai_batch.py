@@ -39,22 +39,39 @@ def read_texts(path: Path, options: Options) -> ImportedJudgments:
     """
     cases = {case.id: case for case in options.cases}
     if not cases:
-        raise ConfigError("needs its cases", where=str(path), remedy="set them: dataset=file dataset.path=FILE")
+        raise ConfigError(
+            "needs its cases",
+            where=str(path),
+            remedy="set them: dataset=file dataset.path=FILE",
+        )
     patterns = _patterns(options.custom_id)
-    judgments, taken = [], set()
+    judgments = []
+    taken = set()
     repeated = 0
     for place, row in rows_of(path):
         placed = _placed(str(require(row, "custom_id", place)), cases, patterns, place)
         for judgment in _of_row(row, placed, options):
-            samples = (number for number in count(judgment.sample) if (placed[0], placed[1], number) not in taken)
+            samples = (
+                number
+                for number in count(judgment.sample)
+                if (placed[0], placed[1], number) not in taken
+            )
             sample = next(samples)
             repeated += sample != judgment.sample
             taken.add((placed[0], placed[1], sample))
             judgments.append(replace(judgment, sample=sample))
     used = {judgment.case_id for judgment in judgments}
     absent = len(cases) - len(used)
-    notes = [f"cases without a response in the batch: {absent} of {len(cases)}"] if absent else []
-    notes += [f"additional answers to one request, read as samples: {repeated}"] if repeated else []
+    notes = (
+        [f"cases without a response in the batch: {absent} of {len(cases)}"]
+        if absent
+        else []
+    )
+    notes += (
+        [f"additional answers to one request, read as samples: {repeated}"]
+        if repeated
+        else []
+    )
     kept = tuple(case for case in options.cases if case.id in used)
     return ImportedJudgments(kept, tuple(judgments), {}, tuple(notes), unread=True)
 
@@ -64,14 +81,22 @@ def _patterns(given: str | None) -> list[re.Pattern[str]]:
         patterns = [re.compile(one) for one in ([given] if given else SHAPES)]
     except re.error as bad:
         raise ConfigError(
-            f"is not a regular expression ({bad})", where=f"--custom-id {given}", remedy="fix it"
+            f"is not a regular expression ({bad})",
+            where=f"--custom-id {given}",
+            remedy="fix it",
         ) from None
     if any("case" not in pattern.groupindex for pattern in patterns):
-        raise ConfigError("has no group 'case'", where=f"--custom-id {given}", remedy="put (?P<case>…) around the id")
+        raise ConfigError(
+            "has no group 'case'",
+            where=f"--custom-id {given}",
+            remedy="put (?P<case>…) around the id",
+        )
     return patterns
 
 
-def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]], place: str) -> tuple[str, Unit, int]:
+def _placed(
+    name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]], place: str
+) -> tuple[str, Unit, int]:
     for found in (pattern.fullmatch(name) for pattern in patterns):
         if found is not None and found["case"] in cases:
             parts = found.groupdict()
@@ -79,8 +104,15 @@ def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]
             if parts.get("response") is not None or size == 1:
                 shown: Unit = (int(parts.get("response") or 0),)
                 if shown[0] >= size:
-                    what = f"custom_id '{name}' names response {shown[0]}, but case '{found['case']}' has {size}"
-                    raise DatasetError(what, where=place, remedy="count responses from 0, or use the right cases")
+                    what = (
+                        f"custom_id '{name}' names response {shown[0]}, but case '{found['case']}'"
+                        f" has {size}"
+                    )
+                    raise DatasetError(
+                        what,
+                        where=place,
+                        remedy="count responses from 0, or use the right cases",
+                    )
             else:
                 shown = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
             return found["case"], shown, int(parts.get("sample") or 0)
@@ -91,7 +123,9 @@ def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]
     )
 
 
-def _of_row(row: Json, placed: tuple[str, Unit, int], options: Options) -> Iterator[Judgment]:
+def _of_row(
+    row: Json, placed: tuple[str, Unit, int], options: Options
+) -> Iterator[Judgment]:
     """Yield a judgment for each choice of a row's completion; a failed one if there is none."""
     case, shown, sample = placed
     response = row.get("response") or {}
@@ -102,24 +136,48 @@ def _of_row(row: Json, placed: tuple[str, Unit, int], options: Options) -> Itera
     blank = Judgment(case, tuple(sorted(shown)), shown, sample, judge, "failed")
     choices = [] if fault else list(_texts(body))
     if not choices:
-        error = text(fault.get("message") if isinstance(fault, Mapping) else fault) or "no completion"
+        error = (
+            text(fault.get("message") if isinstance(fault, Mapping) else fault)
+            or "no completion"
+        )
         yield replace(blank, error=error, error_kind="bad_response")
     for number_, (words, finish, refusal) in enumerate(choices):
-        used = _usage(body.get("usage")) if number_ == 0 else Usage()  # the total of all choices
+        used = (
+            _usage(body.get("usage")) if number_ == 0 else Usage()
+        )  # the total of all choices
         completion = Completion(words, body.get("model"), finish, used, refusal=refusal)
-        yield replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
+        yield replace(
+            blank,
+            status="unparseable",
+            error="not read yet",
+            error_kind="no_answer",
+            completion=completion,
+        )
 
 
 def _texts(body: Json) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield text, finish reason and refusal of each choice of a chat completion or response."""
     for choice in body.get("choices") or ():
         message = choice.get("message") or {}
-        yield text(message.get("content")), choice.get("finish_reason"), message.get("refusal")
-    parts = [part for item in body.get("output") or () if item.get("type") == "message" for part in item["content"]]
+        yield (
+            text(message.get("content")),
+            choice.get("finish_reason"),
+            message.get("refusal"),
+        )
+    parts = [
+        part
+        for item in body.get("output") or ()
+        if item.get("type") == "message"
+        for part in item["content"]
+    ]
     if parts:
         said = "".join(str(part.get("text", "")) for part in parts)
         finish = "length" if body.get("status") == "incomplete" else "stop"
-        yield said, finish, next((part["refusal"] for part in parts if part.get("refusal")), None)
+        yield (
+            said,
+            finish,
+            next((part["refusal"] for part in parts if part.get("refusal")), None),
+        )
 
 
 def _usage(usage: Any) -> Usage:
@@ -134,5 +192,8 @@ _COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_toke
 
 
 IMPORTER = Importer(
-    "openai_batch", "the output file of an OpenAI batch for the cases in dataset.path", _sniff, read_texts
+    "openai_batch",
+    "the output file of an OpenAI batch for the cases in dataset.path",
+    _sniff,
+    read_texts,
 )

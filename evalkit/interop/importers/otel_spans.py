@@ -39,24 +39,40 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     if not options.answers:
         remedy = f"judge it: evalkit run dataset.path={path}"
-        raise DatasetError("spans have conversations, but no judgments", where=str(path), remedy=remedy)
+        raise DatasetError(
+            "spans have conversations, but no judgments", where=str(path), remedy=remedy
+        )
     conversations: dict[str, list[Json]] = {}
     for span in _spans(path):
         found = _attributes(span.get("attributes"))
         for event in span.get("events") or ():
             found |= _attributes(event.get("attributes"))
-        key = str(found.get("gen_ai.conversation.id") or f"tr-{hexadecimal(span.get('traceId'))}")
+        key = str(
+            found.get("gen_ai.conversation.id")
+            or f"tr-{hexadecimal(span.get('traceId'))}"
+        )
         conversations.setdefault(key, []).append({**span, "attributes": found})
-    records = [record for key, spans in conversations.items() for record in _record(key, spans)]
+    records = [
+        record for key, spans in conversations.items() for record in _record(key, spans)
+    ]
     if not records:
-        remedy = f"record the content of messages ({_INPUT}) where the spans are written"
+        remedy = (
+            f"record the content of messages ({_INPUT}) where the spans are written"
+        )
         raise DatasetError("no span has messages", where=str(path), remedy=remedy)
     without = len(conversations) - len(records)
-    return ParsedFile(records, notes=(f"traces without messages, omitted: {without}",) if without else ())
+    return ParsedFile(
+        records,
+        notes=(f"traces without messages, omitted: {without}",) if without else (),
+    )
 
 
 def _spans(path: Path) -> Iterator[Json]:
-    lines = [load_object(path)] if peek(path).top else (row for _, row in reader_for("jsonl", path)(path))
+    lines = (
+        [load_object(path)]
+        if peek(path).top
+        else (row for _, row in reader_for("jsonl", path)(path))
+    )
     for line in lines:
         for resource in line.get(_SPANS) or ():
             for scope in resource.get("scopeSpans") or ():
@@ -84,11 +100,14 @@ def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     for span in spans:
         found = span["attributes"]
         system = json_value(found.get(_SYSTEM))
-        before = [{"role": "system", "content": system}] if isinstance(system, list) else []
+        before = (
+            [{"role": "system", "content": system}] if isinstance(system, list) else []
+        )
         inputs = listed_messages(json_value(found.get(_INPUT)))
         outputs = listed_messages(json_value(found.get(_OUTPUT)))
         if inputs and outputs:
-            start, id_ = int(span.get("startTimeUnixNano") or 0), hexadecimal(span.get("spanId"))
+            start = int(span.get("startTimeUnixNano") or 0)
+            id_ = hexadecimal(span.get("spanId"))
             calls.append(ModelCall(start, [*before, *inputs], outputs, id_))
     if not calls:
         return
@@ -96,7 +115,14 @@ def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     models = [one["attributes"].get("gen_ai.request.model") for one in spans]
     cells = {
         "id": key,
-        "prompt": next((conversation_text([one]) for one in reversed(messages) if one["role"] == "user"), ""),
+        "prompt": next(
+            (
+                conversation_text([one])
+                for one in reversed(messages)
+                if one["role"] == "user"
+            ),
+            "",
+        ),
         "response": conversation_text([messages[-1]]),
         "model": next((model for model in models if model), None),
         "metadata": {"trace_id": hexadecimal(spans[0].get("traceId"))},
@@ -135,7 +161,9 @@ def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
 def hexadecimal(id_: object) -> str:
     """Return an id of a span or a trace in hexadecimal; MLflow and some exporters write it in base64."""
     text = str(id_ or "")
-    if len(text) in (16, 32) and all(char in "0123456789abcdef" for char in text.lower()):
+    if len(text) in (16, 32) and all(
+        char in "0123456789abcdef" for char in text.lower()
+    ):
         return text.lower()
     try:
         return b64decode(text, validate=True).hex()
@@ -147,10 +175,19 @@ def listed_messages(value: Any) -> list[JsonObject]:
     """Return messages, each with its parts as content; nothing if any value is not a message."""
     if not isinstance(value, list):
         return []
-    found = [{**one, "content": one["parts"]} if isinstance(one, dict) and "parts" in one else one for one in value]
+    found = [
+        {**one, "content": one["parts"]}
+        if isinstance(one, dict) and "parts" in one
+        else one
+        for one in value
+    ]
     return found if all(map(is_message, found)) else []
 
 
 IMPORTER: Final = Importer(
-    "otel_spans", "OpenTelemetry spans of generative AI, OTLP as JSON", _sniff, _read, is_log=True
+    "otel_spans",
+    "OpenTelemetry spans of generative AI, OTLP as JSON",
+    _sniff,
+    _read,
+    is_log=True,
 )

@@ -15,7 +15,17 @@ from evalkit.foreign_files.layouts import Field, Part, read_log
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
-_BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")
+_BY_MODEL = (
+    "rubric",
+    "g-eval",
+    "model-graded",
+    "factuality",
+    "closedqa",
+    "relevance",
+    "faithfulness",
+    "recall",
+    "llm",
+)
 _UNNAMED = "promptfoo"
 """The judge of assertions that name no grader."""
 _HUMAN = "human"
@@ -37,12 +47,16 @@ def _sniff(start: Peek) -> bool:
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each output and grader, with the assertions that it graded as criteria.
 
-    A grader is the provider of an assertion, of its test or of the config. Ratings by people are labels. A repeated
-    test is one case: its answers are responses to the same prompt.
+    A grader is the provider of an assertion, of its test or of the config. Ratings by people are
+    labels. A repeated test is one case: its answers are responses to the same prompt.
     """
     lines = inner_suffix(path) == "jsonl"
     whole = {} if lines else load_object(path)
-    results = [row for _, row in rows_of(path)] if lines else list(whole["results"]["results"])
+    results = (
+        [row for _, row in rows_of(path)]
+        if lines
+        else list(whole["results"]["results"])
+    )
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
     models, tests = _models(rows), _tests(rows)
@@ -51,22 +65,39 @@ def _read(path: Path, options: Options) -> ParsedFile:
         "prompt": lambda row: _prompt(row).get("raw"),
         "model": lambda row: models[_provider(row), row.get("promptIdx")],
         "response": "response.output",
-        "metadata": lambda row: {key: value for key, value in _variables(row).items() if isinstance(value, _PLAIN)},
+        "metadata": lambda row: {
+            key: value
+            for key, value in _variables(row).items()
+            if isinstance(value, _PLAIN)
+        },
         "failure": _failure,
         "labels": _ratings,
     }
     default = _provided(whole.get("config"), "defaultTest") or _UNNAMED
     others = [row for row in results if not isinstance(row, Mapping)]
-    parsed = read_log(path, [*rows, *others], fields, lambda row: _parts(row, default), options, _UNNAMED)
+    parsed = read_log(
+        path,
+        [*rows, *others],
+        fields,
+        lambda row: _parts(row, default),
+        options,
+        _UNNAMED,
+    )
     repeated = len({row.get("testIdx") for row in rows}) - len(set(tests.values()))
-    notes = [f"tests that repeat another one, read as more answers to it: {repeated}"] if repeated else []
+    notes = (
+        [f"tests that repeat another one, read as more answers to it: {repeated}"]
+        if repeated
+        else []
+    )
     return replace(parsed, notes=(*parsed.notes, *notes))
 
 
 def _place(row: Row) -> tuple[int, int]:
     """Return the position of a row in the config: its test and its prompt, 0 where they are not numbered."""
     test, prompt = (row.get(key) for key in ("testIdx", "promptIdx"))
-    return test if isinstance(test, int) else 0, prompt if isinstance(prompt, int) else 0
+    return test if isinstance(test, int) else 0, prompt if isinstance(
+        prompt, int
+    ) else 0
 
 
 def _variables(row: Row) -> Row:
@@ -91,11 +122,17 @@ def _parts(row: Row, default: str) -> Iterator[Part]:
     """Yield the assertions of an output, other than ratings by people."""
     default = _provided(row, "testCase") or default
     for part in _assertions(row):
-        assertion, kind = _assertion(part), _kind(part)
+        assertion = _assertion(part)
+        kind = _kind(part)
         if kind == _HUMAN:
             continue
-        reason, value = str(part.get("reason") or ""), assertion.get("value")
-        failure = reason or "failed" if (part.get("metadata") or {}).get("graderError") else ""
+        reason = str(part.get("reason") or "")
+        value = assertion.get("value")
+        failure = (
+            reason or "failed"
+            if (part.get("metadata") or {}).get("graderError")
+            else ""
+        )
         score = None if failure else number(part.get("score"))
         is_judge = any(word in kind.removeprefix("not-") for word in _BY_MODEL)
         yield Part(
@@ -111,13 +148,25 @@ def _parts(row: Row, default: str) -> Iterator[Part]:
 
 def _ratings(row: Row) -> JsonObject:
     """Return a person's rating of an output."""
-    return {kind: part.get("score") for part in _assertions(row) if (kind := _kind(part)) == _HUMAN}
+    return {
+        kind: part.get("score")
+        for part in _assertions(row)
+        if (kind := _kind(part)) == _HUMAN
+    }
 
 
 def _assertions(row: Row) -> list[Row]:
     grading = row.get("gradingResult") or {}
-    parts = [part for part in grading.get("componentResults") or [] if isinstance(part, Mapping)]
-    if parts or number(grading.get("score")) is None or grading.get("reason") in (None, _UNJUDGED):
+    parts = [
+        part
+        for part in grading.get("componentResults") or []
+        if isinstance(part, Mapping)
+    ]
+    if (
+        parts
+        or number(grading.get("score")) is None
+        or grading.get("reason") in (None, _UNJUDGED)
+    ):
         return parts
     return [grading]  # a single assertion, as in early versions
 
@@ -150,18 +199,25 @@ def _tests(rows: Sequence[Row]) -> dict[int, Any]:
     first: dict[Any, Any] = {}
     tests = {}
     for row in rows:
-        number, variables = row.get("testIdx"), _variables(row)
+        number = row.get("testIdx")
+        variables = _variables(row)
         if number is None:
             number = json.dumps(variables, ensure_ascii=False)
         elif variables and row.get("testCase"):
-            number = first.setdefault(canonical_json([variables, row["testCase"]]), number)
+            number = first.setdefault(
+                canonical_json([variables, row["testCase"]]), number
+            )
         tests[id(row)] = number
     return tests
 
 
 def _provider(row: Row) -> str:
     provider = row.get("provider") or {}
-    return str(provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider)
+    return str(
+        provider.get("label") or provider.get("id")
+        if isinstance(provider, Mapping)
+        else provider
+    )
 
 
 def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
@@ -174,9 +230,19 @@ def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
     for provider, labels in prompts.items():
         labeled = len(set(labels.values())) == len(labels) and all(labels.values())
         for index, label in labels.items():
-            part = f", {label if labeled else f'prompt {index}'}" if len(labels) > 1 else ""
+            part = (
+                f", {label if labeled else f'prompt {index}'}"
+                if len(labels) > 1
+                else ""
+            )
             names[provider, index] = provider + part
     return names
 
 
-IMPORTER = Importer("promptfoo", "promptfoo's results, --output results.json", _sniff, _read, is_log=True)
+IMPORTER = Importer(
+    "promptfoo",
+    "promptfoo's results, --output results.json",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evalkit.core.hashing import canonical_json
-from evalkit.foreign_files.judgment_files import LocatedRow, Peek, load_object, number, subject
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    Peek,
+    load_object,
+    number,
+    subject,
+)
 from evalkit.foreign_files.layouts import Field, Part, read_log
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json
@@ -19,14 +25,16 @@ Case = Json
 
 def _sniff(start: Peek) -> bool:
     cases = start.top.get("cases")
-    return isinstance(cases, list) and ("failures" in start.top or {*_RESULTS} <= cases[0].keys())
+    return isinstance(cases, list) and (
+        "failures" in start.top or {*_RESULTS} <= cases[0].keys()
+    )
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each case and model that judges, with the scores of its evaluators as criteria.
 
-    An assertion of an evaluator that also gives a score is the same verdict, and is omitted. A case whose task failed
-    is a failed judgment.
+    An assertion of an evaluator that also gives a score is the same verdict, and is omitted. A case
+    whose task failed is a failed judgment.
     """
     report = LocatedRow(load_object(path), str(path), file=path)
     fields: dict[str, Field] = {
@@ -38,16 +46,23 @@ def _read(path: Path, options: Options) -> ParsedFile:
         "metadata": "metadata",
         "failure": "error_message",
     }
-    return read_log(path, [*report["cases"], *report.get("failures", ())], fields, _parts, options)
+    return read_log(
+        path, [*report["cases"], *report.get("failures", ())], fields, _parts, options
+    )
 
 
 def _parts(case: Case) -> Iterator[Part]:
     """Yield the results of a case's evaluators, failed ones last; of a judge's score and assertion, only the score."""
-    given = [result for kind in (*_RESULTS, "labels") for result in (case.get(kind) or {}).values()]
+    given = [
+        result
+        for kind in (*_RESULTS, "labels")
+        for result in (case.get(kind) or {}).values()
+    ]
     seen = set()
     for result in (*given, *(case.get("evaluator_failures") or ())):
         source = result["source"]
-        name, arguments = source["name"], source.get("arguments") or {}
+        name = source["name"]
+        arguments = source.get("arguments") or {}
         if not isinstance(arguments, Mapping):  # an only argument has no name
             arguments = {"rubric": arguments[0]}
         is_judge = name in _JUDGES or bool(arguments.get("model"))
@@ -55,11 +70,23 @@ def _parts(case: Case) -> Iterator[Part]:
             if (key := canonical_json(source)) in seen:
                 continue
             seen.add(key)
-        grader, failure = str(arguments.get("model") or name) if is_judge else name, result.get("error_message") or ""
+        grader = str(arguments.get("model") or name) if is_judge else name
+        failure = result.get("error_message") or ""
         text = str(arguments.get("rubric") or arguments.get("criteria") or "")
-        value, reason = result.get("value"), result.get("reason")
+        value = result.get("value")
+        reason = result.get("reason")
         score = number(value) if isinstance(value, bool | int | float) else None
-        yield Part(str(result.get("name")), score, grader, is_judge, reason, failure=failure, description=text)
+        yield Part(
+            str(result.get("name")),
+            score,
+            grader,
+            is_judge,
+            reason,
+            failure=failure,
+            description=text,
+        )
 
 
-IMPORTER = Importer("pydantic_evals", "a pydantic-evals report as JSON", _sniff, _read, is_log=True)
+IMPORTER = Importer(
+    "pydantic_evals", "a pydantic-evals report as JSON", _sniff, _read, is_log=True
+)

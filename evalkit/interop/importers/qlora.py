@@ -10,13 +10,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of, sibling_file, text
+from evalkit.foreign_files.judgment_files import (
+    Peek,
+    number,
+    require,
+    rows_of,
+    sibling_file,
+    text,
+)
 from evalkit.foreign_files.layouts import record_of
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
-_REVIEWER = re.compile(r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z")
+_REVIEWER = re.compile(
+    r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z"
+)
 _BETWEEN = re.compile(r"[-_]vs[-_]")
 _IDS = ("question_id", "message_id")
 """The key of a question: its number for Vicuna, the id of its last message for Open Assistant."""
@@ -30,7 +39,9 @@ OUTPUT = {
 
 
 def _sniff(start: Peek) -> bool:
-    return start.has("review_id", "answer1_id", "answer2_id", "score") and any(name in start.row for name in _IDS)
+    return start.has("review_id", "answer1_id", "answer2_id", "score") and any(
+        name in start.row for name in _IDS
+    )
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
@@ -39,27 +50,44 @@ def _read(path: Path, options: Options) -> ParsedFile:
     votes: dict[str, Counter[str]] = {}
     for place, row in rows_of(path):
         sides, judge = _of_file(place)
-        ids = str(require(row, "answer1_id", place)), str(require(row, "answer2_id", place))
+        ids = (
+            str(require(row, "answer1_id", place)),
+            str(require(row, "answer2_id", place)),
+        )
         for answer, side in zip(ids, sides, strict=True):
             votes.setdefault(answer, Counter())[side] += 1
         reviews.append((place, row, ids, sides, options.judge or judge))
     names = {answer: counted.most_common(1)[0][0] for answer, counted in votes.items()}
-    texts, prompts = _texts(path), _prompts(path)
+    texts = _texts(path)
+    prompts = _prompts(path)
     records = []
     for place, row, ids, sides, judge in reviews:
         question = _question(row) or str(require(row, _IDS[0], place))
         systems = names[ids[0]], names[ids[1]]
-        if sorted(systems) != sorted(sides):  # an id shared by systems with identical texts
+        if sorted(systems) != sorted(
+            sides
+        ):  # an id shared by systems with identical texts
             systems = sides
-        cells = {"id": question, "prompt": prompts.get(question, ""), "judge": judge, "text": row.get("text")}
+        cells = {
+            "id": question,
+            "prompt": prompts.get(question, ""),
+            "judge": judge,
+            "text": row.get("text"),
+        }
         for side, system, answer in zip("ab", systems, ids, strict=True):
             words = texts.get((system, question)) or texts.get((answer, question), "")
             cells |= {f"model_{side}": system, f"response_{side}": words}
         records.append(record_of({**cells, **_verdict(row)}, place, "pair"))
     scored = sum(isinstance(row.get("score"), list) for _, row, *_ in reviews)
     notes = [f"winners derived from two scores: {scored}"] if scored else []
-    notes += [] if texts else ["the systems' answers (../generations) are missing: texts are empty"]
-    return ParsedFile(records, None if scored else OUTPUT, by_name=True, notes=tuple(notes))
+    notes += (
+        []
+        if texts
+        else ["the systems' answers (../generations) are missing: texts are empty"]
+    )
+    return ParsedFile(
+        records, None if scored else OUTPUT, by_name=True, notes=tuple(notes)
+    )
 
 
 def _question(row: Json) -> str | None:
@@ -70,14 +98,22 @@ def _of_file(place: str) -> tuple[tuple[str, str], str]:
     """Return the two systems and the judge in a file's name."""
     stem = Path(place.rpartition(":")[0]).stem
     reviewer = _REVIEWER.search(stem)
-    first, *second = _BETWEEN.split(stem[: reviewer.start()] if reviewer else stem, maxsplit=1)
+    first, *second = _BETWEEN.split(
+        stem[: reviewer.start()] if reviewer else stem, maxsplit=1
+    )
     judge = (reviewer["judge"] or reviewer["named"]) if reviewer else "reviewer"
     return (_system(first) or "1", _system("".join(second)) or "2"), judge
 
 
 def _verdict(row: Json) -> JsonObject:
     score = row.get("score")
-    margin = _lead(score) if isinstance(score, list) else _SCORES.get(score) if isinstance(score, int) else None
+    margin = (
+        _lead(score)
+        if isinstance(score, list)
+        else _SCORES.get(score)
+        if isinstance(score, int)
+        else None
+    )
     if row.get("text") == "error" and margin is None:
         return {"failure": "the review is 'error'", "text": None}
     return {"margin": margin, "error": f"score is {score}"}
@@ -97,8 +133,16 @@ def _texts(path: Path) -> dict[tuple[str, str], str]:
     answers: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob("*.jsonl")) if folder is not None else ():
         for _, row in rows_of(file):
-            answer = next((row[name] for name in ("generation_truncated", "generation", "text") if name in row), "")
-            said, question = text(answer).split(_NEXT)[0], _question(row)
+            answer = next(
+                (
+                    row[name]
+                    for name in ("generation_truncated", "generation", "text")
+                    if name in row
+                ),
+                "",
+            )
+            said = text(answer).split(_NEXT)[0]
+            question = _question(row)
             if question is not None:
                 answers[_system(file.stem), question] = said
                 if row.get("answer_id"):
@@ -114,11 +158,22 @@ def _prompts(path: Path) -> dict[str, str]:
     """Return the texts of the questions in all question files next to the reviews."""
     folder = sibling_file(path, "prompts")
     files = [] if folder is None else sorted(folder.glob("*_questions.jsonl"))
-    if not files and (file := sibling_file(path, "vicuna_questions.jsonl", "question.jsonl")) is not None:
+    if (
+        not files
+        and (file := sibling_file(path, "vicuna_questions.jsonl", "question.jsonl"))
+        is not None
+    ):
         files = [file]
-    return {_question(row) or "": text(row.get("text")) for file in files for _, row in rows_of(file)}
+    return {
+        _question(row) or "": text(row.get("text"))
+        for file in files
+        for _, row in rows_of(file)
+    }
 
 
 IMPORTER = Importer(
-    "qlora", "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/", _sniff, _read
+    "qlora",
+    "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
+    _sniff,
+    _read,
 )

@@ -34,10 +34,17 @@ AFTER = ("temperature", "isotonic")
 
 def _axes(keys: int) -> tuple[Axis, Axis]:
     """Return the axes of a plot of shares, with space for `keys` lines of a legend above it."""
-    return Axis(0.0, 1.0, 44.0, WIDTH - 12), Axis(0.0, 1.0, HEIGHT - 44 + 18.0 * keys, 30.0 + 18 * keys)
+    return Axis(0.0, 1.0, 44.0, WIDTH - 12), Axis(
+        0.0, 1.0, HEIGHT - 44 + 18.0 * keys, 30.0 + 18 * keys
+    )
 
 
-def _framed(name: str, keys: Sequence[tuple[str, Words]], elements: Sequence[Markup], words: str = "") -> Figure:
+def _framed(
+    name: str,
+    keys: Sequence[tuple[str, Words]],
+    elements: Sequence[Markup],
+    words: str = "",
+) -> Figure:
     key = legend(44.0, 14.0, keys)
     return figure(name, WIDTH, HEIGHT + 18 * len(keys), [*key, *elements], words=words)
 
@@ -48,7 +55,10 @@ def reliability(curves: Json) -> Figure | None:
     if not bins:
         return None
     shown = [name for name in AFTER if curves.get(name)]
-    keys = [("curve", LABELS["stated"]), *((f"curve also{k}", LABELS[name]) for k, name in enumerate(shown))]
+    keys = [
+        ("curve", LABELS["stated"]),
+        *((f"curve also{k}", LABELS[name]) for k, name in enumerate(shown)),
+    ]
     x, y = _axes(len(keys))
     elements = grid(x, y, (LABELS["confidence"], LABELS["accuracy"]))
     elements.append(line(x(0), y(0), x(1), y(1), "chance"))
@@ -56,12 +66,26 @@ def reliability(curves: Json) -> Figure | None:
         points = [(x(one["confidence"]), y(one["accuracy"])) for one in curves[name]]
         elements.append(path(points, f"curve also{place}"))
     largest = max(one["n"] for one in bins)
-    elements.append(path([(x(one["confidence"]), y(one["accuracy"])) for one in bins], "curve"))
+    elements.append(
+        path([(x(one["confidence"]), y(one["accuracy"])) for one in bins], "curve")
+    )
     for one in bins:
         at = x(one["confidence"])
-        label = f"{one['from']:.1f}-{one['to']:.1f}: n = {one['n']}, {one['accuracy']:.2f}"
-        bar = [] if one["low"] is None else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
-        elements.append(hint(label, *bar, dot(at, y(one["accuracy"]), 3 + 5 * sqrt(one["n"] / largest))))
+        label = (
+            f"{one['from']:.1f}-{one['to']:.1f}: n = {one['n']}, {one['accuracy']:.2f}"
+        )
+        bar = (
+            []
+            if one["low"] is None
+            else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
+        )
+        elements.append(
+            hint(
+                label,
+                *bar,
+                dot(at, y(one["accuracy"]), 3 + 5 * sqrt(one["n"] / largest)),
+            )
+        )
     return _framed("reliability", keys, elements, "reliability_after" if shown else "")
 
 
@@ -70,19 +94,32 @@ def sequence(table: Json) -> Figure | None:
     points: Sequence[Json] = table.get("points") or ()
     if len(points) < 2:
         return None
-    ends, first, last = [one[side] for one in points for side in ("low", "high")], points[0], points[-1]
+    ends = [one[side] for one in points for side in ("low", "high")]
+    first = points[0]
+    last = points[-1]
     x = Axis(log10(first["clusters"]), log10(last["clusters"]), 44.0, WIDTH - 12)
-    y, middle = Axis(min(0.0, *ends), max(1.0, *ends), HEIGHT - 44, 30.0), (last["low"] + last["high"]) / 2
-    elements = [text(x.start, y.end - 10, metric_words(table["metric"]), "axis start"), *levels(x, y)]
-    elements.append(text((x.start + x.end) / 2, y.start + 34, LABELS["clusters"], "axis"))
+    y = Axis(min(0.0, *ends), max(1.0, *ends), HEIGHT - 44, 30.0)
+    middle = (last["low"] + last["high"]) / 2
+    elements = [
+        text(x.start, y.end - 10, metric_words(table["metric"]), "axis start"),
+        *levels(x, y),
+    ]
+    elements.append(
+        text((x.start + x.end) / 2, y.start + 34, LABELS["clusters"], "axis")
+    )
     for count in [10**power * digit for power in range(7) for digit in (1, 2, 5)]:
         if first["clusters"] <= count <= last["clusters"]:
             at = x(log10(count))
-            elements += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, f"{count:,}", "tick")]
+            elements += [
+                line(at, y.start, at, y.end, "grid"),
+                text(at, y.start + 16, f"{count:,}", "tick"),
+            ]
     for end in (middle - table["width"] / 2, middle + table["width"] / 2):
         elements.append(line(x.start, y(end), x.end, y(end), "chance"))
     for side in ("low", "high"):
-        elements.append(path([(x(log10(one["clusters"])), y(one[side])) for one in points], "curve"))
+        elements.append(
+            path([(x(log10(one["clusters"])), y(one[side])) for one in points], "curve")
+        )
     return figure("sequence", WIDTH, HEIGHT, elements)
 
 
@@ -90,21 +127,44 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
     """Return the effect of each tie threshold, with the configured one marked; `None` for fewer than three."""
     if len(points) < 3:
         return None
-    kinds = [("curve", "decided_accuracy"), ("curve also0", "accuracy"), ("curve also1", "weak_rate")]
-    series = [(class_, name) for class_, name in kinds if sum(one[name] is not None for one in points) > 1]
+    kinds = [
+        ("curve", "decided_accuracy"),
+        ("curve also0", "accuracy"),
+        ("curve also1", "weak_rate"),
+    ]
+    series = [
+        (class_, name)
+        for class_, name in kinds
+        if sum(one[name] is not None for one in points) > 1
+    ]
     if not series:
         return None
     x, y = _axes(len(series))
     elements = grid(x, y, (LABELS["tie_rate"], LABELS["share"]))
     for class_, name in series:
         known = [one for one in points if one[name] is not None]
-        elements.append(path([(x(one["tie_rate"]), y(one[name])) for one in known], class_))
+        elements.append(
+            path([(x(one["tie_rate"]), y(one[name])) for one in known], class_)
+        )
         for one in known:
-            kind, size = ("dot", 6) if abs(one["threshold"] - threshold) < 1e-9 else ("small", 3)
+            kind, size = (
+                ("dot", 6) if abs(one["threshold"] - threshold) < 1e-9 else ("small", 3)
+            )
             at = x(one["tie_rate"]), y(one[name])
             label = f"{one['threshold']:g}: {one['tie_rate']:.2f}, {one[name]:.2f}"
-            elements.append(hint(label, dot(*at, size, f"{kind} {class_.removeprefix('curve').strip() or 'also'}")))
-    return _framed("frontier", [(class_, LABELS[name]) for class_, name in series], elements)
+            elements.append(
+                hint(
+                    label,
+                    dot(
+                        *at,
+                        size,
+                        f"{kind} {class_.removeprefix('curve').strip() or 'also'}",
+                    ),
+                )
+            )
+    return _framed(
+        "frontier", [(class_, LABELS[name]) for class_, name in series], elements
+    )
 
 
 def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
@@ -114,19 +174,21 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
         return None
     x, y = _axes(0)
     step = (WIDTH - 56) / len(classes)
-    elements = [text(x.start, y.end - 10, LABELS["longer_wins"], "axis start"), *levels(x, y, percent)]
+    elements = [
+        text(x.start, y.end - 10, LABELS["longer_wins"], "axis start"),
+        *levels(x, y, percent),
+    ]
     elements.append(line(x.start, y(0.5), x.end, y(0.5), "chance"))
     inner = (f"{low:g}-{high:g}" for low, high in pairwise(RATIOS))
     elements += _ticks([f"≤ {RATIOS[0]:g}", *inner, f"> {RATIOS[-1]:g}"])
     elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
     for place, one in used:
-        at, share = 44 + step * (place + 0.5), one.longer / one.decided
+        at = 44 + step * (place + 0.5)
+        share = one.longer / one.decided
         low, high = share_interval(share, one.clusters, level)
         label = f"{one.longer} / {one.decided} ({one.clusters})"
-        whisker, count = (
-            line(at, y(low), at, y(high), "whisker"),
-            text(at + 9, y(share) + 4, f"{one.decided:,}", "count"),
-        )
+        whisker = line(at, y(low), at, y(high), "whisker")
+        count = text(at + 9, y(share) + 4, f"{one.decided:,}", "count")
         elements.append(hint(label, whisker, dot(at, y(share), 5), count))
     return figure("lengths", WIDTH, HEIGHT, elements)
 
@@ -134,43 +196,70 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
 def _ticks(names: Sequence[str]) -> list[Markup]:
     """Return the names of columns below them."""
     step = (WIDTH - 56) / len(names)
-    return [text(44 + step * (place + 0.5), HEIGHT - 28, name, "tick") for place, name in enumerate(names)]
+    return [
+        text(44 + step * (place + 0.5), HEIGHT - 28, name, "tick")
+        for place, name in enumerate(names)
+    ]
 
 
-def histogram(judge: Mapping[float, int], annotators: Mapping[float, int]) -> Figure | None:
+def histogram(
+    judge: Mapping[float, int], annotators: Mapping[float, int]
+) -> Figure | None:
     """Return the distribution of scores, next to annotators' grades if there are any; `None` without scores."""
     if not judge:
         return None
     values = sorted({*judge, *annotators})
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     count = len(values) if len(values) <= 12 else 12
-    ends = [low + (high - low) * k / count for k in range(count + 1)] if len(values) > 12 else None
+    ends = (
+        [low + (high - low) * k / count for k in range(count + 1)]
+        if len(values) > 12
+        else None
+    )
     bars = [_shares(given, values, ends) for given in (judge, annotators) if given]
     tallest = max(max(shares) for shares in bars)
-    y, step = Axis(0.0, tallest, HEIGHT - 44, 40.0), (WIDTH - 56) / count
+    y = Axis(0.0, tallest, HEIGHT - 44, 40.0)
+    step = (WIDTH - 56) / count
     elements = levels(_axes(0)[0], y, percent)
     for k, shares in enumerate(bars):
         width = step * 0.8 / len(bars)
         for place, share in enumerate(shares):
             left = 44 + step * (place + 0.1) + width * k
-            bar = node("rect", x=left, y=y(share), width=width, height=y.start - y(share), class_=f"bar bar{k}")
+            bar = node(
+                "rect",
+                x=left,
+                y=y(share),
+                width=width,
+                height=y.start - y(share),
+                class_=f"bar bar{k}",
+            )
             elements.append(hint(f"{100 * share:.1f}%", bar))
     middles = (
-        [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)] if ends else [f"{value:g}" for value in values]
+        [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)]
+        if ends
+        else [f"{value:g}" for value in values]
     )
     elements += _ticks(middles)
     for k, name in enumerate(("judge", "people")[: len(bars)]):
-        elements.append(node("rect", x=44 + 110 * k, y=12, width=12, height=12, class_=f"bar bar{k}"))
+        elements.append(
+            node(
+                "rect", x=44 + 110 * k, y=12, width=12, height=12, class_=f"bar bar{k}"
+            )
+        )
         elements.append(text(62 + 110.0 * k, 22.0, LABELS[name], "key"))
     elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["score"], "axis"))
     return figure("scores", WIDTH, HEIGHT, elements)
 
 
-def _shares(given: Mapping[float, int], values: Sequence[float], ends: Sequence[float] | None) -> list[float]:
+def _shares(
+    given: Mapping[float, int], values: Sequence[float], ends: Sequence[float] | None
+) -> list[float]:
     total = sum(given.values())
     if ends is None:
         return [given.get(value, 0) / total for value in values]
-    counts, width = [0] * (len(ends) - 1), ends[1] - ends[0]
+    counts = [0] * (len(ends) - 1)
+    width = ends[1] - ends[0]
     for value, n in given.items():
         counts[min(len(counts) - 1, int((value - ends[0]) / width + 1e-9))] += n
     return [n / total for n in counts]

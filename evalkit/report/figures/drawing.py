@@ -48,10 +48,16 @@ class Axis:
         step = _round_step((self.high - self.low) / count)
         if step is None:
             return []
-        first, last = self.low / step - 1e-9, self.high / step + 1e-9
-        if last - first > 2 * count + 2 or max(abs(first), abs(last)) > _FINEST:  # steps below the precision of floats
+        first = self.low / step - 1e-9
+        last = self.high / step + 1e-9
+        if (
+            last - first > 2 * count + 2 or max(abs(first), abs(last)) > _FINEST
+        ):  # steps below the precision of floats
             return []
-        return [(self(k * step), f"{k * step:,.10g}") for k in range(ceil(first), floor(last) + 1)]
+        return [
+            (self(k * step), f"{k * step:,.10g}")
+            for k in range(ceil(first), floor(last) + 1)
+        ]
 
 
 _FINEST = 2.0**50
@@ -61,11 +67,21 @@ def _round_step(raw: float) -> float | None:
     """Return the smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is at least `raw`, if there is one."""
     if not 0 < raw < inf or (power := 10.0 ** floor(log10(raw))) == 0:
         return None
-    return next((power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999), None)
+    return next(
+        (
+            power * factor
+            for factor in (1, 2, 2.5, 5, 10)
+            if power * factor >= raw * 0.999
+        ),
+        None,
+    )
 
 
 def node(tag: str, *children: object, **attributes: object) -> Markup:
-    """Return an element. `class_` and `text_anchor` become `class` and `text-anchor`; `None` values are omitted."""
+    """Return an element.
+
+    `class_` and `text_anchor` become `class` and `text-anchor`; `None` values are omitted.
+    """
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
         for name, value in attributes.items()
@@ -101,19 +117,30 @@ def canvas(width: float, height: float, *children: object, label: Words) -> Mark
     )
 
 
-def text(x: float, y: float, words: Words | str, class_: str = "", **attributes: object) -> Markup:
+def text(
+    x: float, y: float, words: Words | str, class_: str = "", **attributes: object
+) -> Markup:
     """Return a text in both languages, of which the page shows one, or once if they are equal."""
     if isinstance(words, str) or words[0] == words[1]:
         content = words if isinstance(words, str) else words[0]
         return node("text", content, x=x, y=y, class_=class_ or None, **attributes)
     both = zip(("en", "zh"), words, strict=True)
     return Markup("").join(
-        node("text", content, x=x, y=y, class_=f"{class_} {language}".strip(), **attributes)
+        node(
+            "text",
+            content,
+            x=x,
+            y=y,
+            class_=f"{class_} {language}".strip(),
+            **attributes,
+        )
         for language, content in both
     )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, class_: str, **attributes: object) -> Markup:
+def line(
+    x1: float, y1: float, x2: float, y2: float, class_: str, **attributes: object
+) -> Markup:
     """Return a straight line."""
     return node("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
@@ -126,9 +153,14 @@ def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
 
 def levels(x: Axis, y: Axis, label: Callable[[str], str] = str) -> list[Markup]:
     """Return a line across the plot for each tick of the vertical axis, with its label."""
-    ticks = [(line(x.start, at, x.end, at, "grid"), at, label(words)) for at, words in y.ticks()]
+    ticks = [
+        (line(x.start, at, x.end, at, "grid"), at, label(words))
+        for at, words in y.ticks()
+    ]
     return [
-        element for across, at, words in ticks for element in (across, text(x.start - 6, at + 4, words, "tick end"))
+        element
+        for across, at, words in ticks
+        for element in (across, text(x.start - 6, at + 4, words, "tick end"))
     ]
 
 
@@ -136,7 +168,10 @@ def grid(x: Axis, y: Axis, labels: tuple[Words, Words]) -> list[Markup]:
     """Return the grid, ticks in percent and labels of a plot's two axes."""
     elements = []
     for place, label in x.ticks():
-        elements += [line(place, y.start, place, y.end, "grid"), text(place, y.start + 16, percent(label), "tick")]
+        elements += [
+            line(place, y.start, place, y.end, "grid"),
+            text(place, y.start + 16, percent(label), "tick"),
+        ]
     elements += levels(x, y, percent)
     elements.append(text((x.start + x.end) / 2, y.start + 34, labels[0], "axis"))
     elements.append(text(x.start, y.end - 10, labels[1], "axis start"))
@@ -153,14 +188,20 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Mar
     elements = []
     for place, (class_, words) in enumerate(entries):
         at = y + 18 * place
-        elements += [line(x, at - 4, x + 18, at - 4, class_), text(x + 24, at, words, "key")]
+        elements += [
+            line(x, at - 4, x + 18, at - 4, class_),
+            text(x + 24, at, words, "key"),
+        ]
     return elements
 
 
 def text_width(words: Words | str, size: float = 8.5) -> float:
     """Return the most pixels that a text needs in either language, at `size` for an ASCII letter."""
     texts = (words,) if isinstance(words, str) else words
-    return max(sum(size if letter.isascii() else 1.65 * size for letter in one) for one in texts)
+    return max(
+        sum(size if letter.isascii() else 1.65 * size for letter in one)
+        for one in texts
+    )
 
 
 def label_width(names: Iterable[str], extra: float, limit: float) -> float:
@@ -169,8 +210,16 @@ def label_width(names: Iterable[str], extra: float, limit: float) -> float:
 
 
 def figure(
-    name: str, width: float, height: float, elements: Iterable[Markup], *, words: str = "", wide: bool = False
+    name: str,
+    width: float,
+    height: float,
+    elements: Iterable[Markup],
+    *,
+    words: str = "",
+    wide: bool = False,
 ) -> Figure:
     """Return a figure of elements, with the title and caption of `words`, by default those of its name."""
     title, caption = FIGURES[words or name]
-    return Figure(name, title, canvas(width, height, *elements, label=title), caption, wide)
+    return Figure(
+        name, title, canvas(width, height, *elements, label=title), caption, wide
+    )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evalkit.report.counts import RunCounts
-from evalkit.report.figures.curves import frontier, histogram, lengths, reliability, sequence
+from evalkit.report.figures.curves import (
+    frontier,
+    histogram,
+    lengths,
+    reliability,
+    sequence,
+)
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
@@ -40,7 +46,9 @@ def run_figures(result: RunResult, counts: RunCounts, details: Json) -> list[Fig
     ]
     stopped = FIGURES["rates_stopped"][1] if details.get("sequence") else None
     return [
-        replace(figure, caption=stopped) if stopped and figure.name == "rates" else figure
+        replace(figure, caption=stopped)
+        if stopped and figure.name == "rates"
+        else figure
         for figure in figures
         if figure is not None
     ]

@@ -8,7 +8,16 @@ from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
 from evalkit.decision import Metrics
-from evalkit.report.figures.drawing import Axis, Figure, canvas, dot, line, node, text, text_width
+from evalkit.report.figures.drawing import (
+    Axis,
+    Figure,
+    canvas,
+    dot,
+    line,
+    node,
+    text,
+    text_width,
+)
 from evalkit.report.findings.finding import class_names
 from evalkit.report.texts import FIGURES, Words, metric_words
 from evalkit.scoring.catalog import CATALOG, COLUMNS
@@ -36,11 +45,22 @@ class Row:
 def main_figures(metrics: Metrics) -> list[Figure]:
     """Return figures of the main rates (0 to 1) and coefficients (-1 to 1).
 
-    Intervals without width are omitted, because they show nothing: for example, scores cannot have cycles.
+    Intervals without width are omitted, because they show nothing: for example, scores cannot have
+    cycles.
     """
     panels = [
-        _panel("rates", _rows(metrics, COLUMNS["figure_rates"], _by_chance(metrics)), 0.0, 1.0),
-        _panel("coefficients", _rows(metrics, COLUMNS["figure_coefficients"], {}), -1.0, 1.0),
+        _panel(
+            "rates",
+            _rows(metrics, COLUMNS["figure_rates"], _by_chance(metrics)),
+            0.0,
+            1.0,
+        ),
+        _panel(
+            "coefficients",
+            _rows(metrics, COLUMNS["figure_coefficients"], {}),
+            -1.0,
+            1.0,
+        ),
         _panel("classes", _rows(metrics, _by_class(metrics), {}), 0.0, 1.0),
     ]
     return [panel for panel in panels if panel is not None]
@@ -49,21 +69,43 @@ def main_figures(metrics: Metrics) -> list[Figure]:
 def _by_class(metrics: Metrics) -> list[str]:
     """Return the names of the metrics of each class; those of more than `MOST` classes would not be read."""
     names = class_names(metrics)
-    return [f"class/{name}/{end}" for name in names for end in OF_CLASS] if len(names) <= MOST else []
+    return (
+        [f"class/{name}/{end}" for name in names for end in OF_CLASS]
+        if len(names) <= MOST
+        else []
+    )
 
 
 def _by_chance(metrics: Metrics) -> dict[str, float]:
     """Return the agreement by chance: where kappa is 0, ties included; 0.5 if kappa is unknown."""
-    accuracy, kappa = metrics.get("agreement/accuracy"), metrics.get("agreement/kappa")
-    if accuracy is None or kappa is None or accuracy.value is None or kappa.value is None or kappa.value >= 1:
+    accuracy = metrics.get("agreement/accuracy")
+    kappa = metrics.get("agreement/kappa")
+    if (
+        accuracy is None
+        or kappa is None
+        or accuracy.value is None
+        or kappa.value is None
+        or kappa.value >= 1
+    ):
         return {"agreement/accuracy": 0.5}
     return {"agreement/accuracy": (accuracy.value - kappa.value) / (1 - kappa.value)}
 
 
-def _rows(metrics: Metrics, names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
-    known = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low != metric.high]
+def _rows(
+    metrics: Metrics, names: Iterable[str], chance: Mapping[str, float]
+) -> list[Row]:
+    known = [
+        metric
+        for name in names
+        if (metric := metrics.get(name)) is not None and metric.low != metric.high
+    ]
     return [
-        Row(metric_words(metric.name), metric, chance.get(metric.name, CATALOG.chance(metric.name))) for metric in known
+        Row(
+            metric_words(metric.name),
+            metric,
+            chance.get(metric.name, CATALOG.chance(metric.name)),
+        )
+        for metric in known
     ]
 
 
@@ -73,21 +115,41 @@ def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | 
 
 
 def forest_figure(
-    name: str, words: tuple[Words, Words], rows: Sequence[Row], low: float, high: float, left: float = LEFT
+    name: str,
+    words: tuple[Words, Words],
+    rows: Sequence[Row],
+    low: float,
+    high: float,
+    left: float = LEFT,
 ) -> Figure:
     """Return a figure of rows, and a narrow version if there are few rows; see `forest`."""
     title, caption = words
-    narrow = _narrow_forest(rows, low, high, title) if len(rows) <= MOST_NARROW else None
-    return Figure(name, title, forest(rows, low, high, title, left), caption, wide=True, narrow=narrow)
+    narrow = (
+        _narrow_forest(rows, low, high, title) if len(rows) <= MOST_NARROW else None
+    )
+    return Figure(
+        name,
+        title,
+        forest(rows, low, high, title, left),
+        caption,
+        wide=True,
+        narrow=narrow,
+    )
 
 
-def _narrow_forest(rows: Sequence[Row], low: float, high: float, label: Words) -> Markup:
+def _narrow_forest(
+    rows: Sequence[Row], low: float, high: float, label: Words
+) -> Markup:
     """Return a forest plot with each name and value above its interval."""
-    axis, bottom = Axis(low, high, 6.0, NARROW - 6), HIGH * len(rows)
+    axis = Axis(low, high, 6.0, NARROW - 6)
+    bottom = HIGH * len(rows)
     elements = [text(x, bottom + 16, tick, "tick") for x, tick in axis.ticks()]
     for place, row in enumerate(rows):
-        y, value = HIGH * place, interval(row.metric, row.digits)
-        names = tuple(shorten(name, int((NARROW - 7.4 * len(value)) / 6.9)) for name in row.words)
+        y = HIGH * place
+        value = interval(row.metric, row.digits)
+        names = tuple(
+            shorten(name, int((NARROW - 7.4 * len(value)) / 6.9)) for name in row.words
+        )
         parts = [
             text(0.0, y + 16, (names[0], names[1])),
             text(NARROW, y + 16, value, "value end"),
@@ -98,7 +160,9 @@ def _narrow_forest(rows: Sequence[Row], low: float, high: float, label: Words) -
     return canvas(NARROW, bottom + 22, *elements, label=label)
 
 
-def forest(rows: Sequence[Row], low: float, high: float, label: Words, left: float = LEFT) -> Markup:
+def forest(
+    rows: Sequence[Row], low: float, high: float, label: Words, left: float = LEFT
+) -> Markup:
     """Return a forest plot.
 
     Args:
@@ -108,23 +172,35 @@ def forest(rows: Sequence[Row], low: float, high: float, label: Words, left: flo
         label: the title for screen readers.
         left: the width of the names in pixels.
     """
-    axis, bottom = Axis(low, high, left, left + RIGHT - LEFT), ROW * len(rows)
+    axis = Axis(low, high, left, left + RIGHT - LEFT)
+    bottom = ROW * len(rows)
     ticks = [
-        Markup("").join([line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, tick, "tick")])
+        Markup("").join(
+            [line(x, 0.0, x, bottom + 2, "grid"), text(x, bottom + 18, tick, "tick")]
+        )
         for x, tick in axis.ticks()
     ]
     values = max(text_width(interval(row.metric, row.digits)) for row in rows)
     width = axis.end + max(WIDTH - RIGHT, 16 + values)
-    elements = [_row_parts(row, axis, ROW * (place + 0.5), width) for place, row in enumerate(rows)]
+    elements = [
+        _row_parts(row, axis, ROW * (place + 0.5), width)
+        for place, row in enumerate(rows)
+    ]
     return canvas(width, bottom + 24, *ticks, *elements, label=label)
 
 
 def _row_parts(row: Row, axis: Axis, y: float, width: float) -> Markup:
-    metric, shown = row.metric, interval(row.metric, row.digits)
+    metric = row.metric
+    shown = interval(row.metric, row.digits)
     parts = [
         node("title", f"{metric.name} {shown}"),
         node("rect", class_="hit", x=0, y=y - ROW / 2, width=width, height=ROW),
-        text(axis.start - 14, y + 4, (_fitted(row.words[0], axis), _fitted(row.words[1], axis)), "name"),
+        text(
+            axis.start - 14,
+            y + 4,
+            (_fitted(row.words[0], axis), _fitted(row.words[1], axis)),
+            "name",
+        ),
     ]
     parts += [*_marks(row, axis, y), text(axis.end + 16, y + 4, shown, "value")]
     return node("g", *parts, class_="faint" if row.faint else None)
@@ -132,13 +208,16 @@ def _row_parts(row: Row, axis: Axis, y: float, width: float) -> Markup:
 
 def _marks(row: Row, axis: Axis, y: float) -> list[Markup]:
     """Return the chance level, interval, worst-case bounds and value of a row."""
-    metric, parts = row.metric, []
+    metric = row.metric
+    parts = []
     if row.chance is not None:
         parts.append(line(axis(row.chance), y - 10, axis(row.chance), y + 10, "chance"))
     if metric.low is not None and metric.high is not None:
         parts.append(line(axis(metric.low), y, axis(metric.high), y, "ci"))
     if metric.worst_low is not None and metric.worst_high is not None:
-        parts.append(line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst"))
+        parts.append(
+            line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst")
+        )
     if metric.value is not None:
         parts.append(dot(axis(metric.value), y, 5))
     return parts
@@ -150,7 +229,12 @@ def _fitted(name: str, axis: Axis) -> str:
 
 def bounds(rows: Sequence[Row]) -> tuple[float, float]:
     """Return the ends of an axis that contains every value and interval, with a margin."""
-    ends = [x for row in rows for x in (row.metric.value, row.metric.low, row.metric.high) if x is not None]
+    ends = [
+        x
+        for row in rows
+        for x in (row.metric.value, row.metric.low, row.metric.high)
+        if x is not None
+    ]
     if not ends:
         return 0.0, 1.0
     margin = (max(ends) - min(ends)) * 0.05 or 0.5

@@ -35,22 +35,39 @@ LINE = 14.0
 """The height of a line of text."""
 
 
-def by_metric(name: str, rows: Sequence[Standing], names: Mapping[str, str]) -> Figure | None:
+def by_metric(
+    name: str, rows: Sequence[Standing], names: Mapping[str, str]
+) -> Figure | None:
     """Return one metric of every configuration, in the order of the leaderboard."""
     known = [
-        (row, metric) for row in rows[:MOST_ROWS] if (metric := row.metrics.get(name)) and metric.value is not None
+        (row, metric)
+        for row in rows[:MOST_ROWS]
+        if (metric := row.metrics.get(name)) and metric.value is not None
     ]
     if not known:
         return None
     spec = CATALOG[name]
-    digits = _digits([metric for _, metric in known]) if spec.high is None and spec.low == 0 else 2
-    elements = [Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits) for row, metric in known]
+    digits = (
+        _digits([metric for _, metric in known])
+        if spec.high is None and spec.low == 0
+        else 2
+    )
+    elements = [
+        Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits)
+        for row, metric in known
+    ]
     least, most = bounds(elements)
-    low, high = least if spec.low is None else spec.low, most if spec.high is None else spec.high
-    if low == -1 and all((one.metric.low or one.metric.value or 0) >= 0 for one in elements):
+    low = least if spec.low is None else spec.low
+    high = most if spec.high is None else spec.high
+    if low == -1 and all(
+        (one.metric.low or one.metric.value or 0) >= 0 for one in elements
+    ):
         low = 0.0
-    title, left = metric_words(name), label_width((names[row.job] for row in rows), 28.0, LEFT)
-    return forest_figure(name.replace("/", "-"), (title, ("", "")), elements, low, high, left)
+    title = metric_words(name)
+    left = label_width((names[row.job] for row in rows), 28.0, LEFT)
+    return forest_figure(
+        name.replace("/", "-"), (title, ("", "")), elements, low, high, left
+    )
 
 
 def _digits(metrics: Sequence[Metric]) -> int:
@@ -58,7 +75,9 @@ def _digits(metrics: Sequence[Metric]) -> int:
     return max(2, 2 - floor(log10(largest))) if largest > 0 else 2
 
 
-def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, str]) -> Figure | None:
+def pareto_front(
+    rows: Sequence[Standing], by: str | None, names: Mapping[str, str]
+) -> Figure | None:
     """Return agreement against cost for each configuration, with the Pareto front as a line."""
     points = [
         (row, found, price.value)
@@ -71,71 +90,140 @@ def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, s
     ]
     if len({cost for _, _, cost in points}) < 2:
         return None
-    values = [x for _, metric, _ in points for x in (metric.value, metric.low, metric.high) if x is not None]
+    values = [
+        x
+        for _, metric, _ in points
+        for x in (metric.value, metric.low, metric.high)
+        if x is not None
+    ]
     margin = 0.05 * (max(values) - min(values)) or 0.05
     x, places, unit = _cost_axis([cost for *_, cost in points])
     y = Axis(min(values) - margin, max(values) + margin, HEIGHT - 48, 30.0)
-    elements = [text(x.start, 18.0, metric_words(by or ""), "axis start"), *levels(x, y)]
+    elements = [
+        text(x.start, 18.0, metric_words(by or ""), "axis start"),
+        *levels(x, y),
+    ]
     for at, label in unit:
-        elements += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, label, "tick")]
+        elements += [
+            line(at, y.start, at, y.end, "grid"),
+            text(at, y.start + 16, label, "tick"),
+        ]
     elements.append(text((x.start + x.end) / 2, HEIGHT - 10, LABELS["cost"], "axis"))
-    best = sorted((places[cost], y(metric.value or 0.0)) for row, metric, cost in points if row.pareto)
+    best = sorted(
+        (places[cost], y(metric.value or 0.0))
+        for row, metric, cost in points
+        if row.pareto
+    )
     elements.append(path(best, "curve"))
     shown: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
     for row, metric, cost in points:
-        shown.setdefault((places[cost], y(metric.value or 0.0)), []).append((row, metric))
+        shown.setdefault((places[cost], y(metric.value or 0.0)), []).append(
+            (row, metric)
+        )
     elements += [_point(*place, same, y, names) for place, same in shown.items()]
-    elements += _labels({place: same for place, same in shown.items() if same[0][0].pareto}, names, x, y)
+    elements += _labels(
+        {place: same for place, same in shown.items() if same[0][0].pareto}, names, x, y
+    )
     return figure("front", WIDTH, HEIGHT, elements, wide=True)
 
 
-def _cost_axis(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[tuple[float, str]]]:
+def _cost_axis(
+    costs: Sequence[float],
+) -> tuple[Axis, dict[float, float], list[tuple[float, str]]]:
     """Return an axis of costs, logarithmic if they differ much; the position of each cost; and the ticks."""
-    start, end = 60.0, WIDTH - 20
-    low, high = min(costs), max(costs)
+    start = 60.0
+    end = WIDTH - 20
+    low = min(costs)
+    high = max(costs)
     if low > 0 and high / low > 8:
         axis = Axis(log10(low) - 0.1, log10(high) + 0.1, start, end)
-        round_ones = [factor * 10.0**k for k in range(floor(axis.low), ceil(axis.high)) for factor in (1, 2, 5)]
-        ticks = [(axis(log10(x)), f"{x:.4g}") for x in round_ones if axis.low <= log10(x) <= axis.high]
+        round_ones = [
+            factor * 10.0**k
+            for k in range(floor(axis.low), ceil(axis.high))
+            for factor in (1, 2, 5)
+        ]
+        ticks = [
+            (axis(log10(x)), f"{x:.4g}")
+            for x in round_ones
+            if axis.low <= log10(x) <= axis.high
+        ]
         return axis, {cost: axis(log10(cost)) for cost in costs}, ticks
     axis = Axis(0.0, high * 1.08, start, end)
     return axis, {cost: axis(cost) for cost in costs}, axis.ticks()
 
 
 def _point(
-    at: float, value: float, same: Sequence[tuple[Standing, Metric]], y: Axis, names: Mapping[str, str]
+    at: float,
+    value: float,
+    same: Sequence[tuple[Standing, Metric]],
+    y: Axis,
+    names: Mapping[str, str],
 ) -> Markup:
     """Return the dot of configurations with the same agreement and cost."""
     row, metric = same[0]
     parts = [dot(at, value, 6) if row.pareto else dot(at, value, 4, "small")]
     if metric.low is not None and metric.high is not None:
-        parts.insert(0, line(at, y(metric.low), at, y(metric.high), "whisker" if row.pareto else "faint"))
-    return hint("\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same), *parts)
+        parts.insert(
+            0,
+            line(
+                at,
+                y(metric.low),
+                at,
+                y(metric.high),
+                "whisker" if row.pareto else "faint",
+            ),
+        )
+    return hint(
+        "\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same),
+        *parts,
+    )
 
 
 def _labels(
-    points: Mapping[tuple[float, float], Sequence[tuple[Standing, Metric]]], names: Mapping[str, str], x: Axis, y: Axis
+    points: Mapping[tuple[float, float], Sequence[tuple[Standing, Metric]]],
+    names: Mapping[str, str],
+    x: Axis,
+    y: Axis,
 ) -> list[Markup]:
     """Return the name of each point, at the nearest height where it covers no other name and no dot."""
     elements: list[Markup] = []
     taken = [(at - 6, at + 6, value) for at, value in points]
     for (at, value), same in sorted(points.items(), key=lambda point: point[0][1]):
-        name = shorten(names[same[0][0].job], 44) + (f" (+{len(same) - 1})" if len(same) > 1 else "")
+        name = shorten(names[same[0][0].job], 44) + (
+            f" (+{len(same) - 1})" if len(same) > 1 else ""
+        )
         side = 1 if at < (x.start + x.end) / 2 else -1
         start, end = sorted((at + side * 9, at + side * (9 + text_width(name, 7.5))))
-        others = [height for left, right, height in taken if left < end and start < right]
-        heights = (value - 4 + LINE / 2 * k for k in sorted(range(-2 * MOST_ROWS, 2 * MOST_ROWS), key=abs))
+        others = [
+            height for left, right, height in taken if left < end and start < right
+        ]
+        heights = (
+            value - 4 + LINE / 2 * k
+            for k in sorted(range(-2 * MOST_ROWS, 2 * MOST_ROWS), key=abs)
+        )
         inside = (height for height in heights if y.end <= height <= y.start)
-        height = next((one for one in inside if all(abs(one - 4 - other) >= LINE for other in others)), value - 4)
+        height = next(
+            (
+                one
+                for one in inside
+                if all(abs(one - 4 - other) >= LINE for other in others)
+            ),
+            value - 4,
+        )
         taken.append((start, end, height - 4))
         if abs(height - 4 - value) > LINE:
             elements.append(line(at, value, at + side * 7, height - 4, "faint"))
-        elements.append(text(at + side * 9, height, name, "key" if side > 0 else "key end"))
+        elements.append(
+            text(at + side * 9, height, name, "key" if side > 0 else "key end")
+        )
     return elements
 
 
 def significance_groups(
-    rows: Sequence[Standing], contrasts: Sequence[Contrast], alpha: float, names: Mapping[str, str]
+    rows: Sequence[Standing],
+    contrasts: Sequence[Contrast],
+    alpha: float,
+    names: Mapping[str, str],
 ) -> Figure | None:
     """Return a square for each pair of configurations, filled if they differ significantly."""
     ranked = [row for row in rows if row.letters is not None][:MOST_SQUARES]
@@ -148,16 +236,34 @@ def significance_groups(
     for i, row in enumerate(ranked):
         y = 26 + side * i
         elements.append(
-            text(margin - 34, y + side / 2 + 4, shorten(names[row.job], 52), "name" if side > 15 else "key end")
+            text(
+                margin - 34,
+                y + side / 2 + 4,
+                shorten(names[row.job], 52),
+                "name" if side > 15 else "key end",
+            )
         )
         elements.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
         if side > 15 or i % 5 == 4:
             elements.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
         for j, other in enumerate(ranked):
             if i != j and (found := known.get(frozenset((row.job, other.job)))):
-                x, p = margin + side * j, found.p_holm
+                x = margin + side * j
+                p = found.p_holm
                 class_ = "cell" if p is None or p > alpha else "apart"
-                square = node("rect", class_=class_, x=x + 1, y=y + 1, width=side - 2, height=side - 2)
-                elements.append(hint(f"{found.difference:+.3f}, p {p_value(p, '= ') or '= -'}", square))
+                square = node(
+                    "rect",
+                    class_=class_,
+                    x=x + 1,
+                    y=y + 1,
+                    width=side - 2,
+                    height=side - 2,
+                )
+                elements.append(
+                    hint(
+                        f"{found.difference:+.3f}, p {p_value(p, '= ') or '= -'}",
+                        square,
+                    )
+                )
     size = side * len(ranked)
     return figure("differences", margin + size + 4, size + 32, elements, wide=True)

@@ -12,7 +12,16 @@ from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.decision import Metrics
 from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
-from evalkit.report.figures.drawing import Axis, Figure, figure, hint, line, node, text, text_width
+from evalkit.report.figures.drawing import (
+    Axis,
+    Figure,
+    figure,
+    hint,
+    line,
+    node,
+    text,
+    text_width,
+)
 from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.findings.corrections import RATES, corrected_rates, is_determined
 from evalkit.report.texts import FIGURES, LABELS, metric_words
@@ -30,27 +39,44 @@ def ranking(found: Json) -> Figure | None:
         return None
     rated = any(one["rating"]["value"] is not None for one in systems)
     name, digits = ("rating", 0) if rated else ("win_rate", 2)
-    rows = [Row((one["system"],) * 2, metric_of(one["system"], one[name]), digits=digits) for one in systems]
+    rows = [
+        Row((one["system"],) * 2, metric_of(one["system"], one[name]), digits=digits)
+        for one in systems
+    ]
     low, high = bounds(rows) if rated else (0.0, 1.0)
     sure = any(row.metric.low is not None for row in rows)
-    words = FIGURES["ranking_rates" if not rated else "ranking" if sure else "ranking_points"]
+    words = FIGURES[
+        "ranking_rates" if not rated else "ranking" if sure else "ranking_points"
+    ]
     return forest_figure("ranking", words, rows, low, high)
 
 
 def metric_of(name: str, numbers: Json) -> Metric:
     """Return a metric from its entry in a file of the run folder."""
-    return Metric(name, numbers["value"], numbers.get("low"), numbers.get("high"), numbers.get("n") or 0)
+    return Metric(
+        name,
+        numbers["value"],
+        numbers.get("low"),
+        numbers.get("high"),
+        numbers.get("n") or 0,
+    )
 
 
 def cycles(found: Json) -> Figure | None:
     """Return the first cases with cyclic verdicts as graphs, or `None` if there are none."""
-    cases: Sequence[Json] = [one for one in found.get("cases") or () if one["cycles"]][:MOST_CYCLES]
+    cases: Sequence[Json] = [one for one in found.get("cases") or () if one["cycles"]][
+        :MOST_CYCLES
+    ]
     if not cases:
         return None
     across = min(len(cases), 4)
     down = -(-len(cases) // across)
     elements = [
-        node("g", *_graph(one), transform=f"translate({SIDE * (place % across):.0f} {SIDE * (place // across):.0f})")
+        node(
+            "g",
+            *_graph(one),
+            transform=f"translate({SIDE * (place % across):.0f} {SIDE * (place // across):.0f})",
+        )
         for place, one in enumerate(cases)
     ]
     return figure("cycles", SIDE * across, SIDE * down, elements, wide=True)
@@ -59,16 +85,36 @@ def cycles(found: Json) -> Figure | None:
 def _graph(case: Json) -> list[Markup]:
     members: list[int] = sorted({k for cycle in case["cycles"] for k in cycle})
     middle = SIDE / 2, SIDE / 2 + 8
-    angle = {k: 2 * pi * place / len(members) - pi / 2 for place, k in enumerate(members)}
-    place = {k: (middle[0] + RADIUS * cos(a), middle[1] + RADIUS * sin(a)) for k, a in angle.items()}
-    wins = sorted({pair for cycle in case["cycles"] for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True)})
+    angle = {
+        k: 2 * pi * place / len(members) - pi / 2 for place, k in enumerate(members)
+    }
+    place = {
+        k: (middle[0] + RADIUS * cos(a), middle[1] + RADIUS * sin(a))
+        for k, a in angle.items()
+    }
+    wins = sorted(
+        {
+            pair
+            for cycle in case["cycles"]
+            for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
+        }
+    )
     reverse = {tuple(pair) for pair in case["reverse"]}
-    elements = [_arrow(place[a], place[b], "arrow reverse" if (a, b) in reverse else "arrow") for a, b in wins]
+    elements = [
+        _arrow(place[a], place[b], "arrow reverse" if (a, b) in reverse else "arrow")
+        for a, b in wins
+    ]
     for k in members:
         x, y = place[k]
         model = case["models"][k] if k < len(case["models"]) else None
         knot = node("circle", cx=x, cy=y, r=NODE, class_="knot")
-        elements.append(hint(f"{letter(k)} {model or ''}", knot, text(x, y + 5, letter(k), "cellvalue")))
+        elements.append(
+            hint(
+                f"{letter(k)} {model or ''}",
+                knot,
+                text(x, y + 5, letter(k), "cellvalue"),
+            )
+        )
     return [text(SIDE / 2, 14.0, shorten(str(case["case_id"]), 28), "tick"), *elements]
 
 
@@ -76,9 +122,15 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], class_: str) ->
     """Return an arrow between two nodes, with its head at the loser."""
     (x1, y1), (x2, y2) = start, end
     size = hypot(x2 - x1, y2 - y1) or 1.0
-    ux, uy = (x2 - x1) / size, (y2 - y1) / size
-    tip, base = (x2 - ux * (NODE + 2), y2 - uy * (NODE + 2)), (x2 - ux * (NODE + 11), y2 - uy * (NODE + 11))
-    corners = [tip, (base[0] - 5 * uy, base[1] + 5 * ux), (base[0] + 5 * uy, base[1] - 5 * ux)]
+    ux = (x2 - x1) / size
+    uy = (y2 - y1) / size
+    tip = (x2 - ux * (NODE + 2), y2 - uy * (NODE + 2))
+    base = (x2 - ux * (NODE + 11), y2 - uy * (NODE + 11))
+    corners = [
+        tip,
+        (base[0] - 5 * uy, base[1] + 5 * ux),
+        (base[0] + 5 * uy, base[1] - 5 * ux),
+    ]
     return node(
         "g",
         node("line", x1=x1 + ux * NODE, y1=y1 + uy * NODE, x2=base[0], y2=base[1]),
@@ -94,38 +146,75 @@ def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     """Return tokens per case, cost per case and latency of each judge; `None` if no usage is known."""
     used = {name: one for name, one in judges.items() if one.answers}
     cases = max(1, cases)
-    most = max(((one.prompt_tokens + one.completion_tokens) / cases for one in used.values()), default=0.0)
+    most = max(
+        ((one.prompt_tokens + one.completion_tokens) / cases for one in used.values()),
+        default=0.0,
+    )
     if not most:
         return None
     axis = Axis(0.0, most, LEFT, RIGHT)
     elements: list[Markup] = []
     bottom = ROW * len(used)
     for x, tick in axis.ticks(3):
-        elements += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, tick, "tick")]
+        elements += [
+            line(x, 0.0, x, bottom, "grid"),
+            text(x, bottom + 16, tick, "tick"),
+        ]
     labels = [in_every_language(_label(one, cases)) for one in used.values()]
-    for place, ((name, one), label) in enumerate(zip(used.items(), labels, strict=True)):
-        y, prompt = ROW * place, one.prompt_tokens / cases
-        middle, end = axis(prompt), axis(prompt + one.completion_tokens / cases)
+    for place, ((name, one), label) in enumerate(
+        zip(used.items(), labels, strict=True)
+    ):
+        y = ROW * place
+        prompt = one.prompt_tokens / cases
+        middle = axis(prompt)
+        end = axis(prompt + one.completion_tokens / cases)
         elements += [
             text(LEFT - 12, y + 26, shorten(name, 24), "name"),
             hint(
                 f"{prompt:,.0f} + {one.completion_tokens / cases:,.0f}",
-                node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
-                node("rect", class_="bar bar1", x=middle, y=y + 12, width=end - middle, height=20),
+                node(
+                    "rect",
+                    class_="bar bar0",
+                    x=axis.start,
+                    y=y + 12,
+                    width=middle - axis.start,
+                    height=20,
+                ),
+                node(
+                    "rect",
+                    class_="bar bar1",
+                    x=middle,
+                    y=y + 12,
+                    width=end - middle,
+                    height=20,
+                ),
             ),
             text(RIGHT + 16, y + 26, label, "value"),
         ]
-    elements.append(text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis"))
-    return figure("costs", max(WIDTH, RIGHT + 16 + max(map(text_width, labels))), bottom + 40, elements, wide=True)
+    elements.append(
+        text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis")
+    )
+    return figure(
+        "costs",
+        max(WIDTH, RIGHT + 16 + max(map(text_width, labels))),
+        bottom + 40,
+        elements,
+        wide=True,
+    )
 
 
 def _label(one: Spending, cases: int) -> Text:
     """Return the cost of a case and the latency of an answer."""
-    label = gettext("{money} per case", money="-" if one.unpriced else dollars(one.cost_usd / cases))
-    half, most = one.latency(0.5), one.latency(0.9)
+    label = gettext(
+        "{money} per case", money="-" if one.unpriced else dollars(one.cost_usd / cases)
+    )
+    half = one.latency(0.5)
+    most = one.latency(0.9)
     if half is None or most is None:
         return label
-    return gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most)
+    return gettext(
+        "{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most
+    )
 
 
 def corrected(metrics: Metrics) -> Figure | None:
@@ -133,5 +222,12 @@ def corrected(metrics: Metrics) -> Figure | None:
     rows: list[Row] = []
     for _, judged, right in corrected_rates(metrics):
         if judged.name in RATES or is_determined(right):
-            rows += [Row(metric_words(judged.name), judged, faint=True), Row(metric_words(right.name), right)]
-    return forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0) if rows else None
+            rows += [
+                Row(metric_words(judged.name), judged, faint=True),
+                Row(metric_words(right.name), right),
+            ]
+    return (
+        forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0)
+        if rows
+        else None
+    )

@@ -20,7 +20,9 @@ from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.types import Winner
 from evalkit.values import Json
 
-CELL, LEFT, TOP = (78.0, 46.0), 96.0, 52.0
+CELL = (78.0, 46.0)
+LEFT = 96.0
+TOP = 52.0
 STRONG = 0.75  # share of a row; cells above it are bright in the dark theme and need dark text
 CLASSES = ("A", "TIE", "B")
 MOST = 12
@@ -43,8 +45,18 @@ def confusion(table: Json) -> Figure | None:
     rows = [name for name in names or CLASSES if sum(labels.get(name, {}).values())]
     if not rows or len(names) > MOST:
         return None
-    others = list(dict.fromkeys(name for row in rows for name in labels[row] if name not in (*names, *CLASSES)))
-    columns = [*(names or CLASSES), *(name for name in others if any(labels[row].get(name) for row in rows))]
+    others = list(
+        dict.fromkeys(
+            name
+            for row in rows
+            for name in labels[row]
+            if name not in (*names, *CLASSES)
+        )
+    )
+    columns = [
+        *(names or CLASSES),
+        *(name for name in others if any(labels[row].get(name) for row in rows)),
+    ]
     counts = [[labels[row].get(column, 0) for column in columns] for row in rows]
     return _table("confusion", rows, columns, counts, ("label", "verdict"))
 
@@ -54,14 +66,24 @@ def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure
     if not sum(n for (first, second), n in counted.items() if first and second):
         return None
     names = {**dict.fromkeys(CLASSES), "missing": None}
-    found: dict[tuple[str, str], int] = {(a or "missing", b or "missing"): n for (a, b), n in counted.items()}
-    used = [name for name in names if name != "missing" or any("missing" in pair for pair in found)]
+    found: dict[tuple[str, str], int] = {
+        (a or "missing", b or "missing"): n for (a, b), n in counted.items()
+    }
+    used = [
+        name
+        for name in names
+        if name != "missing" or any("missing" in pair for pair in found)
+    ]
     counts = [[found.get((row, column), 0) for column in used] for row in used]
     return _table("passes", used, used, counts, ("first_order", "second_order"))
 
 
 def _table(
-    name: str, rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]], axes: tuple[str, str]
+    name: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    counts: Sequence[Sequence[int]],
+    axes: tuple[str, str],
 ) -> Figure:
     width, height = CELL
     elements = [
@@ -69,16 +91,26 @@ def _table(
         text(0.0, TOP - 12, LABELS[axes[0]], "axis start"),
     ]
     for place, column in enumerate(columns):
-        elements.append(text(LEFT + width * (place + 0.5), TOP - 12, _named(column, 11), "tick"))
+        elements.append(
+            text(LEFT + width * (place + 0.5), TOP - 12, _named(column, 11), "tick")
+        )
     for i, (row, cells) in enumerate(zip(rows, counts, strict=True)):
         total = sum(cells)
-        elements.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _named(row, 13), "tick end"))
+        elements.append(
+            text(LEFT - 10, TOP + height * (i + 0.5) + 4, _named(row, 13), "tick end")
+        )
         for j, n in enumerate(cells):
-            share, class_ = n / total if total else 0.0, "same" if row == columns[j] else "other"
-            shade, shown = 0.08 + 0.72 * share if n else 0.0, f"{n:,} ({100 * share:.0f} %)"
+            share = n / total if total else 0.0
+            class_ = "same" if row == columns[j] else "other"
+            shade = 0.08 + 0.72 * share if n else 0.0
+            shown = f"{n:,} ({100 * share:.0f} %)"
             at = LEFT + width * j, TOP + height * i
-            elements.append(_shaded(*at, f"{n:,}", shown, shade, class_, share > STRONG))
-    return figure(name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements)
+            elements.append(
+                _shaded(*at, f"{n:,}", shown, shade, class_, share > STRONG)
+            )
+    return figure(
+        name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements
+    )
 
 
 def _named(name: str, width: int) -> Words:
@@ -86,14 +118,26 @@ def _named(name: str, width: int) -> Words:
     return _NAMES.get(name, (short, short))
 
 
-def _shaded(x: float, y: float, words: str, shown: str, shade: float, class_: str, strong: bool) -> Markup:
+def _shaded(
+    x: float, y: float, words: str, shown: str, shade: float, class_: str, strong: bool
+) -> Markup:
     width, height = CELL
     inside = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2}
     return hint(
         shown,
         node("rect", **inside, class_="cell"),
-        node("rect", **inside, class_=class_, fill_opacity=f"{shade:.2f}" if shade else "0"),
-        text(x + width / 2, y + height / 2 + 5, words, "cellvalue strong" if strong else "cellvalue"),
+        node(
+            "rect",
+            **inside,
+            class_=class_,
+            fill_opacity=f"{shade:.2f}" if shade else "0",
+        ),
+        text(
+            x + width / 2,
+            y + height / 2 + 5,
+            words,
+            "cellvalue strong" if strong else "cellvalue",
+        ),
     )
 
 
@@ -107,15 +151,38 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
     left = label_width((f"{column} {value}" for column, value in names), 14.0, 220.0)
     elements = []
     for place, metric in enumerate(metrics):
-        elements.append(text(left + width * (place + 0.5), 16.0, SHORT_TITLES.get(metric, metric), "tick"))
+        elements.append(
+            text(
+                left + width * (place + 0.5),
+                16.0,
+                SHORT_TITLES.get(metric, metric),
+                "tick",
+            )
+        )
     for place, (column, value) in enumerate(names):
         y = 26.0 + height * (place + 0.5) + 4
-        elements.append(text(left - 10, y, shorten(f"{column} {quoted(value)}", 32), "tick end"))
+        elements.append(
+            text(left - 10, y, shorten(f"{column} {quoted(value)}", 32), "tick end")
+        )
     for row in rows:
-        x, y = left + width * metrics.index(row["metric"]), 26.0 + height * names.index((row["column"], row["value"]))
-        known, p = row["estimate"], row["p_holm"]
-        words = "" if known is None else fixed(known, 2) + ("*" if p is not None and p <= 1 - confidence else "")
+        x = left + width * metrics.index(row["metric"])
+        y = 26.0 + height * names.index((row["column"], row["value"]))
+        known = row["estimate"]
+        p = row["p_holm"]
+        words = (
+            ""
+            if known is None
+            else fixed(known, 2)
+            + ("*" if p is not None and p <= 1 - confidence else "")
+        )
         share = min(max(known or 0.0, 0.0), 1.0)
-        shown = f"{row['n']:,}: {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
-        elements.append(_shaded(x, y, words, shown, 0.8 * share, "same", share > STRONG))
-    return figure("slices", left + width * len(metrics) + 2, 30.0 + height * len(names), elements)
+        shown = (
+            f"{row['n']:,}:"
+            f" {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
+        )
+        elements.append(
+            _shaded(x, y, words, shown, 0.8 * share, "same", share > STRONG)
+        )
+    return figure(
+        "slices", left + width * len(metrics) + 2, 30.0 + height * len(names), elements
+    )

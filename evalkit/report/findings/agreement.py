@@ -21,7 +21,13 @@ from evalkit.decision import (
     labels,
 )
 from evalkit.report.findings.decisions import UNITS
-from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding, has_classes
+from evalkit.report.findings.finding import (
+    Finding,
+    RunFacts,
+    Tone,
+    finding,
+    has_classes,
+)
 from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import note_text
 from evalkit.types import Metric
@@ -37,18 +43,31 @@ def agreement_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 def agreement_numbers(metrics: Metrics) -> Iterator[Finding]:
     """Yield the numbers of agreement, or why there are none."""
-    kind, tone = kind_of(metrics), _tone(metrics)
+    kind = kind_of(metrics)
+    tone = _tone(metrics)
     accuracy = known(metrics, kind.share or ACCURACY)
-    correlation = next((metric for name in CORRELATIONS if (metric := known(metrics, name))), None)
+    correlation = next(
+        (metric for name in CORRELATIONS if (metric := known(metrics, name))), None
+    )
     shares: list[tuple[Metric, list[Message]]] = []
     if accuracy is not None:
         shares.append((accuracy, _numbers(metrics, accuracy)))
     if correlation is not None:
         name = correlation.name.partition("/")[2].capitalize()
-        text = ngettext("{name} {value} with {n:,} label", "{name} {value} with {n:,} labels", correlation.n)
-        shares.append((correlation, [text.fill(name=name, value=interval(correlation))]))
+        text = ngettext(
+            "{name} {value} with {n:,} label",
+            "{name} {value} with {n:,} labels",
+            correlation.n,
+        )
+        shares.append(
+            (correlation, [text.fill(name=name, value=interval(correlation))])
+        )
     for metric, numbers in shares:
-        text = gettext("Agreement with {labels}: {numbers}.", labels=label_words(metrics), numbers=joined(numbers))
+        text = gettext(
+            "Agreement with {labels}: {numbers}.",
+            labels=label_words(metrics),
+            numbers=joined(numbers),
+        )
         yield finding(metric.name, tone, text)
     if not shares:
         yield _nothing(metrics)
@@ -61,33 +80,54 @@ def _tone(metrics: Metrics) -> Tone:
 
 def _nothing(metrics: Metrics) -> Finding:
     kind = kind_of(metrics)
-    counted = [metrics[name] for name in (kind.share or ACCURACY, *CORRELATIONS) if name in metrics]
+    counted = [
+        metrics[name]
+        for name in (kind.share or ACCURACY, *CORRELATIONS)
+        if name in metrics
+    ]
     distinct = known(metrics, "score/distinct")
     if any(metric.n for metric in counted):
         why = gettext("All labels are equal, so scores cannot be correlated with them")
         if distinct is not None and distinct.value == 1:
-            why = gettext("All {n:,} scores are equal, so they cannot follow the labels", n=distinct.n)
+            why = gettext(
+                "All {n:,} scores are equal, so they cannot follow the labels",
+                n=distinct.n,
+            )
             if distinct.n == 1:
                 why = gettext("A single score cannot follow the labels")
     elif any(metric.missing for metric in counted):
         why = gettext("No labeled case has a usable answer")
     elif known(metrics, "cascade/abstained") is not None:
-        why = gettext("The cascade decides no case with a label that chose no threshold")
+        why = gettext(
+            "The cascade decides no case with a label that chose no threshold"
+        )
     else:
-        text = gettext("No labels to compare with: it is unknown how far the judge can be trusted.")
+        text = gettext(
+            "No labels to compare with: it is unknown how far the judge can be trusted."
+        )
         return finding(ACCURACY, "info", text)
-    text = gettext("{why}: its agreement with {labels} is unknown.", why=why, labels=label_words(metrics))
+    text = gettext(
+        "{why}: its agreement with {labels} is unknown.",
+        why=why,
+        labels=label_words(metrics),
+    )
     return finding(ACCURACY, "bad", text)
 
 
 def _numbers(metrics: Metrics, accuracy: Metric) -> list[Message]:
     """Return accuracy, what it is made of where there are ties, its bounds where answers are missing, and kappa."""
-    ties, per_order, decided = (known(metrics, name) for name in ("tie_rate", PER_ORDER, DECIDED))
+    ties, per_order, decided = (
+        known(metrics, name) for name in ("tie_rate", PER_ORDER, DECIDED)
+    )
     parts: list[Message] = [gettext("accuracy {value}", value=interval(accuracy))]
     if accuracy.name == ACCURACY and ties is not None and ties.value:
-        parts[0] = gettext("{accuracy} (a tie is wrong unless the label is one)", accuracy=parts[0])
+        parts[0] = gettext(
+            "{accuracy} (a tie is wrong unless the label is one)", accuracy=parts[0]
+        )
         if per_order is not None:
-            parts.append(gettext("{value} in a single order", value=interval(per_order)))
+            parts.append(
+                gettext("{value} in a single order", value=interval(per_order))
+            )
         if decided is not None:
             text = ngettext(
                 "{value} among 1 decided pair",
@@ -101,11 +141,19 @@ def _numbers(metrics: Metrics, accuracy: Metric) -> list[Message]:
     if (balanced := known(metrics, BALANCED)) is not None:
         parts.append(gettext("balanced accuracy {value}", value=interval(balanced)))
     kappa = metrics.get(ITEM_KAPPA if accuracy.name == ITEM_ACCURACY else KAPPA)
-    return [*parts, *_missing(metrics, accuracy), *([] if kappa is None else _kappa(kappa))]
+    return [
+        *parts,
+        *_missing(metrics, accuracy),
+        *([] if kappa is None else _kappa(kappa)),
+    ]
 
 
 def _missing(metrics: Metrics, accuracy: Metric) -> list[Text]:
-    if not accuracy.missing or accuracy.worst_low is None or accuracy.worst_high is None:
+    if (
+        not accuracy.missing
+        or accuracy.worst_low is None
+        or accuracy.worst_high is None
+    ):
         return []
     text = gettext(
         "{low:.2f} to {high:.2f} over all {every:,} {units}, {missing:,} without a verdict",

@@ -22,10 +22,13 @@ def position_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield which position the judge prefers, and how often it keeps its verdict in the other order."""
     consistency = known(metrics, "position/consistency")
     if (first := known(metrics, FIRST_RATE)) is not None:
-        always = consistency is not None and consistency.value == 1 and first.value == 0.5
+        always = (
+            consistency is not None and consistency.value == 1 and first.value == 0.5
+        )
         if one_order(metrics):
             yield _confounded(first)
-        elif not always:  # then each pair favors each position once, and consistency says all there is
+        # then each pair favors each position once, and consistency says all there is
+        elif not always:
             yield _preference(first)
     if consistency is not None:
         yield _consistency(consistency, known(metrics, "tie_rate/judged"))
@@ -36,9 +39,10 @@ def _consistency(consistency: Metric, judged: Metric | None) -> Finding:
     tied = judged is not None and (judged.value or 0) >= MANY_TIES
     text = (
         ngettext(
-            "Keeps its verdict when the order of the only pair is swapped, but the verdict is a tie.",
-            "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped, but most of these verdicts are "
-            "ties.",
+            "Keeps its verdict when the order of the only pair is swapped, but the verdict is a"
+            " tie.",
+            "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped, but most of"
+            " these verdicts are ties.",
             consistency.n,
         )
         if tied
@@ -53,9 +57,10 @@ def _consistency(consistency: Metric, judged: Metric | None) -> Finding:
 
 def _confounded(first: Metric) -> Finding:
     text = ngettext(
-        "Only {n:,} pair is decided, and it was shown in one order only: position and quality cannot be separated.",
-        "The answer shown first wins {rate} of {n:,} decided pairs; each pair was shown in one order only, so "
-        "position and quality cannot be separated.",
+        "Only {n:,} pair is decided, and it was shown in one order only: position and quality"
+        " cannot be separated.",
+        "The answer shown first wins {rate} of {n:,} decided pairs; each pair was shown in one"
+        " order only, so position and quality cannot be separated.",
         first.n,
     )
     return finding(first, "info", text)
@@ -65,32 +70,44 @@ def _preference(rate: Metric) -> Finding:
     where = side(rate, 0.5)
     text = {
         "unknown": ngettext(
-            "Only {n:,} pass (a pair in one order) is decided: too few to show a preference for a position.",
-            "The answer shown first wins {rate} of {n:,} decided passes (a pair in one order): too few to show a "
-            "preference.",
+            "Only {n:,} pass (a pair in one order) is decided: too few to show a preference for a"
+            " position.",
+            "The answer shown first wins {rate} of {n:,} decided passes (a pair in one order): too"
+            " few to show a preference.",
             rate.n,
         ),
         "unclear": gettext(
-            "No clear preference for the answer shown first: it wins {rate} of {n:,} decided passes (a pair in one "
-            "order)."
+            "No clear preference for the answer shown first: it wins {rate} of {n:,} decided passes"
+            " (a pair in one order)."
         ),
         "above": gettext(
-            "Prefers the answer shown first by {lead} points: the answer shown first wins {rate} of {n:,} decided "
-            "passes (a pair in one order)."
+            "Prefers the answer shown first by {lead} points: the answer shown first wins {rate} of"
+            " {n:,} decided passes (a pair in one order)."
         ),
         "below": gettext(
-            "Prefers the answer shown second by {lead} points: the answer shown first wins {rate} of {n:,} decided "
-            "passes (a pair in one order)."
+            "Prefers the answer shown second by {lead} points: the answer shown first wins {rate}"
+            " of {n:,} decided passes (a pair in one order)."
         ),
     }[where]
-    return finding(rate, "warn" if where in ("above", "below") else "info", text.fill(lead=_lead(rate)))
+    return finding(
+        rate,
+        "warn" if where in ("above", "below") else "info",
+        text.fill(lead=_lead(rate)),
+    )
 
 
 def _lead(metric: Metric) -> str:
     """Return the lead of one of two outcomes in points, from its share: 0.56 against 0.44 is 12 points."""
-    points = [None if x is None else abs(200 * x - 100) for x in (metric.value, metric.low, metric.high)]
+    points = [
+        None if x is None else abs(200 * x - 100)
+        for x in (metric.value, metric.low, metric.high)
+    ]
     value, *ends = points
-    low, high = sorted(end for end in ends if end is not None) if None not in ends else (None, None)
+    low, high = (
+        sorted(end for end in ends if end is not None)
+        if None not in ends
+        else (None, None)
+    )
     return estimate(value, low, high, "{:.0f}".format)
 
 
@@ -102,13 +119,13 @@ def length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     labeled = known(metrics, "agreement/accuracy") is not None
     text = (
         gettext(
-            "The longer answer wins {rate} of {n:,} decided pairs; the labels do not show whether that is a "
-            "preference for length."
+            "The longer answer wins {rate} of {n:,} decided pairs; the labels do not show whether"
+            " that is a preference for length."
         )
         if labeled
         else gettext(
-            "The longer answer wins {rate} of {n:,} decided pairs; without labels, this does not show whether that "
-            "is a preference for length."
+            "The longer answer wins {rate} of {n:,} decided pairs; without labels, this does not"
+            " show whether that is a preference for length."
         )
     )
     clear = side(longer, 0.5) in ("above", "below")
@@ -128,30 +145,35 @@ def label_length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         return
     where = side(slope, 0.0)
     if where == "unclear":
-        lean = gettext("No clear preference for longer or shorter answers at equal label")
+        lean = gettext(
+            "No clear preference for longer or shorter answers at equal label"
+        )
     elif where == "above":
         lean = gettext("Prefers longer answers beyond what the labels explain")
     else:
         lean = gettext("Prefers shorter answers beyond what the labels explain")
-    text = gettext("{lean}: {value} log odds per standard deviation of length.", lean=lean)
+    text = gettext(
+        "{lean}: {value} log odds per standard deviation of length.", lean=lean
+    )
     yield finding(slope, "info" if where == "unclear" else "warn", text)
 
 
 def order_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how much the order of answers sways it beyond its own noise."""
-    effect, repeat = known(metrics, "position/order_effect"), known(metrics, "position/repeat_consistency")
+    effect = known(metrics, "position/order_effect")
+    repeat = known(metrics, "position/repeat_consistency")
     if effect is None or repeat is None or side(effect, 0.0) == "unknown":
         return
     swayed = side(effect, 0.0) == "above"
     text = (
         gettext(
-            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the order lowers this "
-            "by {points} points."
+            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the"
+            " order lowers this by {points} points."
         )
         if swayed
         else gettext(
-            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the order has no clear "
-            "effect beyond that ({points} points)."
+            "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the"
+            " order has no clear effect beyond that ({points} points)."
         )
     )
     yield finding(effect, "warn" if swayed else "info", text.fill(rate=percent(repeat)))
@@ -159,8 +181,16 @@ def order_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 def identical_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how often it prefers one of two identical answers."""
-    if (rate := known(metrics, "position/identical_preference")) is not None and rate.value:
-        yield finding(rate, "bad", gettext("Prefers one of two identical answers in {rate} of {n:,} comparisons."))
+    if (
+        rate := known(metrics, "position/identical_preference")
+    ) is not None and rate.value:
+        yield finding(
+            rate,
+            "bad",
+            gettext(
+                "Prefers one of two identical answers in {rate} of {n:,} comparisons."
+            ),
+        )
 
 
 def family_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
@@ -170,8 +200,15 @@ def family_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         return
     tone: Tone = "info" if where == "unclear" else "warn"
     text = {
-        "above": gettext("Favors answers of its own model family at equal label: {points} points."),
-        "below": gettext("Disfavors answers of its own model family at equal label: {points} points."),
-        "unclear": gettext("No clear preference for answers of its own model family at equal label: {points} points."),
+        "above": gettext(
+            "Favors answers of its own model family at equal label: {points} points."
+        ),
+        "below": gettext(
+            "Disfavors answers of its own model family at equal label: {points} points."
+        ),
+        "unclear": gettext(
+            "No clear preference for answers of its own model family at equal label: {points}"
+            " points."
+        ),
     }[where]
     yield finding(preference, tone, text)

@@ -14,35 +14,52 @@ from evalkit.scoring.metrics.panels import GIVEN, REST
 def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield who decides in a cascade, the agreement behind its guarantee, and what it saves."""
     start = "cascade/share/"
-    shares = [(name, one) for name in metrics if name.startswith(start) and (one := known(metrics, name)) is not None]
-    abstained, accuracy = known(metrics, "cascade/abstained"), known(metrics, "cascade/accuracy")
+    shares = [
+        (name, one)
+        for name in metrics
+        if name.startswith(start) and (one := known(metrics, name)) is not None
+    ]
+    abstained = known(metrics, "cascade/abstained")
+    accuracy = known(metrics, "cascade/accuracy")
     if not shares or abstained is None:
         return
     parts = joined(f"{name.removeprefix(start)} {percent(one)}" for name, one in shares)
     text = gettext(
-        "The judges of the cascade decide in turn: {shares} of {n:,} pairs or responses. It abstains in {abstained}.",
+        "The judges of the cascade decide in turn: {shares} of {n:,} pairs or responses. It"
+        " abstains in {abstained}.",
         shares=parts,
         abstained=percent(abstained),
     )
     if abstained.value == 1:
         text = gettext(
-            "The cascade abstains in {n:,} of {n:,} pairs or responses: no judge is sure enough. More labels, a lower "
-            "judge.target or better judges let it decide."
+            "The cascade abstains in {n:,} of {n:,} pairs or responses: no judge is sure enough."
+            " More labels, a lower judge.target or better judges let it decide."
         )
     yield finding(abstained, "bad" if abstained.value == 1 else "info", text)
     for name, one in shares:
         if REST in (one.note or "") and one.value:
             judge = name.removeprefix(start)
-            yield finding(one, "info", gettext("{judge} answers {rate} of {n:,} without the guarantee.", judge=judge))
+            yield finding(
+                one,
+                "info",
+                gettext(
+                    "{judge} answers {rate} of {n:,} without the guarantee.",
+                    judge=judge,
+                ),
+            )
     if accuracy is not None:
-        text = gettext("Where a judge is sure enough, {rate} of {n:,} agree with labels that chose no threshold.")
+        text = gettext(
+            "Where a judge is sure enough, {rate} of {n:,} agree with labels that chose no"
+            " threshold."
+        )
         if any(GIVEN in (one.note or "") for _, one in shares):
             text = gettext(
-                "Where a judge is sure enough, {rate} of {n:,} agree with labels; this is too high if these labels "
-                "chose judge.thresholds."
+                "Where a judge is sure enough, {rate} of {n:,} agree with labels; this is too high"
+                " if these labels chose judge.thresholds."
             )
         yield finding(accuracy, "info", text)
-    ratio, cost = known(metrics, "cascade/cost_ratio"), known(metrics, "cost/per_case")
+    ratio = known(metrics, "cascade/cost_ratio")
+    cost = known(metrics, "cost/per_case")
     if ratio is not None and cost is not None and ratio.value and cost.value:
         text = gettext(
             "A case costs {cost}, {ratio} times as much as with the last judge alone ({alone}).",

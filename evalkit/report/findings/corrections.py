@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, pgettext
 from evalkit.decision import Metrics, known, side
-from evalkit.report.findings.finding import Finding, RunFacts, Tone, class_names, finding, has_classes
+from evalkit.report.findings.finding import (
+    Finding,
+    RunFacts,
+    Tone,
+    class_names,
+    finding,
+    has_classes,
+)
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 
@@ -31,10 +38,19 @@ def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
     if known(metrics, "labels/picked") is not None:
         return
     names = [(name, name, f"corrected/{name}") for name in RATES]
-    names += [(name, f"class/{name}/rate", f"corrected/prediction_powered/{name}") for name in class_names(metrics)]
+    names += [
+        (name, f"class/{name}/rate", f"corrected/prediction_powered/{name}")
+        for name in class_names(metrics)
+    ]
     for name, rate, better in names:
-        judged, right = known(metrics, rate), known(metrics, better)
-        if judged is not None and right is not None and right.low is not None and RANDOM in (right.note or ""):
+        judged = known(metrics, rate)
+        right = known(metrics, better)
+        if (
+            judged is not None
+            and right is not None
+            and right.low is not None
+            and RANDOM in (right.note or "")
+        ):
             yield name, judged, right
 
 
@@ -49,38 +65,62 @@ def _of_rates(metrics: Metrics) -> Iterator[Finding]:
         off = _beyond(judged, right)
         text = {
             "above": gettext(
-                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; the judge gives this verdict too "
-                "often."
+                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; the judge gives"
+                " this verdict too often."
             ),
             "below": gettext(
-                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; the judge gives this verdict too "
-                "rarely."
+                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels; the judge gives"
+                " this verdict too rarely."
             ),
-            None: gettext("{what}: {judged} as judged, {corrected} corrected by {n:,} labels."),
+            None: gettext(
+                "{what}: {judged} as judged, {corrected} corrected by {n:,} labels."
+            ),
         }[off]
-        text = text.fill(what=RATES[name], judged=percent(judged), corrected=percent(right))
+        text = text.fill(
+            what=RATES[name], judged=percent(judged), corrected=percent(right)
+        )
         yield finding(right, "warn" if off else "info", text)
 
 
 def _beyond(judged: Metric, right: Metric) -> str | None:
     """Return on which side of the corrected interval the judge's rate is; `None` if it is inside or labels are few."""
-    return None if judged.value is None else {"below": "above", "above": "below"}.get(side(right, judged.value))
+    return (
+        None
+        if judged.value is None
+        else {"below": "above", "above": "below"}.get(side(right, judged.value))
+    )
 
 
 def _of_classes(metrics: Metrics) -> Iterator[Finding]:
     """Yield each class's rate corrected by labels, if other responses have none, with Youden's J."""
     for name, judged, right in corrected_rates(metrics):
         if not is_determined(right):
-            text = gettext("'{name}': {judged} as judged; {n:,} labels do not determine the correct rate. Label more.")
+            text = gettext(
+                "'{name}': {judged} as judged; {n:,} labels do not determine the correct rate."
+                " Label more."
+            )
             yield finding(right, "warn", text.fill(name=name, judged=percent(judged)))
             continue
-        text = gettext("'{name}': {judged} as judged, {corrected} corrected by {n:,} labels")
-        text = text.fill(name=name, judged=percent(judged), corrected=percent(right), n=right.n)
+        text = gettext(
+            "'{name}': {judged} as judged, {corrected} corrected by {n:,} labels"
+        )
+        text = text.fill(
+            name=name, judged=percent(judged), corrected=percent(right), n=right.n
+        )
         if (errors := known(metrics, f"corrected/rate/{name}")) is not None:
-            text = gettext("{finding}, {rate} corrected for the errors on them", finding=text, rate=percent(errors))
+            text = gettext(
+                "{finding}, {rate} corrected for the errors on them",
+                finding=text,
+                rate=percent(errors),
+            )
         else:
-            text = gettext("{finding}; the errors on them do not determine a correction", finding=text)
+            text = gettext(
+                "{finding}; the errors on them do not determine a correction",
+                finding=text,
+            )
         if (youden := known(metrics, f"class/{name}/youden_j")) is not None:
-            text = gettext("{finding} (Youden's J {youden})", finding=text, youden=interval(youden))
+            text = gettext(
+                "{finding} (Youden's J {youden})", finding=text, youden=interval(youden)
+            )
         tone: Tone = "warn" if _beyond(judged, right) else "info"
         yield finding(right.name, tone, gettext("{finding}.", finding=text))

@@ -87,22 +87,41 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
     """
     limits = joined([limit_text(limit, decision) for limit in decision.limits])
     if decision.trusted:
-        trust = _TRUST_SCORES if decision.metric is not None and decision.metric.name in CORRELATIONS else _TRUST
-        text = trust[decision.use].fill(units=UNITS[decision.unit], evidence=evidence(decision))
+        trust = (
+            _TRUST_SCORES
+            if decision.metric is not None and decision.metric.name in CORRELATIONS
+            else _TRUST
+        )
+        text = trust[decision.use].fill(
+            units=UNITS[decision.unit], evidence=evidence(decision)
+        )
         if decision.limits:
             text = gettext("{finding}; but {limits}", finding=text, limits=limits)
         return gettext("{finding}.", finding=text)
-    text = _undecided(decision, metrics) if decision.use == "unknown" else _useless(decision, metrics)
-    return gettext("{finding} Also, {limits}.", finding=text, limits=limits) if decision.limits else text
+    text = (
+        _undecided(decision, metrics)
+        if decision.use == "unknown"
+        else _useless(decision, metrics)
+    )
+    return (
+        gettext("{finding} Also, {limits}.", finding=text, limits=limits)
+        if decision.limits
+        else text
+    )
 
 
 def evidence(decision: Decision) -> Message:
     """Return the numbers behind a decision."""
-    metric, share = decision.metric, decision.share
+    metric = decision.metric
+    share = decision.share
     if metric is None:
         return ""
     if metric.name == DECIDED:
-        return gettext("it is right in {rate} of the {n:,} pairs that it decides", rate=percent(metric), n=metric.n)
+        return gettext(
+            "it is right in {rate} of the {n:,} pairs that it decides",
+            rate=percent(metric),
+            n=metric.n,
+        )
     if metric.name in CORRELATIONS:
         name = metric.name.partition("/")[2].capitalize()
         return ngettext(
@@ -127,17 +146,37 @@ def evidence(decision: Decision) -> Message:
 def limit_text(limit: Limit, decision: Decision) -> Text:
     """Return a limit in words."""
     metric = limit.metric
-    kind = "lean_system_score" if limit.kind == "lean_system" and decision.unit == "response" else limit.kind
-    text = replace(_LIMITS[kind], count=metric.missing if limit.kind == "missing" else metric.n)
-    subject = _ITEM_LABELS.get(limit.subject, limit.subject) if decision.unit == "item" else limit.subject
-    units = counted(decision.unit, labels(metric) if limit.kind == "missing" else metric.n)
+    kind = (
+        "lean_system_score"
+        if limit.kind == "lean_system" and decision.unit == "response"
+        else limit.kind
+    )
+    text = replace(
+        _LIMITS[kind], count=metric.missing if limit.kind == "missing" else metric.n
+    )
+    subject = (
+        _ITEM_LABELS.get(limit.subject, limit.subject)
+        if decision.unit == "item"
+        else limit.subject
+    )
+    units = counted(
+        decision.unit, labels(metric) if limit.kind == "missing" else metric.n
+    )
     values: dict[str, object] = {"subject": subject, "n": metric.n, "units": units}
     if limit.kind in _FAVORED:
         negative = (metric.value or 0.0) < 0
-        values |= {"favored": _FAVORED[limit.kind][negative], "points": points(metric, absolute=True)}
+        values |= {
+            "favored": _FAVORED[limit.kind][negative],
+            "points": points(metric, absolute=True),
+        }
     elif limit.kind == "own_family":
         values |= {"points": points(metric)}
-    values |= {"value": interval(metric), "rate": percent(metric), "missing": metric.missing, "all": labels(metric)}
+    values |= {
+        "value": interval(metric),
+        "rate": percent(metric),
+        "missing": metric.missing,
+        "all": labels(metric),
+    }
     return text.fill(**values)
 
 
@@ -145,22 +184,32 @@ def reason_text(decision: Decision) -> Message:
     """Return in a few words why a judge is of no use or not decided about."""
     if decision.reason in _BRIEF:
         return _BRIEF[decision.reason]
-    return gettext("more labels needed: {more}", more=label_count(decision.labels_needed))
+    return gettext(
+        "more labels needed: {more}", more=label_count(decision.labels_needed)
+    )
 
 
 def _useless(decision: Decision, metrics: Metrics) -> Text:
     """Return why a judge cannot be trusted."""
-    values: dict[str, object] = {"labels": label_words(metrics), "evidence": _agreement(decision)}
+    values: dict[str, object] = {
+        "labels": label_words(metrics),
+        "evidence": _agreement(decision),
+    }
     constant = constant_verdict(metrics)
     if decision.reason == "constant" and constant is not None:
         values |= {"verdict": constant[0], "n": constant[1].n}
     elif decision.reason == "constant" and decision.metric is not None:
-        return gettext("Do not trust this judge: all {n:,} scores are equal, whatever the label.", n=decision.metric.n)
+        return gettext(
+            "Do not trust this judge: all {n:,} scores are equal, whatever the label.",
+            n=decision.metric.n,
+        )
     consistency = known(metrics, CONSISTENCY)
     if decision.reason == "orders_disagree" and consistency is not None:
         values |= {"changed": percent(_complement(consistency)), "n": consistency.n}
     if decision.metric is not None:
-        values["degree"] = _DEGREES["above" if side(decision.metric, 0.0) == "above" else "not_above"]
+        values["degree"] = _DEGREES[
+            "above" if side(decision.metric, 0.0) == "above" else "not_above"
+        ]
     return _REASONS[decision.reason].fill(**values)
 
 
@@ -173,37 +222,46 @@ def _agreement(decision: Decision) -> Message:
 
 def _complement(rate: Metric) -> Metric:
     low, high = (None if end is None else 1 - end for end in (rate.high, rate.low))
-    return Metric(rate.name, None if rate.value is None else 1 - rate.value, low, high, rate.n)
+    return Metric(
+        rate.name, None if rate.value is None else 1 - rate.value, low, high, rate.n
+    )
 
 
 def _undecided(decision: Decision, metrics: Metrics) -> Text:
     """Return what would decide about a judge."""
-    units, n = counted(decision.unit, decision.labels_needed), labels_at_hand(metrics)
+    units = counted(decision.unit, decision.labels_needed)
+    n = labels_at_hand(metrics)
     if decision.reason == "missing":
         return _missing(decision)
     if decision.reason == "one_class":
         share = decision.share
-        agreeing = gettext(" (it gives the same answer in {rate})", rate=percent(share)) if share is not None else ""
+        agreeing = (
+            gettext(" (it gives the same answer in {rate})", rate=percent(share))
+            if share is not None
+            else ""
+        )
         return _REASONS["one_class"].fill(n=n, agreeing=agreeing)
     if decision.reason == "picked":
         return _REASONS["picked"].fill(evidence=evidence(decision))
     more = label_count(decision.labels_needed)
     if decision.reason == "no_labels":
         text = gettext(
-            "Label {more} {units} first: without labels, nothing shows whether to trust this judge. So many "
-            "would probably decide about a judge that is right in 70%, or whose scores have a correlation of 0.40."
+            "Label {more} {units} first: without labels, nothing shows whether to trust this judge."
+            " So many would probably decide about a judge that is right in 70%, or whose scores"
+            " have a correlation of 0.40."
         )
         return text.fill(more=more, units=units)
     if decision.reason == "few_labels":
         text = ngettext(
             "Label {more} more {units} before you decide: {n:,} label is too few to say anything.",
-            "Label {more} more {units} before you decide: {n:,} labels are too few to say anything.",
+            "Label {more} more {units} before you decide: {n:,} labels are too few to say"
+            " anything.",
             n,
         )
         return text.fill(more=more, units=units)
     text = gettext(
-        "Label {more} more {units} before you decide: {evidence} does not show whether the judge is useful or "
-        "hardly better than chance."
+        "Label {more} more {units} before you decide: {evidence} does not show whether the judge is"
+        " useful or hardly better than chance."
     )
     return text.fill(more=more, units=units, evidence=evidence(decision))
 
@@ -217,7 +275,11 @@ def label_count(more: int | None) -> Message:
     """Return how many more labels are needed, in words."""
     if more is None:
         return gettext("some")
-    return gettext("more than {n:,}", n=TOO_MANY) if more > TOO_MANY else gettext("about {n:,}", n=more)
+    return (
+        gettext("more than {n:,}", n=TOO_MANY)
+        if more > TOO_MANY
+        else gettext("about {n:,}", n=more)
+    )
 
 
 def _missing(decision: Decision) -> Text:
@@ -227,10 +289,15 @@ def _missing(decision: Decision) -> Text:
         return gettext("Fix the missing answers first: most answers are missing.")
     lost = limit_text(Limit("missing", metric), decision)
     text = gettext("Fix the missing answers before you decide: {lost}", lost=lost)
-    if metric.worst_low is None or metric.worst_high is None or metric.name in CORRELATIONS:
+    if (
+        metric.worst_low is None
+        or metric.worst_high is None
+        or metric.name in CORRELATIONS
+    ):
         return gettext("{finding}.", finding=text)
     return gettext(
-        "{finding}, so the accuracy over all of them could be anywhere from {low:.2f} to {high:.2f}.",
+        "{finding}, so the accuracy over all of them could be anywhere from {low:.2f} to"
+        " {high:.2f}.",
         finding=text,
         low=metric.worst_low,
         high=metric.worst_high,
@@ -243,8 +310,13 @@ def conclusion(result: RunResult) -> list[Finding]:
     The embedded judge has no such advice: it is there to try evalkit out.
     """
     warnings = list(simulated(simulated_judges(result.manifest)))
-    embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
-    return warnings or ([] if embedded else [headline(result.metrics, result.config.scoring.confidence)])
+    embedded = any(
+        str(one.get("model") or "").startswith(LOCAL)
+        for one in result.manifest.get("judges") or ()
+    )
+    return warnings or (
+        [] if embedded else [headline(result.metrics, result.config.scoring.confidence)]
+    )
 
 
 def simulated(judges: Sequence[str]) -> Iterator[Finding]:

@@ -45,9 +45,18 @@ class RunFacts:
 def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:
     """Return a finding in every language; the text on a metric can name its `rate`, `value`, `points` and `n`."""
     if isinstance(metric, Metric) and isinstance(text, Text):
-        shown = {"rate": percent(metric), "value": interval(metric), "points": points(metric), "n": metric.n}
+        shown = {
+            "rate": percent(metric),
+            "value": interval(metric),
+            "points": points(metric),
+            "n": metric.n,
+        }
         text = replace(text, values={**shown, **text.values})
-    return Finding(metric.name if isinstance(metric, Metric) else metric, tone, *map(visible, in_every_language(text)))
+    return Finding(
+        metric.name if isinstance(metric, Metric) else metric,
+        tone,
+        *map(visible, in_every_language(text)),
+    )
 
 
 def as_markdown(text: str) -> str:
@@ -67,5 +76,7 @@ def has_classes(metrics: Metrics) -> bool:
 def class_names(metrics: Metrics) -> list[str]:
     """Return the names of the classes, in the order of the config."""
     return [
-        name[len("class/") : -len("/rate")] for name in metrics if name.startswith("class/") and name[-5:] == "/rate"
+        name[len("class/") : -len("/rate")]
+        for name in metrics
+        if name.startswith("class/") and name[-5:] == "/rate"
     ]

@@ -1,7 +1,8 @@
 """Which findings a run has, in their order: each comes from a function of a module of this package.
 
-A sentence takes a side only if the interval does: a judge whose interval includes chance is "not shown to be better",
-whatever the point estimate. A difference that was not found is never called absent.
+A sentence takes a side only if the interval does: a judge whose interval includes chance is "not
+shown to be better", whatever the point estimate. A difference that was not found is never called
+absent.
 """
 
 from __future__ import annotations
@@ -89,25 +90,43 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
     return [
         *conclusion(result),
         *stop_findings(result),
-        *findings(result.metrics, mode, details, positive=result.config.rubric.positive),
+        *findings(
+            result.metrics, mode, details, positive=result.config.rubric.positive
+        ),
         *slice_findings(result.metrics, rows, result.config.scoring.confidence),
     ]
 
 
-def findings(metrics: Metrics, mode: str, details: Json | None = None, *, positive: str | None = None) -> list[Finding]:
+def findings(
+    metrics: Metrics,
+    mode: str,
+    details: Json | None = None,
+    *,
+    positive: str | None = None,
+) -> list[Finding]:
     """Return the findings on the metrics of a run, most important first.
 
     Args:
         metrics: The metrics of the run.
         mode: Its mode.
-        details: The content of the run folder's detail files, by name: with it, the ranking names its systems.
+        details: The content of the run folder's detail files, by name: with it, the ranking names
+            its systems.
         positive: The positive class, if there is one.
     """
     run = RunFacts(mode, positive, details or {})
     found = [finding for find in FINDERS for finding in find(metrics, run)]
-    ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
-    lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
-    many = ties is not None and (ties.value or 0) >= MANY_TIES and not has_two_scores(metrics)
+    ties = known(metrics, "tie_rate")
+    missing = known(metrics, "agreement/accuracy")
+    lost = (
+        missing.missing / (missing.n + missing.missing)
+        if missing is not None and missing.missing
+        else 0.0
+    )
+    many = (
+        ties is not None
+        and (ties.value or 0) >= MANY_TIES
+        and not has_two_scores(metrics)
+    )
     first: tuple[str, ...] = ("tie_rate",) if many else ()
     first += ("missing/",) if lost >= MANY_MISSING else ()
     return sorted(found, key=lambda one: not one.metric.startswith(first))

@@ -21,25 +21,27 @@ def annotator_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 
 def _people(metrics: Metrics) -> Iterator[Finding]:
-    gap, ceiling, judge = (known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge"))
+    gap, ceiling, judge = (
+        known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge")
+    )
     if gap is None or gap.low is None or ceiling is None or judge is None:
         return
     where = side(gap, 0.0)
     tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
     if where in ("unclear", "unknown"):
         what = gettext(
-            "On {n:,} labels of items with several annotators, it is open whether the judge agrees with the other "
-            "annotators as well as an annotator does"
+            "On {n:,} labels of items with several annotators, it is open whether the judge agrees"
+            " with the other annotators as well as an annotator does"
         )
     elif where == "above":
         what = gettext(
-            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators better than "
-            "an annotator does"
+            "On {n:,} labels of items with several annotators, the judge agrees with the other"
+            " annotators better than an annotator does"
         )
     else:
         what = gettext(
-            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators less well "
-            "than an annotator does"
+            "On {n:,} labels of items with several annotators, the judge agrees with the other"
+            " annotators less well than an annotator does"
         )
     text = gettext(
         "{finding}: {judge} versus {ceiling}, a difference of {gap}.",
@@ -53,5 +55,10 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
 
 def _alt_test(metrics: Metrics) -> Iterator[Finding]:
     if (test := known(metrics, "human/alt_test")) is not None:
-        text = gettext("By the alternative annotator test, the judge could replace {passed} of {n:,} annotators.")
-        yield finding(test, "info", text.fill(passed=round((test.value or 0.0) * test.n)))
+        text = gettext(
+            "By the alternative annotator test, the judge could replace {passed} of {n:,}"
+            " annotators."
+        )
+        yield finding(
+            test, "info", text.fill(passed=round((test.value or 0.0) * test.n))
+        )

@@ -29,14 +29,15 @@ def label_sample(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how the labeled cases were chosen, if not at random with equal probabilities."""
     if (picked := known(metrics, "labels/picked")) is not None:
         text = gettext(
-            "{rate} of the {n:,} labeled cases were picked for labeling with unknown probabilities: comparisons with "
-            "labels are about the labeled cases, not about the data set."
+            "{rate} of the {n:,} labeled cases were picked for labeling with unknown probabilities:"
+            " comparisons with labels are about the labeled cases, not about the data set."
         )
         yield finding(picked, "bad", text)
     elif (effective := known(metrics, "labels/effective")) is not None:
         text = gettext(
-            "The {n:,} labeled cases were sampled, informative ones more often. Comparisons with labels are weighted, "
-            "so they are about all cases, as precise as {random:.0f} labels at random.",
+            "The {n:,} labeled cases were sampled, informative ones more often. Comparisons with"
+            " labels are weighted, so they are about all cases, as precise as {random:.0f} labels"
+            " at random.",
             random=effective.value,
         )
         yield finding(effective, "info", text)
@@ -47,7 +48,10 @@ def benchmark_finding(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     for benchmark in _benchmarks(metrics):
         caveat: Text | str = ""
         metric = known(metrics, getattr(benchmark, "main_metric", ""))
-        if metric is None and (substitute := getattr(benchmark, "substitute", None)) is not None:
+        if (
+            metric is None
+            and (substitute := getattr(benchmark, "substitute", None)) is not None
+        ):
             name, caveat = substitute
             metric = known(metrics, name)
         if metric is not None:

@@ -36,15 +36,26 @@ def _like_first(system: Json, alpha: float) -> bool:
 
 
 def _first(systems: Sequence[Json], alpha: float) -> Text | None:
-    ranked = [one for one in systems if one["rank"]["value"] is not None and one["rank"].get("low") is not None]
+    ranked = [
+        one
+        for one in systems
+        if one["rank"]["value"] is not None and one["rank"].get("low") is not None
+    ]
     if len(ranked) < 2:
         return None
-    best = [str(one["system"]) for one in ranked if one["rank"]["low"] <= 1 or _like_first(one, alpha)]
+    best = [
+        str(one["system"])
+        for one in ranked
+        if one["rank"]["low"] <= 1 or _like_first(one, alpha)
+    ]
     if len(best) == 1:
         return gettext("By its verdicts, {system} ranks first", system=best[0])
     names = joined(best[:NAMED], pgettext("names", ", "))
     if len(best) <= NAMED:
         return gettext("First place is open between {names}", names=names)
     return gettext(
-        "First place is open between {names} and {more} more", names=names, more=len(best) - NAMED, all=len(best)
+        "First place is open between {names} and {more} more",
+        names=names,
+        more=len(best) - NAMED,
+        all=len(best),
     )

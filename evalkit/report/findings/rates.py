@@ -16,7 +16,8 @@ from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.scoring.verdicts.pairs import WEIGHED
 
 MANY_TIES, MANY_MISSING = 0.5, 0.2
-"""At and above these shares, ties or missing answers come first: they explain every other number."""
+"""At and above these shares, ties or missing answers come first: they explain every other
+number."""
 
 
 CAUSES = {
@@ -25,7 +26,9 @@ CAUSES = {
     "equal_scores": gettext("because the two scores are equal"),
     "threshold": gettext("because of tie.threshold or tie.min_confidence"),
     "split": gettext("because votes or samples cancel out"),
-    "criteria_cancel": gettext("because the weighted criteria cancel out, which scoring.aggregate=overall avoids"),
+    "criteria_cancel": gettext(
+        "because the weighted criteria cancel out, which scoring.aggregate=overall avoids"
+    ),
 }
 
 
@@ -39,23 +42,34 @@ MISSING = {
 
 def missing_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how many answers are missing, and most often why."""
-    rates = {kind: m for kind in MISSING if (m := known(metrics, f"missing/{kind}")) is not None and m.n}
+    rates = {
+        kind: m
+        for kind in MISSING
+        if (m := known(metrics, f"missing/{kind}")) is not None and m.n
+    }
     if not rates:
         return
     counts = {kind: round((m.value or 0) * m.n) for kind, m in rates.items()}
-    total, n = sum(counts.values()), max(m.n for m in rates.values())
+    total = sum(counts.values())
+    n = max(m.n for m in rates.values())
     if not total:
-        text = ngettext("The only answer is not missing.", "None of {n:,} answers is missing.", n)
+        text = ngettext(
+            "The only answer is not missing.", "None of {n:,} answers is missing.", n
+        )
         yield finding("missing/failed", "good", text)
         return
     kind = max(counts, key=lambda kind: counts[kind])
     text = ngettext(
-        "{n:,} of {all:,} answers is missing ({share}): {why}. Metrics exclude them and have worst-case bounds.",
-        "{n:,} of {all:,} answers are missing ({share}): {why}. Metrics exclude them and have worst-case bounds.",
+        "{n:,} of {all:,} answers is missing ({share}): {why}. Metrics exclude them and have"
+        " worst-case bounds.",
+        "{n:,} of {all:,} answers are missing ({share}): {why}. Metrics exclude them and have"
+        " worst-case bounds.",
         total,
         all=n,
         share=f"{100 * total / n:.1f}%",
-        why=joined(MISSING[kind].fill(n=count) for kind, count in counts.items() if count),
+        why=joined(
+            MISSING[kind].fill(n=count) for kind, count in counts.items() if count
+        ),
     )
     yield finding(f"missing/{kind}", "bad" if total > 0.05 * n else "warn", text)
 
@@ -64,7 +78,11 @@ def tie_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how many pairs are ties and why, and whether all verdicts are the same."""
     if (rate := known(metrics, "tie_rate")) is None:
         return
-    parts = {name: m for name in CAUSES if (m := known(metrics, f"tie_rate/{name}")) is not None}
+    parts = {
+        name: m
+        for name in CAUSES
+        if (m := known(metrics, f"tie_rate/{name}")) is not None
+    }
     main = max(parts, key=lambda name: parts[name].value or 0, default="")
     made = parts[main].value or 0 if main else 0
     text = gettext("{rate} of pairs are ties.")
@@ -73,8 +91,12 @@ def tie_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         if made > (rate.value or 0) - 1e-9:
             text = gettext("{rate} of pairs are ties {because}.")
         text = text.fill(because=CAUSES[main], part=percent(parts[main]))
-    bad = (rate.value or 0) >= MANY_TIES or (main == "swap_disagreement" and made > 0.5 * (rate.value or 0))
-    if main == "equal_scores" and has_two_scores(metrics):  # then many pairs are equal under any judge
+    bad = (rate.value or 0) >= MANY_TIES or (
+        main == "swap_disagreement" and made > 0.5 * (rate.value or 0)
+    )
+    if main == "equal_scores" and has_two_scores(
+        metrics
+    ):  # then many pairs are equal under any judge
         bad = False
     yield finding(rate, "warn" if bad else "info", text)
     yield from _one_winner(metrics)
@@ -88,7 +110,9 @@ def _one_winner(metrics: Metrics) -> Iterator[Finding]:
     for name, winner in (("win_rate/a", "A"), ("win_rate/b", "B")):
         wins = known(metrics, name)
         if wins is not None and wins.value == 1 and wins.n > 2:
-            yield finding(wins, "warn", gettext("All {n:,} verdicts are {winner}.", winner=winner))
+            yield finding(
+                wins, "warn", gettext("All {n:,} verdicts are {winner}.", winner=winner)
+            )
 
 
 def aggregate_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
@@ -99,13 +123,13 @@ def aggregate_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     weighed = WEIGHED in (rate.note or "")
     text = (
         gettext(
-            "Verdicts follow the weighted criteria; in {rate} of judgments, the judge's overall winner is a different "
-            "one."
+            "Verdicts follow the weighted criteria; in {rate} of judgments, the judge's overall"
+            " winner is a different one."
         )
         if weighed
         else gettext(
-            "Verdicts follow the judge's overall winner; in {rate} of judgments, the weighted criteria have a "
-            "different winner."
+            "Verdicts follow the judge's overall winner; in {rate} of judgments, the weighted"
+            " criteria have a different winner."
         )
     )
     yield finding(rate, "info", text)
@@ -114,13 +138,23 @@ def aggregate_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 def score_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how many different scores the judge uses."""
     if (distinct := known(metrics, "score/distinct")) is not None and distinct.n != 1:
-        few = distinct.n >= CONSTANT_AFTER and (distinct.value or 0) <= (1 if has_two_scores(metrics) else 2)
+        few = distinct.n >= CONSTANT_AFTER and (distinct.value or 0) <= (
+            1 if has_two_scores(metrics) else 2
+        )
         if distinct.value == 1:
             text = gettext("All {n:,} scores are equal", n=distinct.n)
         else:
-            text = gettext("Uses {count} different scores", count=f"{distinct.value:.0f}")
-        end = gettext("{finding}, so it hardly separates responses.") if few else gettext("{finding}.")
-        yield finding("score/distinct", "bad" if few else "info", end.fill(finding=text))
+            text = gettext(
+                "Uses {count} different scores", count=f"{distinct.value:.0f}"
+            )
+        end = (
+            gettext("{finding}, so it hardly separates responses.")
+            if few
+            else gettext("{finding}.")
+        )
+        yield finding(
+            "score/distinct", "bad" if few else "info", end.fill(finding=text)
+        )
 
 
 def has_two_scores(metrics: Metrics) -> bool:

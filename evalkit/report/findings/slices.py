@@ -17,7 +17,9 @@ from evalkit.values import Json
 MOST_SLICES = 3
 
 
-def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) -> Iterator[Finding]:
+def slice_findings(
+    metrics: Metrics, rows: Sequence[Json], confidence: float
+) -> Iterator[Finding]:
     """Yield which slices differ from the rest, how many were looked at, and the lowest by its shrunk estimate.
 
     Args:
@@ -38,7 +40,9 @@ def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) ->
             )
             yield finding(count.name, "warn" if count.value else "info", text)
         return
-    seen, every = ({(row["column"], row["value"]) for row in some} for some in (tested, rows))
+    seen, every = (
+        {(row["column"], row["value"]) for row in some} for some in (tested, rows)
+    )
     untested = ngettext(
         "{n:,} slice is not tested: it has fewer than {few} units, or the rest has none.",
         "{n:,} slices are not tested: they have fewer than {few} units, or the rest has none.",
@@ -48,34 +52,72 @@ def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) ->
     if not tested:
         yield finding(count.name, "info", untested)
         return
-    found = sorted((row for row in tested if row["p_holm"] <= 1 - confidence), key=_prominence)
+    found = sorted(
+        (row for row in tested if row["p_holm"] <= 1 - confidence), key=_prominence
+    )
     first_of: dict[tuple[str, str], Json] = {}
     for row in found:
         first_of.setdefault((row["column"], row["value"]), row)
     differ = [*first_of.values()]
-    looked = ngettext("{n:,} slice in {tests:,} tests", "{n:,} slices in {tests:,} tests", len(seen), tests=len(tested))
+    looked = ngettext(
+        "{n:,} slice in {tests:,} tests",
+        "{n:,} slices in {tests:,} tests",
+        len(seen),
+        tests=len(tested),
+    )
     if not differ:
-        text = gettext("No slice is shown to differ from the rest ({looked}, Holm).", looked=looked)
+        text = gettext(
+            "No slice is shown to differ from the rest ({looked}, Holm).", looked=looked
+        )
     else:
         names = joined([_slice(row) for row in differ[:MOST_SLICES]], gettext("; "))
-        text = gettext("Different from the rest ({looked}, Holm): {names}.", looked=looked, names=names)
+        text = gettext(
+            "Different from the rest ({looked}, Holm): {names}.",
+            looked=looked,
+            names=names,
+        )
         if len(differ) > MOST_SLICES:
-            text = gettext("{text} {more:,} more differ.", text=text, more=len(differ) - MOST_SLICES)
+            text = gettext(
+                "{text} {more:,} more differ.",
+                text=text,
+                more=len(differ) - MOST_SLICES,
+            )
         if len({_is_worse(row) for row in differ} - {None}) > 1:
-            why = gettext("The better ones may differ only because the rest holds the worse ones.")
+            why = gettext(
+                "The better ones may differ only because the rest holds the worse ones."
+            )
             text = gettext("{first} {second}", first=text, second=why)
     if every - seen:
         text = gettext("{first} {second}", first=text, second=untested)
     yield finding(count.name, "warn" if differ else "info", text)
-    shrunk = [row for row in rows if row["shrunk"] and CATALOG.better(row["metric"]) == "higher"]
-    first = next((name for name in COLUMNS["sliced"] if any(row["metric"] == name for row in shrunk)), None)
+    shrunk = [
+        row
+        for row in rows
+        if row["shrunk"] and CATALOG.better(row["metric"]) == "higher"
+    ]
+    first = next(
+        (
+            name
+            for name in COLUMNS["sliced"]
+            if any(row["metric"] == name for row in shrunk)
+        ),
+        None,
+    )
     if first is not None:
         shrunk = [row for row in shrunk if row["metric"] == first]
         row = min(shrunk, key=lambda row: row["shrunk"]["value"])
-        value = interval(Metric(first, row["shrunk"]["value"], row["shrunk"]["low"], row["shrunk"]["high"]))
+        value = interval(
+            Metric(
+                first,
+                row["shrunk"]["value"],
+                row["shrunk"]["low"],
+                row["shrunk"]["high"],
+            )
+        )
         text = gettext(
-            "Lowest of {n:,} slices: {column} {slice}, {metric} {value}. The estimate is moved toward the mean of its "
-            "column, because the lowest of many looks worse than it is. The interval holds for all slices at once.",
+            "Lowest of {n:,} slices: {column} {slice}, {metric} {value}. The estimate is moved"
+            " toward the mean of its column, because the lowest of many looks worse than it is. The"
+            " interval holds for all slices at once.",
             n=len(shrunk),
             column=row["column"],
             slice=quoted(row["value"]),
@@ -88,7 +130,11 @@ def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) ->
 def _is_worse(row: Json) -> bool | None:
     """Return whether a slice is worse than the rest; `None` if neither direction is better."""
     better = CATALOG.better(row["metric"])
-    return None if better is None else (row["estimate"] < row["rest"]) == (better == "higher")
+    return (
+        None
+        if better is None
+        else (row["estimate"] < row["rest"]) == (better == "higher")
+    )
 
 
 def _prominence(row: Json) -> tuple[bool, float, float]:

@@ -15,36 +15,55 @@ from evalkit.scoring.stopping import is_settled
 
 def stop_findings(result: RunResult) -> Iterator[Finding]:
     """Yield whether a run stopped because its metric is known, and what was not needed."""
-    stop, asked = result.config.runner.stop, result.manifest.get("not_needed")
+    stop = result.config.runner.stop
+    asked = result.manifest.get("not_needed")
     metric = None if stop is None else known(result.metrics, stop.metric)
-    if stop is None or asked is None or metric is None or metric.low is None or metric.high is None:
+    if (
+        stop is None
+        or asked is None
+        or metric is None
+        or metric.low is None
+        or metric.high is None
+    ):
         return
-    title, clusters = metric_title(metric.name), result.manifest["clusters"]["count"]
-    facts = {"title": title, "value": interval(metric), "clusters": clusters, "width": stop.width}
+    title = metric_title(metric.name)
+    clusters = result.manifest["clusters"]["count"]
+    facts = {
+        "title": title,
+        "value": interval(metric),
+        "clusters": clusters,
+        "width": stop.width,
+    }
     settled = is_settled(result.config, result.metrics)
     parts: list[Text] = []
     if settled:
         text = gettext(
-            "Settled: “{title}” is {value} after {clusters:,} clusters in random order, at most {width:g} wide. "
-            "This holds at any stopping time.",
+            "Settled: “{title}” is {value} after {clusters:,} clusters in random order, at most"
+            " {width:g} wide. This holds at any stopping time.",
             **facts,
         )
         if asked["cases"]:
             parts.append(
-                ngettext("{n:,} other case was not needed.", "{n:,} other cases were not needed.", asked["cases"])
+                ngettext(
+                    "{n:,} other case was not needed.",
+                    "{n:,} other cases were not needed.",
+                    asked["cases"],
+                )
             )
     else:
         text = gettext(
-            "Not settled: “{title}” is {value} after {clusters:,} clusters in random order, more than {width:g} "
-            "wide. This holds at any stopping time.",
+            "Not settled: “{title}” is {value} after {clusters:,} clusters in random order, more"
+            " than {width:g} wide. This holds at any stopping time.",
             **facts,
         )
         parts.append(_unsettled(asked["cases"], result.manifest.get("stopped")))
     if late := asked.get("answers"):
         parts.append(
             ngettext(
-                "{n:,} answer about another case was already requested: it is paid and stored, and not counted.",
-                "{n:,} answers about other cases were already requested: they are paid and stored, and not counted.",
+                "{n:,} answer about another case was already requested: it is paid and stored, and"
+                " not counted.",
+                "{n:,} answers about other cases were already requested: they are paid and stored,"
+                " and not counted.",
                 late,
             )
         )
@@ -57,7 +76,14 @@ def _unsettled(others: int, stopped: str | None) -> Text:
     """Return why a run ended before its metric was known."""
     if not others:
         return gettext("There are no other cases.")
-    rest = ngettext("{n:,} other case is not part of the run.", "{n:,} other cases are not part of the run.", others)
+    rest = ngettext(
+        "{n:,} other case is not part of the run.",
+        "{n:,} other cases are not part of the run.",
+        others,
+    )
     if stopped:
         return gettext("The run ended early: {why}. {rest}", why=stopped, rest=rest)
-    return gettext("The run had stopped at a larger width: run it again to judge more cases. {rest}", rest=rest)
+    return gettext(
+        "The run had stopped at a larger width: run it again to judge more cases. {rest}",
+        rest=rest,
+    )

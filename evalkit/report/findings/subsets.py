@@ -14,33 +14,51 @@ from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
 def subset_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield which judges of a panel are enough."""
     table = run.details.get("panel") or {}
-    accuracy, lead = known(metrics, ACCURACY), known(metrics, LEAD)
+    accuracy = known(metrics, ACCURACY)
+    lead = known(metrics, LEAD)
     if accuracy is None or lead is None or lead.low is None or not table:
         return
     chosen = next(row for row in table["subsets"] if row["chosen"])
     whole = max(table["subsets"], key=lambda row: len(row["judges"]))
-    facts = {"judges": len(whole["judges"]), "margin": f"{100 * table['margin']:g}", "n": accuracy.n}
+    facts = {
+        "judges": len(whole["judges"]),
+        "margin": f"{100 * table['margin']:g}",
+        "n": accuracy.n,
+    }
     enough = lead.low >= -table["margin"]
     if chosen is whole:
         text = gettext(
-            "On {n:,} labels, no smaller panel is within {margin} points of the accuracy of the best one, which has "
-            "all {judges} judges."
+            "On {n:,} labels, no smaller panel is within {margin} points of the accuracy of the"
+            " best one, which has all {judges} judges."
         )
         yield finding(LEAD, "info", text.fill(**facts))
         return
     if enough:
-        text = gettext("{names} can replace all {judges} judges: at most {margin} points less accurate.")
+        text = gettext(
+            "{names} can replace all {judges} judges: at most {margin} points less accurate."
+        )
     else:
-        text = gettext("It is open whether {names} can replace all {judges} judges within {margin} points of accuracy.")
+        text = gettext(
+            "It is open whether {names} can replace all {judges} judges within {margin} points of"
+            " accuracy."
+        )
     text = gettext(
-        "{finding} Accuracy {accuracy} on {n:,} labels, a lead of {lead} points over all judges, each for a subset "
-        "chosen on other labels.",
-        finding=text.fill(names=joined(chosen["judges"], pgettext("names", ", ")), **facts),
+        "{finding} Accuracy {accuracy} on {n:,} labels, a lead of {lead} points over all judges,"
+        " each for a subset chosen on other labels.",
+        finding=text.fill(
+            names=joined(chosen["judges"], pgettext("names", ", ")), **facts
+        ),
         accuracy=percent(accuracy),
         n=accuracy.n,
         lead=points(lead),
     )
     if chosen["cost_usd"] is not None and whole["cost_usd"]:
-        cost, full = dollars(chosen["cost_usd"]), dollars(whole["cost_usd"])
-        text = gettext("{finding} Cost per case: {cost} instead of {full}.", finding=text, cost=cost, full=full)
+        cost = dollars(chosen["cost_usd"])
+        full = dollars(whole["cost_usd"])
+        text = gettext(
+            "{finding} Cost per case: {cost} instead of {full}.",
+            finding=text,
+            cost=cost,
+            full=full,
+        )
     yield finding(LEAD, "good" if enough else "info", text)

@@ -1,7 +1,7 @@
 """The findings of a sweep: first which configuration to use and why, then the numbers and names behind that.
 
-The leaderboard chooses, by the decision about each judge; nothing here decides again. That two configurations do not
-differ significantly does not make them equal.
+The leaderboard chooses, by the decision about each judge; nothing here decides again. That two
+configurations do not differ significantly does not make them equal.
 """
 
 from __future__ import annotations
@@ -10,12 +10,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from evalkit.core.display import dollars, interval, percent
-from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
+from evalkit.core.translation import (
+    LANGUAGES,
+    Message,
+    Text,
+    gettext,
+    joined,
+    ngettext,
+    pgettext,
+    translator,
+)
 from evalkit.decision import FIRST, LENGTH, Reason, known, one_order, side
-from evalkit.report.findings.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
+from evalkit.report.findings.decisions import (
+    USES,
+    counted,
+    evidence,
+    label_count,
+    limit_text,
+    reason_text,
+    tone,
+)
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.texts import metric_title
-from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
+from evalkit.scoring.leaderboard import (
+    ACCURACY,
+    CONSISTENCY,
+    CONTRADICTION,
+    COST,
+    Choice,
+    Leaderboard,
+    Standing,
+)
 
 NAMED = 4
 """The most configurations that a sentence names."""
@@ -24,21 +49,30 @@ MANY_MISSING = 0.05
 
 
 _MORE_LABELS: Final = gettext(
-    "Do not choose yet: no configuration is shown to be useful; {more} more labeled {units} would probably decide "
-    "about {name}."
+    "Do not choose yet: no configuration is shown to be useful; {more} more labeled {units} would"
+    " probably decide about {name}."
 )
 _UNDECIDED: Final[Mapping[Reason, Text]] = {
     "missing": gettext("Do not choose yet: fix the missing answers of {name} first."),
-    "one_class": gettext("Do not choose yet: all labels are of one class; add labels of another."),
-    "picked": gettext("Do not choose yet: the labels were picked; first label cases sampled at random."),
-    "no_labels": gettext("Label {more} {units} first: without labels, nothing shows which configuration to use."),
+    "one_class": gettext(
+        "Do not choose yet: all labels are of one class; add labels of another."
+    ),
+    "picked": gettext(
+        "Do not choose yet: the labels were picked; first label cases sampled at random."
+    ),
+    "no_labels": gettext(
+        "Label {more} {units} first: without labels, nothing shows which configuration to use."
+    ),
 }
 
 
-def contest_findings(board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]) -> list[Finding]:
+def contest_findings(
+    board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]
+) -> list[Finding]:
     """Return the findings on a leaderboard, most important first, dataset by dataset.
 
-    `names` has the name of each configuration by job; `datasets` the name of each dataset by fingerprint.
+    `names` has the name of each configuration by job; `datasets` the name of each dataset by
+    fingerprint.
     """
     findings = []
     for choice in board.choices:
@@ -47,18 +81,27 @@ def contest_findings(board: Leaderboard, names: Mapping[str, str], datasets: Map
         named = dataset_name(board, choice, datasets)
         findings += choice_findings(board, choice, names, named)
         if board.by is not None and ranked:
-            findings += [_of(finding, named) for finding in _group(board, board.by, ranked, choice, names)]
+            findings += [
+                _of(finding, named)
+                for finding in _group(board, board.by, ranked, choice, names)
+            ]
     return findings
 
 
-def dataset_name(board: Leaderboard, choice: Choice, datasets: Mapping[str, str]) -> str:
+def dataset_name(
+    board: Leaderboard, choice: Choice, datasets: Mapping[str, str]
+) -> str:
     """Return the name of a choice's dataset if the leaderboard has several, otherwise an empty text."""
     several = any(row.dataset != choice.dataset for row in board.rows)
     return datasets.get(choice.dataset) or choice.dataset[:12] if several else ""
 
 
 def choice_findings(
-    board: Leaderboard, choice: Choice, names: Mapping[str, str], dataset: str = "", most: int = NAMED
+    board: Leaderboard,
+    choice: Choice,
+    names: Mapping[str, str],
+    dataset: str = "",
+    most: int = NAMED,
 ) -> list[Finding]:
     """Return which configuration of a dataset to use and why, then which not to trust, and where answers are missing.
 
@@ -70,14 +113,24 @@ def choice_findings(
         most: The most configurations to name.
     """
     name = board.by or "leaderboard"
-    first: Tone = "bad" if choice.reason == "none" else "warn" if choice.job is None else tone(choice.job.decision)
+    first: Tone = (
+        "bad"
+        if choice.reason == "none"
+        else "warn"
+        if choice.job is None
+        else tone(choice.job.decision)
+    )
     findings = [finding(name, first, choice_text(board, choice, names))]
     rows = [row for row in board.rows if row.dataset == choice.dataset]
     notes: list[tuple[Tone, Text, dict[str, Message]]] = [
         (
             "bad",
             gettext("Do not trust {n} of {all}: {names}."),
-            {row.job: reason_text(row.decision) for row in rows if row.decision.use == "none"},
+            {
+                row.job: reason_text(row.decision)
+                for row in rows
+                if row.decision.use == "none"
+            },
         ),
         (
             "warn",
@@ -90,7 +143,9 @@ def choice_findings(
         ),
         (
             "bad",
-            gettext("Many answers are missing in {n} of {all}, and no metric counts them: {names}."),
+            gettext(
+                "Many answers are missing in {n} of {all}, and no metric counts them: {names}."
+            ),
             {
                 row.job: f"{100 * share:.0f}%"
                 for row in sorted(rows, key=lambda row: -_missing_share(row, name))
@@ -99,7 +154,10 @@ def choice_findings(
         ),
     ]
     for colour, text, jobs in notes:
-        listed = [gettext("{name} ({share})", name=names[job], share=note) for job, note in jobs.items()]
+        listed = [
+            gettext("{name} ({share})", name=names[job], share=note)
+            for job, note in jobs.items()
+        ]
         if listed:
             text = text.fill(n=len(listed), all=len(rows), names=_listed(listed, most))
             findings.append(finding(name, colour, text))
@@ -111,7 +169,9 @@ def _of(finding: Finding, dataset: str) -> Finding:
         return finding
     texts = zip(LANGUAGES, (finding.text, finding.text_zh), strict=True)
     english, chinese = (
-        gettext("{dataset}: {text}", dataset=dataset, text=text).render(translator(language))
+        gettext("{dataset}: {text}", dataset=dataset, text=text).render(
+            translator(language)
+        )
         for language, text in texts
     )
     return Finding(finding.metric, finding.tone, english, chinese)
@@ -119,64 +179,103 @@ def _of(finding: Finding, dataset: str) -> Finding:
 
 def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Text:
     """Return in one sentence which configuration of a dataset to use, and why."""
-    job, rows = choice.job, [row for row in board.rows if row.dataset == choice.dataset]
+    job = choice.job
+    rows = [row for row in board.rows if row.dataset == choice.dataset]
     if job is None:
         return _no_job(choice, rows, names)
     text = gettext("Use {name} ({use}): {why}").fill(
-        name=names[job.job], use=USES[job.decision.use], why=_why(board, choice, job, len(rows) - 1, names)
+        name=names[job.job],
+        use=USES[job.decision.use],
+        why=_why(board, choice, job, len(rows) - 1, names),
     )
     if job.decision.limits:
-        limits = joined([limit_text(limit, job.decision) for limit in job.decision.limits])
+        limits = joined(
+            [limit_text(limit, job.decision) for limit in job.decision.limits]
+        )
         text = gettext("{finding}; but {limits}", finding=text, limits=limits)
     return gettext("{finding}.", finding=text)
 
 
-def _why(board: Leaderboard, choice: Choice, job: Standing, others: int, names: Mapping[str, str]) -> Text:
+def _why(
+    board: Leaderboard,
+    choice: Choice,
+    job: Standing,
+    others: int,
+    names: Mapping[str, str],
+) -> Text:
     """Return why a job is chosen."""
     if choice.reason == "only":
-        return gettext("it is the only one shown to be useful; {evidence}", evidence=evidence(job.decision))
-    by, level = board.by or "", f"{100 * (1 - board.confidence):g}%"
-    values = {"what": _measure(by), "value": interval(choice.top.metrics[by]), "level": level}
+        return gettext(
+            "it is the only one shown to be useful; {evidence}",
+            evidence=evidence(job.decision),
+        )
+    by = board.by or ""
+    level = f"{100 * (1 - board.confidence):g}%"
+    values = {
+        "what": _measure(by),
+        "value": interval(choice.top.metrics[by]),
+        "level": level,
+    }
     if choice.reason == "best":
         text = gettext(
-            "it is best by {what}, {value}; every other is significantly worse (Holm, {level}) or not to be trusted"
+            "it is best by {what}, {value}; every other is significantly worse (Holm, {level}) or"
+            " not to be trusted"
         )
         return text.fill(**values)
     if choice.reason == "highest":
         text = gettext(
-            "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may be better "
-            "(Holm, {level}): {names}"
+            "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may"
+            " be better (Holm, {level}): {names}"
         )
-        return text.fill(**values, n=len(choice.rivals), all=others, names=_names(choice.rivals, names))
+        return text.fill(
+            **values,
+            n=len(choice.rivals),
+            all=others,
+            names=_names(choice.rivals, names),
+        )
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
     text = gettext(
-        "it costs {share} of what {top} costs ({each} per case), which is highest by {what}, {value}, and is not worse "
-        "by more than {margin}: difference {behind}"
+        "it costs {share} of what {top} costs ({each} per case), which is highest by {what},"
+        " {value}, and is not worse by more than {margin}: difference {behind}"
     )
     behind = "-" if job.behind is None else interval(job.behind, 3)
-    share, each = f"{100 * price / top:.2g}%", dollars(price)
-    margin, name = f"{board.margin:g}", names[choice.top.job]
-    return text.fill(**values, share=share, top=name, each=each, margin=margin, behind=behind)
+    share = f"{100 * price / top:.2g}%"
+    each = dollars(price)
+    margin = f"{board.margin:g}"
+    name = names[choice.top.job]
+    return text.fill(
+        **values, share=share, top=name, each=each, margin=margin, behind=behind
+    )
 
 
 def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) -> Text:
     """Return why no job is chosen, and what would decide."""
-    decision, name = choice.top.decision, names[choice.top.job]
+    decision = choice.top.decision
+    name = names[choice.top.job]
     if choice.reason == "none":
         return gettext("Use none of these configurations: no judge is to be trusted.")
     if choice.reason == "unranked":
-        text = gettext("{n} configurations are shown to be useful, but no metric ranks them: {names}.")
+        text = gettext(
+            "{n} configurations are shown to be useful, but no metric ranks them: {names}."
+        )
         usable = [row for row in rows if row.decision.trusted]
         return text.fill(n=len(usable), names=_names(usable, names))
     return _UNDECIDED.get(decision.reason, _MORE_LABELS).fill(
-        more=label_count(decision.labels_needed), units=counted(decision.unit, decision.labels_needed), name=name
+        more=label_count(decision.labels_needed),
+        units=counted(decision.unit, decision.labels_needed),
+        name=name,
     )
 
 
 def _listed(names: Sequence[Message], most: int = NAMED) -> Message:
     """Return the first of some names, and the number of the others."""
-    shown, more = joined(names[:most], gettext("; ")), len(names) - most
-    return gettext("{names} and {more} more", names=shown, more=more, all=len(names)) if more > 0 else shown
+    shown = joined(names[:most], gettext("; "))
+    more = len(names) - most
+    return (
+        gettext("{names} and {more} more", names=shown, more=more, all=len(names))
+        if more > 0
+        else shown
+    )
 
 
 def _names(rows: Sequence[Standing], names: Mapping[str, str]) -> Message:
@@ -184,12 +283,17 @@ def _names(rows: Sequence[Standing], names: Mapping[str, str]) -> Message:
 
 
 def _group(
-    board: Leaderboard, by: str, ranked: Sequence[Standing], choice: Choice, names: Mapping[str, str]
+    board: Leaderboard,
+    by: str,
+    ranked: Sequence[Standing],
+    choice: Choice,
+    names: Mapping[str, str],
 ) -> Iterator[Finding]:
     yield from _cheap(board, choice, names)
     if by == CONSISTENCY:
         text = gettext(
-            "No pair is labeled, so the ranking is by consistency alone: a consistent judge can still be wrong."
+            "No pair is labeled, so the ranking is by consistency alone: a consistent judge can"
+            " still be wrong."
         )
         yield finding(by, "warn", text)
     else:
@@ -202,7 +306,11 @@ def _group(
 def _missing_share(row: Standing, by: str) -> float:
     """Return the share of units without a usable answer among those that a configuration is ranked by."""
     metric = row.metrics.get(by)
-    return metric.missing / (metric.n + metric.missing) if metric is not None and metric.missing else 0.0
+    return (
+        metric.missing / (metric.n + metric.missing)
+        if metric is not None and metric.missing
+        else 0.0
+    )
 
 
 def _measure(by: str) -> Text | str:
@@ -214,14 +322,16 @@ def _measure(by: str) -> Text | str:
     return within.get(by) or metric_title(by)
 
 
-def _cheap(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Iterator[Finding]:
+def _cheap(
+    board: Leaderboard, choice: Choice, names: Mapping[str, str]
+) -> Iterator[Finding]:
     """Yield how many cheaper configurations are useful but may be worse by more than the margin."""
     if choice.cheaper and choice.reason != "cheaper":
         text = ngettext(
-            "One cheaper configuration is useful, but it is not shown to be within {margin} of {top}: more cases "
-            "could tell.",
-            "{n} cheaper configurations are useful, but none is shown to be within {margin} of {top}: more cases "
-            "could tell.",
+            "One cheaper configuration is useful, but it is not shown to be within {margin} of"
+            " {top}: more cases could tell.",
+            "{n} cheaper configurations are useful, but none is shown to be within {margin} of"
+            " {top}: more cases could tell.",
             len(choice.cheaper),
             margin=f"{board.margin:g}",
             top=names[choice.top.job],
@@ -229,18 +339,28 @@ def _cheap(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Iter
         yield finding(COST, "info", text)
 
 
-def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+def _consistency(
+    ranked: Sequence[Standing], names: Mapping[str, str]
+) -> Iterator[Finding]:
     rows = [row for row in ranked if known(row.metrics, CONSISTENCY) is not None]
     if len(rows) < 2:
         return
-    low, high = (best(rows, key=lambda row: row.metrics[CONSISTENCY].value or 0.0) for best in (min, max))
-    worst, top = percent(low.metrics[CONSISTENCY]), percent(high.metrics[CONSISTENCY])
+    low, high = (
+        best(rows, key=lambda row: row.metrics[CONSISTENCY].value or 0.0)
+        for best in (min, max)
+    )
+    worst = percent(low.metrics[CONSISTENCY])
+    top = percent(high.metrics[CONSISTENCY])
     if worst == top:
-        text = gettext("All keep their verdict in {rate} of pairs when the order is swapped.", rate=top)
+        text = gettext(
+            "All keep their verdict in {rate} of pairs when the order is swapped.",
+            rate=top,
+        )
         yield finding(CONSISTENCY, "info", text)
         return
     text = gettext(
-        "When the order is swapped, {highest} keeps its verdict in {top} of pairs, {lowest} in {worst}.",
+        "When the order is swapped, {highest} keeps its verdict in {top} of pairs, {lowest} in"
+        " {worst}.",
         highest=names[high.job],
         top=top,
         lowest=names[low.job],
@@ -249,10 +369,16 @@ def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterat
     yield finding(CONSISTENCY, "info", text)
 
 
-def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
+def _contradictions(
+    board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]
+) -> Iterator[Finding]:
     """Yield how often scores contradict comparisons by the same judge."""
     jobs = {row.job for row in ranked}
-    decided = [one for one in board.contradictions if one.scores in jobs and known(one.metrics, CONTRADICTION)]
+    decided = [
+        one
+        for one in board.contradictions
+        if one.scores in jobs and known(one.metrics, CONTRADICTION)
+    ]
     if not decided:
         return
     rates = [
@@ -273,11 +399,14 @@ def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mappi
 
 def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
     measured, swayed, others = _by_side(ranked, FIRST, 0.5)
-    first, second = len(swayed), len(others)
+    first = len(swayed)
+    second = len(others)
     if first and not second:
         text = ngettext(
-            "{n} of {all} configurations clearly prefers the answer shown first, none the second: {names}.",
-            "{n} of {all} configurations clearly prefer the answer shown first, none the second: {names}.",
+            "{n} of {all} configurations clearly prefers the answer shown first, none the second:"
+            " {names}.",
+            "{n} of {all} configurations clearly prefer the answer shown first, none the second:"
+            " {names}.",
             first,
             all=measured,
             names=_names(swayed, names),
@@ -285,17 +414,22 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
         yield finding(FIRST, "warn", text)
     elif second:
         text = gettext(
-            "Clear preferences of {all} configurations: {first} for the answer shown first, {second} for the second."
+            "Clear preferences of {all} configurations: {first} for the answer shown first,"
+            " {second} for the second."
         )
-        yield finding(FIRST, "warn", text.fill(all=measured, first=first, second=second))
+        yield finding(
+            FIRST, "warn", text.fill(all=measured, first=first, second=second)
+        )
 
 
 def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
     measured, swayed, _ = _by_side(ranked, LENGTH, 0.0)
     if swayed:
         text = ngettext(
-            "{n} of {all} configurations prefers longer answers beyond what the labels explain: {names}.",
-            "{n} of {all} configurations prefer longer answers beyond what the labels explain: {names}.",
+            "{n} of {all} configurations prefers longer answers beyond what the labels explain:"
+            " {names}.",
+            "{n} of {all} configurations prefer longer answers beyond what the labels explain:"
+            " {names}.",
             len(swayed),
             all=measured,
             names=_names(swayed, names),
@@ -303,12 +437,18 @@ def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[F
         yield finding(LENGTH, "warn", text)
 
 
-def _by_side(ranked: Sequence[Standing], name: str, level: float) -> tuple[int, list[Standing], list[Standing]]:
+def _by_side(
+    ranked: Sequence[Standing], name: str, level: float
+) -> tuple[int, list[Standing], list[Standing]]:
     """Return how many configurations show a side of a metric, and those whose interval is above and below a level."""
     metrics = [
         (row, metric)
         for row in ranked
-        if (metric := known(row.metrics, name)) is not None and not (name == FIRST and one_order(row.metrics))
+        if (metric := known(row.metrics, name)) is not None
+        and not (name == FIRST and one_order(row.metrics))
     ]
-    above, below = ([row for row, metric in metrics if side(metric, level) == end] for end in ("above", "below"))
+    above, below = (
+        [row for row, metric in metrics if side(metric, level) == end]
+        for end in ("above", "below")
+    )
     return len(metrics), above, below

@@ -21,9 +21,15 @@ def conflict_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield how often verdicts contradict each other."""
     rate = known(metrics, "conflict/rate")
     if rate is not None and (rate.value or run.mode not in CONSISTENT):
-        yield _cycles(rate, known(metrics, "conflict/chance_rate"), known(metrics, "conflict/ratio"))
+        yield _cycles(
+            rate,
+            known(metrics, "conflict/chance_rate"),
+            known(metrics, "conflict/ratio"),
+        )
     if (weak := known(metrics, "conflict/weak_rate")) is not None and weak.value:
-        text = gettext("Ties are not transitive (A = B, B = C, but A > C) in {rate} of cases.")
+        text = gettext(
+            "Ties are not transitive (A = B, B = C, but A > C) in {rate} of cases."
+        )
         yield finding(weak, "info", text)
 
 
@@ -45,10 +51,16 @@ def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Findin
     text = text.fill(rate=percent(rate), n=rate.n)
     if chance is None or chance.value is None:
         return finding("conflict/rate", tone, gettext("{finding}.", finding=text))
-    where = side(ratio, 1.0) if ratio is not None and ratio.low is not None else side(rate, chance.value)
+    where = (
+        side(ratio, 1.0)
+        if ratio is not None and ratio.low is not None
+        else side(rate, chance.value)
+    )
     expected: Text | str = f"{100 * chance.value:.0f}%"
     if where != "unknown" and ratio is not None and ratio.low is not None:
-        expected = gettext("{rate}; ratio {ratio}", rate=expected, ratio=interval(ratio))
+        expected = gettext(
+            "{rate}; ratio {ratio}", rate=expected, ratio=interval(ratio)
+        )
     chance_text = {
         "below": gettext("fewer than random verdicts would have ({expected})"),
         "above": gettext("more than random verdicts would have ({expected})"),
@@ -56,5 +68,7 @@ def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Findin
         "unknown": gettext("random verdicts would have {expected}"),
     }[where]
     tone = "good" if where == "below" and not rate.value else tone
-    text = gettext("{finding}; {chance}.", finding=text, chance=chance_text.fill(expected=expected))
+    text = gettext(
+        "{finding}; {chance}.", finding=text, chance=chance_text.fill(expected=expected)
+    )
     return finding("conflict/rate", tone, text)

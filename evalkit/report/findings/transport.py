@@ -24,11 +24,18 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     rows: Sequence[Json] = table.get("systems") or ()
     if not rows or known(metrics, "labels/picked") is not None:
         return
-    by = {name: [row["system"] for row in rows if row["result"] == name] for name in (*RESULTS, "untested", "refused")}
-    parts = [text.fill(systems=_names(by[name], metrics, GAP)) for name, text in RESULTS.items() if by[name]]
+    by = {
+        name: [row["system"] for row in rows if row["result"] == name]
+        for name in (*RESULTS, "untested", "refused")
+    }
+    parts = [
+        text.fill(systems=_names(by[name], metrics, GAP))
+        for name, text in RESULTS.items()
+        if by[name]
+    ]
     text = gettext(
-        "A correction of scores by labels of other systems was tested on {n} labeled systems, with a margin of "
-        "{margin}: {results}.",
+        "A correction of scores by labels of other systems was tested on {n} labeled systems, with"
+        " a margin of {margin}: {results}.",
         n=sum(len(by[name]) for name in RESULTS),
         margin=fixed(table["margin"], 2),
         results=joined(parts, gettext("; ")),
@@ -37,14 +44,15 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     yield finding(GAP + rows[0]["system"], tone, text)
     if by["untested"]:
         text = gettext(
-            "Mean scores corrected in this way, untested on these systems (intervals hold sampling error only): "
-            "{systems}.",
+            "Mean scores corrected in this way, untested on these systems (intervals hold sampling"
+            " error only): {systems}.",
             systems=_names(by["untested"], metrics, MEAN),
         )
         yield finding(MEAN + by["untested"][0], "warn" if by["fail"] else "info", text)
     if by["refused"]:
         text = gettext(
-            "No corrected mean for {systems}: more than 5% of the scores are outside the range of labeled scores.",
+            "No corrected mean for {systems}: more than 5% of the scores are outside the range of"
+            " labeled scores.",
             systems=_names(by["refused"], metrics, MEAN),
         )
         yield finding(MEAN + by["refused"][0], "warn", text)
@@ -57,4 +65,8 @@ def _names(systems: Sequence[str], metrics: Metrics, group: str) -> Message:
         shown.append(system if metric is None else f"{system} {interval(metric)}")
     names = joined(shown, pgettext("names", ", "))
     more = len(systems) - NAMED
-    return gettext("{names} and {more} more", names=names, more=more, all=len(systems)) if more > 0 else names
+    return (
+        gettext("{names} and {more} more", names=names, more=more, all=len(systems))
+        if more > 0
+        else names
+    )

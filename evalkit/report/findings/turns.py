@@ -9,7 +9,15 @@ from evalkit.core.display import percent, points
 from evalkit.core.translation import gettext
 from evalkit.decision import Metrics, known, side
 from evalkit.report.findings.finding import Finding, RunFacts, finding
-from evalkit.scoring.metrics.turns import EARLY, EXACT, LATE, NEAR, NONE, RECOVERED, SLOPE
+from evalkit.scoring.metrics.turns import (
+    EARLY,
+    EXACT,
+    LATE,
+    NEAR,
+    NONE,
+    RECOVERED,
+    SLOPE,
+)
 
 
 def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
@@ -18,21 +26,23 @@ def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     exact, near, none = (known(metrics, name) for name in (EXACT, NEAR, NONE))
     if exact is not None and near is not None and none is not None:
         text = gettext(
-            "In {exact} of {n:,} conversations, the first turn or step that fails is the labeled one, or none fails by "
-            "either; within one turn or step in {near}. A judge that passes everything would be right in {none} of "
-            "{labeled:,} labeled ones.",
+            "In {exact} of {n:,} conversations, the first turn or step that fails is the labeled"
+            " one, or none fails by either; within one turn or step in {near}. A judge that passes"
+            " everything would be right in {none} of {labeled:,} labeled ones.",
             exact=percent(exact),
             labeled=none.n,
             near=percent(near),
             none=percent(none),
         )
-        better = exact.low is not None and none.high is not None and exact.low > none.high
+        better = (
+            exact.low is not None and none.high is not None and exact.low > none.high
+        )
         yield finding(exact, "good" if better else "info", text)
     if (after := known(metrics, RECOVERED)) is not None:
         text = gettext(
-            "Of {n:,} conversations in which a turn or step before the last fails by the verdicts, the last one passes "
-            "in {rate}: the agent may have recovered, or a verdict may be wrong, so the last one does not stand for "
-            "the whole."
+            "Of {n:,} conversations in which a turn or step before the last fails by the verdicts,"
+            " the last one passes in {rate}: the agent may have recovered, or a verdict may be"
+            " wrong, so the last one does not stand for the whole."
         )
         yield finding(after, "info", text)
 
@@ -42,25 +52,27 @@ def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
     if slope is None or early is None or late is None or slope.low is None:
         return
     text = gettext(
-        "No clear change of agreement with labels along conversations: {early} in the first half and {late} in the "
-        "second; {slope} points from the first to the last turn or step."
+        "No clear change of agreement with labels along conversations: {early} in the first half"
+        " and {late} in the second; {slope} points from the first to the last turn or step."
     )
     where = side(slope, 0.0)
     if where == "below":
         text = gettext(
-            "Agreement with labels is lower late in conversations: {early} in the first half and {late} in the second; "
-            "{slope} points from the first to the last turn or step. Late ones may also be harder to judge."
+            "Agreement with labels is lower late in conversations: {early} in the first half and"
+            " {late} in the second; {slope} points from the first to the last turn or step. Late"
+            " ones may also be harder to judge."
         )
     elif where == "above":
         text = gettext(
-            "Agreement with labels is higher late in conversations: {early} in the first half and {late} in the "
-            "second; {slope} points from the first to the last turn or step. Late ones may also be easier to judge."
+            "Agreement with labels is higher late in conversations: {early} in the first half and"
+            " {late} in the second; {slope} points from the first to the last turn or step. Late"
+            " ones may also be easier to judge."
         )
     text = text.fill(early=percent(early), late=percent(late), slope=points(slope))
     if "score/mean" in metrics and mode != CHECKLIST:
         text = gettext(
-            "{finding} Agreement is here 1 minus the distance of score and grade as a share of the scale, which chance "
-            "alone can make high.",
+            "{finding} Agreement is here 1 minus the distance of score and grade as a share of the"
+            " scale, which chance alone can make high.",
             finding=text,
         )
     yield finding(SLOPE, "warn" if where == "below" else "info", text)

@@ -1,8 +1,8 @@
 """The metric catalog: name, title, definition, direction and order of every metric, from metrics.toml.
 
-Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
-write the function that computes it, list it in `metric_registry`, and add a row there. The rows of a benchmark
-are in benchmarks/NAME.toml.
+Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it.
+To add a metric, write the function that computes it, list it in `metric_registry`, and add a row
+there. The rows of a benchmark are in benchmarks/NAME.toml.
 """
 
 from __future__ import annotations
@@ -57,8 +57,14 @@ def benchmark_title(benchmark: Benchmark) -> str:
 
 
 def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
-    known = {name: getattr(benchmark, name, {}) for name in ("values", "extra_values", "words")}
-    return tuple(replace(row, benchmark=benchmark_title(benchmark), **known) for row in benchmark.metrics)
+    known = {
+        name: getattr(benchmark, name, {})
+        for name in ("values", "extra_values", "words")
+    }
+    return tuple(
+        replace(row, benchmark=benchmark_title(benchmark), **known)
+        for row in benchmark.metrics
+    )
 
 
 def _catalog_of_group(group: str) -> Catalog | None:
@@ -67,7 +73,9 @@ def _catalog_of_group(group: str) -> Catalog | None:
     return None if benchmark is None else _catalog(_rows_of(benchmark))
 
 
-_TABLE: Final = tomllib.loads((Path(__file__).parent / "metrics.toml").read_text("utf-8"))
+_TABLE: Final = tomllib.loads(
+    (Path(__file__).parent / "metrics.toml").read_text("utf-8")
+)
 _MODES: Final = {
     "pairs": PAIRS,
     "scores": SCORES,
@@ -86,13 +94,19 @@ def metric_row(name: str, entry: Json) -> MetricSpec:
     if "interval" in known:
         known["interval"] = _TABLE["intervals"][known["interval"]]
     if (ends := known.pop("range", None)) is not None:
-        known["low"], known["high"] = (float(end) if isfinite(end) else None for end in ends)
+        known["low"], known["high"] = (
+            float(end) if isfinite(end) else None for end in ends
+        )
     return MetricSpec(name, **known)
 
 
 _catalog = cache(Catalog)
-CATALOG: Final = Catalog((metric_row(name, entry) for name, entry in _TABLE["metrics"].items()), _catalog_of_group)
-"""Every metric: rows of those that do not need a benchmark; a benchmark's are found by name, and come first."""
+CATALOG: Final = Catalog(
+    (metric_row(name, entry) for name, entry in _TABLE["metrics"].items()),
+    _catalog_of_group,
+)
+"""Every metric: rows of those that do not need a benchmark; a benchmark's are found by name, and
+come first."""
 
 
 def catalog_of(benchmark: str | None) -> Catalog:
@@ -101,16 +115,31 @@ def catalog_of(benchmark: str | None) -> Catalog:
     Raises:
         ConfigError: if the benchmark is unknown.
     """
-    return CATALOG if benchmark is None else Catalog((*_rows_of(find_benchmark(benchmark)), *CATALOG.rows))
+    return (
+        CATALOG
+        if benchmark is None
+        else Catalog((*_rows_of(find_benchmark(benchmark)), *CATALOG.rows))
+    )
 
 
 @cache
 def full_catalog() -> Catalog:
     """Return the catalog with the rows of all of evalkit's own benchmarks, for the docs."""
-    return Catalog((*(row for benchmark in own_benchmarks().values() for row in _rows_of(benchmark)), *CATALOG.rows))
+    return Catalog(
+        (
+            *(
+                row
+                for benchmark in own_benchmarks().values()
+                for row in _rows_of(benchmark)
+            ),
+            *CATALOG.rows,
+        )
+    )
 
 
-COLUMNS: Final[Mapping[str, Sequence[str]]] = {name: tuple(names) for name, names in _TABLE["columns"].items()}
+COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    name: tuple(names) for name, names in _TABLE["columns"].items()
+}
 """Lists of metrics by their use, each in the order of its table."""
 RANKED_BY: Final = COLUMNS["ranked_by"]
 TESTED: Final = COLUMNS["tested"]

@@ -39,22 +39,25 @@ class MetricSpec:
         low: the lowest possible value; `None` if there is none.
         high: the highest possible value; `None` if there is none.
         better: whether higher or lower values are better; `None` if neither is.
-        chance: the value for a judge that ignores the responses: a number, a description if it depends on the run, or
-            `None`.
+        chance: the value for a judge that ignores the responses: a number, a description if it
+            depends on the run, or `None`.
         headline: whether the summary of a run shows it.
         hidden_at_zero: whether the summary omits it at 0.
-        stops: whether a run can stop once it is known (`runner.stop`): a mean of at most one value for each pair or
-            response, which depends on no other cluster.
-        labels: for metrics that compare the judge with labels, outside the groups of which all do: `weighted` if they
-            have the weights of labels, otherwise `unweighted`.
+        stops: whether a run can stop once it is known (`runner.stop`): a mean of at most one value
+            for each pair or response, which depends on no other cluster.
+        labels: for metrics that compare the judge with labels, outside the groups of which all do:
+            `weighted` if they have the weights of labels, otherwise `unweighted`.
         source: paper and section.
         modes: the modes that can have it; `classes` is mode pointwise with a rubric of classes.
         needs: the setting or data that it requires.
         interval: the kind of interval.
-        scope: where it is computed: in a run, between two compared runs, or between the jobs of a sweep.
-        benchmark: the title of its benchmark, if `dataset.benchmark` selects it; the catalog sets this and the rest.
+        scope: where it is computed: in a run, between two compared runs, or between the jobs of a
+            sweep.
+        benchmark: the title of its benchmark, if `dataset.benchmark` selects it; the catalog sets
+            this and the rest.
         values: the values of placeholders that have the same ones in every run.
-        extra_values: values of placeholders in addition to those in the cases, such as models and subsets.
+        extra_values: values of placeholders in addition to those in the cases, such as models and
+            subsets.
         words: what values of placeholders are called in reports, if not by themselves.
     """
 
@@ -116,15 +119,22 @@ class Catalog:
 
     Args:
         rows: The rows.
-        elsewhere: Returns the catalog of a group of metrics that comes before these rows, `None` if there is none.
+        elsewhere: Returns the catalog of a group of metrics that comes before these rows, `None` if
+            there is none.
     """
 
-    def __init__(self, rows: Iterable[MetricSpec], elsewhere: Callable[[str], Catalog | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        rows: Iterable[MetricSpec],
+        elsewhere: Callable[[str], Catalog | None] = lambda _: None,
+    ) -> None:
         self.rows = tuple(rows)
         self._elsewhere = elsewhere
         names = [row.name for row in self.rows]
         if duplicates := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"the metric catalog has {', '.join(sorted(duplicates))} twice")
+            raise ValueError(
+                f"the metric catalog has {', '.join(sorted(duplicates))} twice"
+            )
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -134,7 +144,8 @@ class Catalog:
     def find(self, name: str) -> Match | None:
         """Return the row of a metric, `None` if it is not in the catalog.
 
-        For a judge of a panel it is the row of the metric without `judge/NAME/`; the judge's name may contain slashes.
+        For a judge of a panel it is the row of the metric without `judge/NAME/`; the judge's name
+        may contain slashes.
         """
         if name.startswith("judge/"):
             for found in re.finditer("/", name.removeprefix("judge/")):
@@ -163,9 +174,14 @@ class Catalog:
             return Match(row, {})
         for pattern, row in home._patterns.get(name.partition("/")[0], ()):
             if (match := pattern.fullmatch(name)) is not None:
-                inner = self.spec(match["metric"]) if "metric" in row.placeholders else None
+                inner = (
+                    self.spec(match["metric"]) if "metric" in row.placeholders else None
+                )
                 if inner is not None:  # of a slice: on the scale of the metric
-                    scale = {key: getattr(inner, key) for key in ("unit", "low", "high", "better", "chance")}
+                    scale = {
+                        key: getattr(inner, key)
+                        for key in ("unit", "low", "high", "better", "chance")
+                    }
                     row = replace(row, **scale)
                 return Match(row, match.groupdict())
         return None
@@ -201,8 +217,16 @@ class Catalog:
         indices: dict[str, int] = {}
         previous: MetricSpec | None = None
         for index, row in enumerate(self.rows):
-            same = previous is not None and previous.placeholders and previous.group == row.group
-            indices[row.name] = indices[previous.name] if previous and same and row.placeholders else index
+            same = (
+                previous is not None
+                and previous.placeholders
+                and previous.group == row.group
+            )
+            indices[row.name] = (
+                indices[previous.name]
+                if previous and same and row.placeholders
+                else index
+            )
             previous = row
         return indices
 
@@ -214,7 +238,11 @@ class Catalog:
     def chance(self, name: str) -> float | None:
         """Return a metric's value for a judge that ignores the responses, if it is the same number in all runs."""
         spec = self.spec(name)
-        return spec.chance if spec is not None and isinstance(spec.chance, float | int) else None
+        return (
+            spec.chance
+            if spec is not None and isinstance(spec.chance, float | int)
+            else None
+        )
 
     def is_headline(self, name: str) -> bool:
         """Return whether the summary of a run shows a metric; never those of single judges of a panel."""
@@ -224,11 +252,19 @@ class Catalog:
     def main(self, names: Iterable[str], limit: int) -> list[str]:
         """Return at most `limit` of the headline metrics among `names`, in the order of `names`.
 
-        If there are more, metrics that every run of a kind has come before those with a placeholder, such as the score
-        of each subset; otherwise earlier rows come first.
+        If there are more, metrics that every run of a kind has come before those with a
+        placeholder, such as the score of each subset; otherwise earlier rows come first.
         """
         shown = [name for name in names if self.is_headline(name)]
-        first = sorted(shown, key=lambda name: (bool(self.spec(name).placeholders), self.order(name)))  # type: ignore[union-attr]
+        specs = {name: self.spec(name) for name in shown}
+        with_placeholder = {
+            name
+            for name, spec in specs.items()
+            if spec is not None and spec.placeholders
+        }
+        first = sorted(
+            shown, key=lambda name: (name in with_placeholder, self.order(name))
+        )
         kept = set(first[:limit])
         return [name for name in shown if name in kept]
 
@@ -241,7 +277,12 @@ def _looseness(row: MetricSpec) -> tuple[int, int]:
 
 def _pattern(row: MetricSpec) -> re.Pattern[str]:
     parts = _PLACEHOLDER.split(row.name)
-    return re.compile("".join(_group(part, row) if index % 2 else re.escape(part) for index, part in enumerate(parts)))
+    return re.compile(
+        "".join(
+            _group(part, row) if index % 2 else re.escape(part)
+            for index, part in enumerate(parts)
+        )
+    )
 
 
 def _group(placeholder: str, row: MetricSpec) -> str:

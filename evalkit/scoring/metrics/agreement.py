@@ -10,9 +10,24 @@ from types import MappingProxyType
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, VerdictColumns
+from evalkit.scoring.columns import (
+    CODES,
+    NAMES,
+    NONE,
+    TIE,
+    A,
+    B,
+    PassColumns,
+    VerdictColumns,
+)
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, measure, weighted_sum
+from evalkit.scoring.stats.bootstrap import (
+    Statistic,
+    Tabled,
+    Tally,
+    measure,
+    weighted_sum,
+)
 from evalkit.scoring.stats.coefficients import (
     Unread,
     ac1,
@@ -32,15 +47,29 @@ UNREAD = "no labeled pair has a verdict"
 def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return accuracy, accuracy among decided pairs, and kappa of the verdicts on labeled pairs.
 
-    For accuracy and kappa, a TIE equals only a label TIE. A pair is decided if verdict and label both name a winner; a
-    judge that ignores the responses is right on half of these. There, a missing verdict could be correct, wrong or a
-    tie.
+    For accuracy and kappa, a TIE equals only a label TIE. A pair is decided if verdict and label
+    both name a winner; a judge that ignores the responses is right on half of these. There, a
+    missing verdict could be correct, wrong or a tie.
     """
-    labeled, present, label = verdicts.labeled, verdicts.present, verdicts.pairs.label
-    right, choosing = verdicts.right, labeled & (label != TIE)
-    why = UNREAD if choosing.any() else "no label names a winner" if labeled.any() else UNLABELED
-    why = "every verdict on a labeled pair is a tie" if (choosing & present).any() else why
-    rate, table = verdicts.tally.rate, verdicts.confusion(CLASSES)
+    labeled = verdicts.labeled
+    present = verdicts.present
+    label = verdicts.pairs.label
+    right = verdicts.right
+    choosing = labeled & (label != TIE)
+    why = (
+        UNREAD
+        if choosing.any()
+        else "no label names a winner"
+        if labeled.any()
+        else UNLABELED
+    )
+    why = (
+        "every verdict on a labeled pair is a tie"
+        if (choosing & present).any()
+        else why
+    )
+    rate = verdicts.tally.rate
+    table = verdicts.confusion(CLASSES)
     return [
         rate(
             "agreement/accuracy",
@@ -56,7 +85,13 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
             choosing & verdicts.missing,
             why=why,
         ),
-        table.statistic("agreement/kappa", kappa, table.unread.kappa(), contrast=True, why=_one_class(verdicts)),
+        table.statistic(
+            "agreement/kappa",
+            kappa,
+            table.unread.kappa(),
+            contrast=True,
+            why=_one_class(verdicts),
+        ),
     ]
 
 
@@ -67,14 +102,22 @@ def _one_class(verdicts: VerdictColumns) -> str:
         return UNREAD if verdicts.labeled.any() else UNLABELED
     if len(labels) > 1:
         return "verdicts and labels are all of one class"
-    return f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the verdicts are"
+    return (
+        f"labels are all of one class ({NAMES[int(labels[0])]}): it would be 0 whatever the"
+        " verdicts are"
+    )
 
 
 def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     """Return the accuracies of single passes over labeled pairs, per order and in both orders."""
-    tally, label = verdicts.tally, verdicts.pairs.label
+    tally = verdicts.tally
+    label = verdicts.pairs.label
     relevant = verdicts.labeled & passes.both & ~verdicts.withheld
-    why = "no labeled pair was read in both orders" if passes.both else "each pair was judged in one order"
+    why = (
+        "no labeled pair was read in both orders"
+        if passes.both
+        else "each pair was judged in one order"
+    )
     why = why if verdicts.labeled.any() else UNLABELED
     orders = [
         tally.rate(
@@ -88,15 +131,22 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
     ]
     right = (passes.winner == label[:, None]).all(axis=1)
     both = tally.rate(
-        "agreement/accuracy_both_orders", right, relevant & passes.complete, relevant & ~passes.complete, why=why
+        "agreement/accuracy_both_orders",
+        right,
+        relevant & passes.complete,
+        relevant & ~passes.complete,
+        why=why,
     )
-    per_order = weighted_sum("agreement/accuracy_per_order", orders, (0.5, 0.5), proportion=True, why=why)
+    per_order = weighted_sum(
+        "agreement/accuracy_per_order", orders, (0.5, 0.5), proportion=True, why=why
+    )
     return [per_order, *orders, both]
 
 
 def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels, and the table of their counts."""
-    table, found = verdicts.confusion(CLASSES), []
+    table = verdicts.confusion(CLASSES)
+    found = []
     unread = table.unread
     ties = unread.missing.any() or unread.table[1].any() or unread.table[:, 1].any()
     for one in table.coefficients("agreement", "pairs", why=_one_class(verdicts)):
@@ -105,7 +155,9 @@ def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
             found.append(replace(one, value=value, worst=_ac1_bounds(unread, value)))
         elif one.name != "agreement/kappa":  # every judge has it
             found.append(one)
-    return found, {"confusion": confusion_table(verdicts)} if verdicts.labeled.any() else {}
+    return found, {
+        "confusion": confusion_table(verdicts)
+    } if verdicts.labeled.any() else {}
 
 
 def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
@@ -113,17 +165,25 @@ def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
     low, high = unread.bounds(value, unread.at_vertices(value))
     if low is None or not unread.missing.any():
         return low, high
-    share = most_even(unread.labels + unread.table.sum(axis=0), float(unread.missing.sum())) / (2 * unread.n)
+    share = most_even(
+        unread.labels + unread.table.sum(axis=0), float(unread.missing.sum())
+    ) / (2 * unread.n)
     by_chance = float((share * (1 - share)).sum()) / 2
-    return min(low, (float(np.trace(unread.table)) / unread.n - by_chance) / (1 - by_chance)), high
+    return min(
+        low, (float(np.trace(unread.table)) / unread.n - by_chance) / (1 - by_chance)
+    ), high
 
 
 def confusion_table(verdicts: VerdictColumns) -> JsonObject:
     """Return the counts of verdicts by label, with `missing` and `abstained` among the verdicts."""
-    columns = {NAMES[code]: verdicts.winner == code for code in CLASSES} | {"missing": verdicts.missing}
+    columns = {NAMES[code]: verdicts.winner == code for code in CLASSES} | {
+        "missing": verdicts.missing
+    }
     if verdicts.withheld.any():
         columns["abstained"] = verdicts.withheld
-    return counts_by_label({NAMES[code]: verdicts.pairs.label == code for code in CLASSES}, columns)
+    return counts_by_label(
+        {NAMES[code]: verdicts.pairs.label == code for code in CLASSES}, columns
+    )
 
 
 def contradictions(
@@ -142,16 +202,25 @@ def contradictions(
         scoring: the confidence and the number of resamples.
         cluster: the cluster of each case by its id; other cases are their own cluster.
     """
-    runs = align((pointwise, pairwise), lambda verdict: CODES[verdict.winner], cluster, missing=NONE, shared=True)
+    runs = align(
+        (pointwise, pairwise),
+        lambda verdict: CODES[verdict.winner],
+        cluster,
+        missing=NONE,
+        shared=True,
+    )
     statistics = contradiction_statistics(runs.codes[0], runs.codes[1], runs.tally)
     return measure(statistics, scoring, runs.clusters)
 
 
-def contradiction_statistics(by_score: Codes | Ints, by_comparison: Codes | Ints, tally: Tally) -> list[Statistic]:
+def contradiction_statistics(
+    by_score: Codes | Ints, by_comparison: Codes | Ints, tally: Tally
+) -> list[Statistic]:
     """Return `between/contradiction` and `between/difference` of the winners of the same pairs.
 
-    A contradiction is a pair whose lower-scored response wins the comparison (arXiv 2509.21117), as a share of pairs
-    with a winner in both. The difference is the share of pairs read in both with different outcomes, ties included.
+    A contradiction is a pair whose lower-scored response wins the comparison (arXiv 2509.21117), as
+    a share of pairs with a winner in both. The difference is the share of pairs read in both with
+    different outcomes, ties included.
 
     Args:
         by_score: (pairs,) the winners by scores.
@@ -164,6 +233,14 @@ def contradiction_statistics(by_score: Codes | Ints, by_comparison: Codes | Ints
     undecided = ~read & (by_score != TIE) & (by_comparison != TIE)
     opposite = by_score != by_comparison
     return [
-        tally.rate("between/contradiction", opposite, decided, undecided, why="no pair has a winner in both"),
-        tally.rate("between/difference", opposite, read, ~read, why="no pair was read in both"),
+        tally.rate(
+            "between/contradiction",
+            opposite,
+            decided,
+            undecided,
+            why="no pair has a winner in both",
+        ),
+        tally.rate(
+            "between/difference", opposite, read, ~read, why="no pair was read in both"
+        ),
     ]

@@ -49,11 +49,12 @@ def order_statistics(
 ) -> list[Statistic]:
     """Return `position/repeat_consistency`, `swap_consistency`, `order_effect` and `identical_preference`.
 
-    With two or more samples per order, two samples of one order agree with the first probability and samples of
-    different orders with the second. Their difference is the order effect beyond noise: 0 for a judge that tosses
-    coins, 1 for one that always picks the first response. This is the split of a variance into parts within and between
-    orders, in terms of agreement (Gini 1912; Light and Margolin 1971, J. Am. Stat. Assoc. 66, 534-544). Judges of a
-    panel are not samples of one another, so a panel has only the last metric.
+    With two or more samples per order, two samples of one order agree with the first probability
+    and samples of different orders with the second. Their difference is the order effect beyond
+    noise: 0 for a judge that tosses coins, 1 for one that always picks the first response. This is
+    the split of a variance into parts within and between orders, in terms of agreement (Gini 1912;
+    Light and Margolin 1971, J. Am. Stat. Assoc. 66, 534-544). Judges of a panel are not samples of
+    one another, so a panel has only the last metric.
 
     Args:
         config: the run's config.
@@ -62,14 +63,27 @@ def order_statistics(
         passes: the result of each order.
         judgments: all judgments.
     """
-    preference, several = _false_preference(verdicts, passes, cases), len(judgments.by) > 1
-    return [preference] if several else [*_order_effects(config, verdicts, passes), preference]
+    preference = _false_preference(verdicts, passes, cases)
+    several = len(judgments.by) > 1
+    return (
+        [preference]
+        if several
+        else [*_order_effects(config, verdicts, passes), preference]
+    )
 
 
-def _order_effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
-    order, winner = passes_of(verdicts.judgments, verdicts.pairs), sign(pair_margins(config, verdicts.judgments))
-    counted = [np.bincount(order[winner == code], minlength=2 * len(verdicts.pairs)) for code in WINNERS]
-    counts = np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)  # by pair, order and winner
+def _order_effects(
+    config: RunConfig, verdicts: VerdictColumns, passes: PassColumns
+) -> list[Statistic]:
+    order = passes_of(verdicts.judgments, verdicts.pairs)
+    winner = sign(pair_margins(config, verdicts.judgments))
+    counted = [
+        np.bincount(order[winner == code], minlength=2 * len(verdicts.pairs))
+        for code in WINNERS
+    ]
+    counts = (
+        np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)
+    )  # by pair, order and winner
     size = counts.sum(axis=2)
     complete = (size >= 2).all(axis=1)
     within = divide((counts * (counts - 1)).sum(axis=2), size * (size - 1)).mean(axis=1)
@@ -80,8 +94,16 @@ def _order_effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColu
     elif (size >= 2).any():
         why = "no pair has two readable samples in both orders"
     omitted = int((~complete).sum()) if complete.any() else 0
-    note = "pairs with fewer than two answers in an order are omitted and not bounded" if omitted else None
-    means = {"repeat_consistency": within, "swap_consistency": across, "order_effect": within - across}
+    note = (
+        "pairs with fewer than two answers in an order are omitted and not bounded"
+        if omitted
+        else None
+    )
+    means = {
+        "repeat_consistency": within,
+        "swap_consistency": across,
+        "order_effect": within - across,
+    }
     return [
         verdicts.tally.mean(
             f"position/{name}",
@@ -96,13 +118,17 @@ def _order_effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColu
     ]
 
 
-def _false_preference(verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case]) -> Statistic:
+def _false_preference(
+    verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case]
+) -> Statistic:
     """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
     identical = np.zeros(len(verdicts.pairs), dtype=bool)
     for start, case in zip(verdicts.pairs.start.tolist(), cases, strict=True):
         texts = [response.text for response in case.responses]
         if len(set(texts)) < len(texts):
-            same = [first == second != "" for first, second in combinations(texts, 2)]  # a missing text equals no other
+            same = [
+                first == second != "" for first, second in combinations(texts, 2)
+            ]  # a missing text equals no other
             identical[start : start + len(same)] = same
     relevant = np.repeat(identical, 2)
     return _pass_tally(verdicts).rate(
@@ -110,7 +136,11 @@ def _false_preference(verdicts: VerdictColumns, passes: PassColumns, cases: Sequ
         passes.winner.ravel() != TIE,
         passes.read.ravel() & relevant,
         _unread(verdicts, passes) & relevant,
-        why="no pair of identical responses was read" if identical.any() else "no case has two identical responses",
+        why=(
+            "no pair of identical responses was read"
+            if identical.any()
+            else "no case has two identical responses"
+        ),
     )
 
 
@@ -124,14 +154,19 @@ def _unread(verdicts: VerdictColumns, passes: PassColumns) -> Bools:
     return np.asarray((~passes.read & expected).ravel())
 
 
-def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
+def position_statistics(
+    verdicts: VerdictColumns, passes: PassColumns
+) -> list[Statistic]:
     """Return `position/consistency` and `position/first_rate`.
 
-    Consistency is the share of pairs read in both orders whose passes have the same winner. The first rate is the share
-    of passes with a winner that the response shown first won; it is 0.5 for an unbiased judge asked in both orders.
+    Consistency is the share of pairs read in both orders whose passes have the same winner. The
+    first rate is the share of passes with a winner that the response shown first won; it is 0.5 for
+    an unbiased judge asked in both orders.
     """
-    winner, complete = passes.winner, passes.complete & passes.both
-    equal, alone = winner[:, 0] == winner[:, 1], not passes.both and not passes.asked[:, 1].any()
+    winner = passes.winner
+    complete = passes.complete & passes.both
+    equal = winner[:, 0] == winner[:, 1]
+    alone = not passes.both and not passes.asked[:, 1].any()
     note = None
     if alone:
         note = f"{ONE_ORDER}: position and quality cannot be separated"
@@ -143,7 +178,11 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[S
             equal,
             complete,
             ~complete & ~verdicts.withheld & passes.both,
-            why="no pair was read in both orders" if passes.both else "each pair was judged in one order",
+            why=(
+                "no pair was read in both orders"
+                if passes.both
+                else "each pair was judged in one order"
+            ),
         ),
         _pass_tally(verdicts).rate(
             "position/first_rate",
@@ -158,67 +197,124 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[S
 
 def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `length/longer_rate`: the share of decided pairs of different lengths that the longer wins."""
-    longer, winner = verdicts.pairs.longer, verdicts.winner
-    unequal, why = (longer != TIE) & (longer != NONE), "no pair of unequal length has a winner"
+    longer = verdicts.pairs.longer
+    winner = verdicts.winner
+    unequal = (longer != TIE) & (longer != NONE)
+    why = "no pair of unequal length has a winner"
     decided = verdicts.present & (winner != TIE) & unequal
-    return [verdicts.tally.rate("length/longer_rate", winner == longer, decided, verdicts.missing & unequal, why=why)]
+    return [
+        verdicts.tally.rate(
+            "length/longer_rate",
+            winner == longer,
+            decided,
+            verdicts.missing & unequal,
+            why=why,
+        )
+    ]
 
 
 MIN_SHARE = 0.05
-"""Minimum share of pairs in which each response is at least as long, for a win rate at equal length."""
+"""Minimum share of pairs in which each response is at least as long, for a win rate at equal
+length."""
 MIN_CONTRARY = 10
 """Minimum number of verdicts that differ from the label, for a slope at equal label.
 
-Only these verdicts, and those on labels TIE, show what the judge prefers beyond the labels. Ten outcomes of the rarer
-kind for each coefficient are the usual minimum (Peduzzi et al. 1996, J. Clin. Epidemiol. 49, 1373-1379).
+Only these verdicts, and those on labels TIE, show what the judge prefers beyond the labels. Ten
+outcomes of the rarer kind for each coefficient are the usual minimum (Peduzzi et al. 1996, J. Clin.
+Epidemiol. 49, 1373-1379).
 """
 
 
 def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
     """Return the slopes of verdicts on length, raw and at equal label, and the win rates with and without length.
 
-    `length/slope` is the increase in the log odds of winning for one standard deviation of log length ratio: the slope
-    of a penalized logistic regression of the verdict (a tie is 1/2) on log(first length / second length) in standard
-    deviations, with intercept. It is 0 if length has no effect. `length/slope_at_label` is the same slope with the
-    label held constant. Longer responses may be better; this is the effect of length on the judge beyond its effect on
-    the labels.
+    `length/slope` is the increase in the log odds of winning for one standard deviation of log
+    length ratio: the slope of a penalized logistic regression of the verdict (a tie is 1/2) on
+    log(first length / second length) in standard deviations, with intercept. It is 0 if length has
+    no effect. `length/slope_at_label` is the same slope with the label held constant. Longer
+    responses may be better; this is the effect of length on the judge beyond its effect on the
+    labels.
 
-    `length/win_rate` is the first response's win rate, a tie counting as half, and `length/controlled_win_rate` that if
-    both responses had the same length. It is the regression of Dubois et al. (2024, arXiv 2404.04475, section 3) on
-    tanh of the difference in characters in standard deviations, evaluated at 0. Their term for an instruction's
-    difficulty needs the results of other systems and is omitted, as is their regularization. The rate is not
-    identifiable if one side is nearly always longer, because equal length would be an extrapolation.
+    `length/win_rate` is the first response's win rate, a tie counting as half, and
+    `length/controlled_win_rate` that if both responses had the same length. It is the regression of
+    Dubois et al. (2024, arXiv 2404.04475, section 3) on tanh of the difference in characters in
+    standard deviations, evaluated at 0. Their term for an instruction's difficulty needs the
+    results of other systems and is omitted, as is their regularization. The rate is not
+    identifiable if one side is nearly always longer, because equal length would be an
+    extrapolation.
     """
-    pairs, present = verdicts.pairs, verdicts.present
-    first, second = pairs.sides(flat(cases, lambda case: [len(response.text) for response in case.responses]))
-    known, credit = (first > 0) & (second > 0), (1.0 + verdicts.winner) / 2
+    pairs = verdicts.pairs
+    present = verdicts.present
+    first, second = pairs.sides(
+        flat(cases, lambda case: [len(response.text) for response in case.responses])
+    )
+    known = (first > 0) & (second > 0)
+    credit = (1.0 + verdicts.winner) / 2
 
     def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
         """Return which pairs count, their cases, and the number of missing verdicts."""
         rows = present & relevant
-        return rows, verdicts.tally.where(rows), int((verdicts.missing & relevant).sum())
+        return (
+            rows,
+            verdicts.tally.where(rows),
+            int((verdicts.missing & relevant).sum()),
+        )
 
     log_ratio = log_length(first) - log_length(second)
     rows, tally, missing = selected(known)
-    x, difference = _scaled(log_ratio[rows]), (first - second)[rows]
-    design, why = np.stack([np.ones(len(x)), x], axis=1), _why_constant(x, NO_VERDICT)
-    raw = slope("length/slope", design, credit[rows], tally, 1, missing=missing, why=why)
-    design, why = np.stack([np.ones(len(x)), np.tanh(_scaled(difference))], axis=1), _why_one_sided(difference)
-    controlled = rate_at_zero("length/controlled_win_rate", design, credit[rows], tally, missing=missing, why=why)
+    x = _scaled(log_ratio[rows])
+    difference = (first - second)[rows]
+    design = np.stack([np.ones(len(x)), x], axis=1)
+    why = _why_constant(x, NO_VERDICT)
+    raw = slope(
+        "length/slope", design, credit[rows], tally, 1, missing=missing, why=why
+    )
+    design = np.stack([np.ones(len(x)), np.tanh(_scaled(difference))], axis=1)
+    why = _why_one_sided(difference)
+    controlled = rate_at_zero(
+        "length/controlled_win_rate",
+        design,
+        credit[rows],
+        tally,
+        missing=missing,
+        why=why,
+    )
     rows, tally, missing = selected(known & verdicts.labeled)
-    x, label = _scaled(log_ratio[rows]), pairs.label[rows]
-    design, contrary = np.stack([np.ones(len(x)), x, label], axis=1), np.asarray(verdicts.winner[rows] != label)
+    x = _scaled(log_ratio[rows])
+    label = pairs.label[rows]
+    design = np.stack([np.ones(len(x)), x, label], axis=1)
+    contrary = np.asarray(verdicts.winner[rows] != label)
     why = _why_constant(x, "no labeled pair has a verdict")
     if not why and (count := int(contrary.sum())) < MIN_CONTRARY:
-        why = f"{count} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what else they depend on"
-    at_label = slope("length/slope_at_label", design, credit[rows], tally, 1, rare=contrary, missing=missing, why=why)
+        why = (
+            f"{count} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what"
+            " else they depend on"
+        )
+    at_label = slope(
+        "length/slope_at_label",
+        design,
+        credit[rows],
+        tally,
+        1,
+        rare=contrary,
+        missing=missing,
+        why=why,
+    )
     win_rate = verdicts.tally.mean(
-        "length/win_rate", credit, present, verdicts.missing, span=(0.0, 1.0), proportion=True, why=NO_VERDICT
+        "length/win_rate",
+        credit,
+        present,
+        verdicts.missing,
+        span=(0.0, 1.0),
+        proportion=True,
+        why=NO_VERDICT,
     )
     return [raw, at_label, win_rate, controlled]
 
 
-def length_slopes(responses: ScoreColumns, cases: Sequence[Case], scale: Scale) -> list[Statistic]:
+def length_slopes(
+    responses: ScoreColumns, cases: Sequence[Case], scale: Scale
+) -> list[Statistic]:
     """Return the slopes of scores on length (see `score_slopes`)."""
     return score_slopes(responses, cases, scale.span)
 
@@ -240,7 +336,10 @@ def _why_one_sided(difference: Floats) -> str:
         return NO_VERDICT
     if not np.ptp(difference):
         return "the difference in length is the same in every pair"
-    shares = {"first": float((difference >= 0).mean()), "second": float((difference <= 0).mean())}
+    shares = {
+        "first": float((difference >= 0).mean()),
+        "second": float((difference <= 0).mean()),
+    }
     side, share = min(shares.items(), key=lambda item: item[1])
     if share >= MIN_SHARE:
         return ""
@@ -271,7 +370,10 @@ _EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
 def family(model: str | None) -> str | None:
     """Return the family of a model by its name without provider, or the name's first word if it is unknown."""
     name = (model or "").rsplit("/", 1)[-1].lower()
-    known = _EXACT.get(name) or next((f for f, words in FAMILIES.items() if any(word in name for word in words)), None)
+    known = _EXACT.get(name) or next(
+        (f for f, words in FAMILIES.items() if any(word in name for word in words)),
+        None,
+    )
     first = re.match(r"[^\W\d_]{3,}", name)
     return known or (first[0] if first else None)
 
@@ -291,36 +393,70 @@ def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
 
 def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
     """Return a warning for each judge that judges responses from its own model family."""
-    models = sorted({response.model for case in cases for response in case.responses if response.model})
+    models = sorted(
+        {
+            response.model
+            for case in cases
+            for response in case.responses
+            if response.model
+        }
+    )
     notes = []
     for judge, own in judge_families(config).items():
         if shared := [model for model in models if family(model) == own]:
-            named = ", ".join(map(visible, shared[:3])) + (f" and {len(shared) - 3} more" if len(shared) > 3 else "")
-            notes.append(f"judge {judge} and {named} are of the same family ({own}): see self/preference")
+            named = ", ".join(map(visible, shared[:3])) + (
+                f" and {len(shared) - 3} more" if len(shared) > 3 else ""
+            )
+            notes.append(
+                f"judge {judge} and {named} are of the same family ({own}): see self/preference"
+            )
     return notes
 
 
-def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
+def self_statistics(
+    config: RunConfig, verdicts: VerdictColumns, cases: Sequence[Case]
+) -> list[Statistic]:
     """Return `self/own_rate` and `self/preference`; empty if no response names its model.
 
-    The first is the share of decided pairs with one own and one other response that the own one wins. The second holds
-    the label constant: how often the own response wins if it is the label, minus how often the other wins if it is the
-    label (Wataoka et al. 2024, arXiv 2410.21819, eq. 1). It is 0 for an unbiased judge.
+    The first is the share of decided pairs with one own and one other response that the own one
+    wins. The second holds the label constant: how often the own response wins if it is the label,
+    minus how often the other wins if it is the label (Wataoka et al. 2024, arXiv 2410.21819, eq.
+    1). It is 0 for an unbiased judge.
     """
     if not any(response.model for case in cases for response in case.responses):
         return []
-    families, label = set(judge_families(config).values()), verdicts.pairs.label
-    models = [family(response.model) in families for case in cases for response in case.responses]
+    families = set(judge_families(config).values())
+    label = verdicts.pairs.label
+    models = [
+        family(response.model) in families
+        for case in cases
+        for response in case.responses
+    ]
     first, second = verdicts.pairs.sides(np.array(models, dtype=np.int8))
-    own = first - second  # A or B for the single response of the judge's family, TIE if neither or both are
-    mixed, present, tally = own != TIE, verdicts.present, verdicts.tally
+    own = (
+        first - second
+    )  # A or B for the single response of the judge's family, TIE if neither or both are
+    mixed = own != TIE
+    present = verdicts.present
+    tally = verdicts.tally
     nothing = "no pair has one response of the judge's own family"
-    why = "too few labels prefer an own response, or another one" if mixed.any() else nothing
+    why = (
+        "too few labels prefer an own response, or another one"
+        if mixed.any()
+        else nothing
+    )
     rates = [
-        tally.rate("self/preference", verdicts.winner == label, side & present, side & verdicts.missing)
+        tally.rate(
+            "self/preference",
+            verdicts.winner == label,
+            side & present,
+            side & verdicts.missing,
+        )
         for side in (mixed & (label == own), mixed & (label == -own))
     ]
-    rows = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=np.float64)
+    rows = np.array(
+        [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=np.float64
+    )
     return [
         tally.rate(
             "self/own_rate",
@@ -338,7 +474,9 @@ MOST_SYSTEMS = 30
 UNLABELED = "no verdict has a label"
 
 
-def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+def decision_statistics(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Iterator[Statistic]:
     """Yield the agreement of orders and the leans of a judge or a panel that compares or scores."""
     if verdicts.passes is not None:
         yield _order_agreement(verdicts, verdicts.tally)
@@ -368,32 +506,46 @@ def _lean_to(units: Units, name: str, code: int) -> Statistic:
 def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     """Return how much more often both orders name the same winner than for a judge that ignores the responses.
 
-    Such a judge chooses the response shown first, the second or a tie with fixed probabilities (Scott 1955, Public
-    Opin. Q. 19, 321-325).
+    Such a judge chooses the response shown first, the second or a tie with fixed probabilities
+    (Scott 1955, Public Opin. Q. 19, 321-325).
     """
     passes = verdicts.passes
     assert passes is not None, "only passes have orders"
     complete = passes.complete
-    shown = passes.winner * np.array([1, -1], dtype=np.int8)  # the response shown first is 1
-    shares = [np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)]
+    shown = passes.winner * np.array(
+        [1, -1], dtype=np.int8
+    )  # the response shown first is 1
+    shares = [
+        np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)
+    ]
     return Statistic(
         ORDER_AGREEMENT,
         tally.columns(complete & ~passes.differ, complete, *shares),
         _beyond_chance,
         n=int(complete.sum()),
         missing=int((~complete & ~verdicts.withheld).sum()) if passes.both else 0,
-        why="all verdicts are ties" if complete.any() else "no pair was read in both orders",
+        why="all verdicts are ties"
+        if complete.any()
+        else "no pair was read in both orders",
     )
 
 
 def _beyond_chance(totals: Floats) -> Floats:
     first, second, tie = (ratio(k, 1, totals) for k in (2, 3, 4))
     expected = 2 * first * second + tie**2
-    return divide(ratio(0, 1, totals) - expected, np.where(expected < 1 - 1e-12, 1 - expected, 0.0))
+    return divide(
+        ratio(0, 1, totals) - expected,
+        np.where(expected < 1 - 1e-12, 1 - expected, 0.0),
+    )
 
 
 def _lean(
-    name: str, difference: Floats, read: Bools, unread: Bools | int, tally: Tally, why: str = UNLABELED
+    name: str,
+    difference: Floats,
+    read: Bools,
+    unread: Bools | int,
+    tally: Tally,
+    why: str = UNLABELED,
 ) -> Statistic:
     """Return the mean difference between verdicts and labels, both from 0 to 1.
 
@@ -405,47 +557,85 @@ def _lean(
         tally: the case of each row.
         why: why there is no value, if no row counts.
     """
-    return tally.mean(f"{LEAN}{name}", difference, read, unread, span=(-1.0, 1.0), ends=(-1.0, 1.0), why=why)
+    return tally.mean(
+        f"{LEAN}{name}",
+        difference,
+        read,
+        unread,
+        span=(-1.0, 1.0),
+        ends=(-1.0, 1.0),
+        why=why,
+    )
 
 
 def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
     """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
-    pairs, tally, read, unread = verdicts.pairs, verdicts.tally, verdicts.read, verdicts.unread
+    pairs = verdicts.pairs
+    tally = verdicts.tally
+    read = verdicts.read
+    unread = verdicts.unread
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:
-        return _lean(name, sign * (verdict - label), read & (sign != 0), unread & (sign != 0), tally)
+        return _lean(
+            name,
+            sign * (verdict - label),
+            read & (sign != 0),
+            unread & (sign != 0),
+            tally,
+        )
 
     yield toward("a", np.ones(len(pairs), dtype=np.int64))
-    yield toward("longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64))
+    yield toward(
+        "longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64)
+    )
     names, system = system_codes(cases)
     first, second = pairs.sides(system)
-    for name, code in _most_frequent(names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])):
-        yield toward(f"system/{name}", (first == code).astype(np.int64) - (second == code))
+    for name, code in _most_frequent(
+        names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])
+    ):
+        yield toward(
+            f"system/{name}", (first == code).astype(np.int64) - (second == code)
+        )
 
 
-def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+def _score_leans(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Iterator[Statistic]:
     """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
-    scored, scale = verdicts.scores, Scale.of(config.rubric)
+    scored = verdicts.scores
+    scale = Scale.of(config.rubric)
     assert scored is not None, "only scores lean on the scale"
     if scale.real:
         return
     grade = (scored.grade - scale.min) / scale.span
-    graded, known = np.isfinite(grade), np.isfinite(scored.raw)
+    graded = np.isfinite(grade)
+    known = np.isfinite(scored.raw)
     on_scale = not scored.off_scale(scale)
     difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
-    tally, read = scored.tally, graded & known & on_scale
+    tally = scored.tally
+    read = graded & known & on_scale
     why = UNLABELED if on_scale else "labels are not on the scale of the rubric"
     yield _lean("score", difference, read, graded & ~known & on_scale, tally, why)
     names, system = system_codes(cases)
     for name, code in _most_frequent(names, system[read]):
-        means = [_lean(name, difference, read & rows, 0, tally) for rows in (system == code, system != code)]
-        n, why = means[0].n, "no other system has a label"
-        yield weighted_sum(f"{LEAN}system/{name}", means, (1.0, -1.0), n=n, worst=(None, None), why=why)
+        means = [
+            _lean(name, difference, read & rows, 0, tally)
+            for rows in (system == code, system != code)
+        ]
+        n = means[0].n
+        why = "no other system has a label"
+        yield weighted_sum(
+            f"{LEAN}system/{name}", means, (1.0, -1.0), n=n, worst=(None, None), why=why
+        )
 
 
 def _most_frequent(names: Sequence[str], codes: Ints) -> list[tuple[str, int]]:
     """Return the systems with most labels and their codes, if there are two or more."""
     counts = np.bincount(codes[codes >= 0], minlength=len(names))
-    order = sorted(np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code))
-    return [(names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
+    order = sorted(
+        np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code)
+    )
+    return (
+        [(names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
+    )

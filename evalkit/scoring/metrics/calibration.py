@@ -12,7 +12,13 @@ from evalkit.core.scale import Scale
 from evalkit.scoring.columns import FORCED, TIE, ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation import auc_statistic
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, Tally, share_interval
+from evalkit.scoring.stats.bootstrap import (
+    Statistic,
+    Table,
+    Tabled,
+    Tally,
+    share_interval,
+)
 from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
 from evalkit.scoring.verdicts.rewards import differences, reward_slope
@@ -31,7 +37,8 @@ class StatedConfidence:
         tally: the case of each pair.
         confidence: (pairs,) the stated confidence.
         right: (pairs,) whether the winner is correct, 0 or 1.
-        missing: the number of labeled pairs without a verdict, or with a winner without a confidence.
+        missing: the number of labeled pairs without a verdict, or with a winner without a
+            confidence.
     """
 
     tally: Tally
@@ -43,14 +50,17 @@ class StatedConfidence:
 def stated(verdicts: VerdictColumns) -> StatedConfidence:
     """Return the pairs with a stated confidence; a winner is wrong if the label is TIE.
 
-    A tie forced to a winner is omitted like any tie, because no judge stated a confidence in that winner.
+    A tie forced to a winner is omitted like any tie, because no judge stated a confidence in that
+    winner.
     """
     won = verdicts.present & (verdicts.winner != TIE) & (verdicts.reason != FORCED)
     known = np.isfinite(verdicts.confidence)
     used = verdicts.labeled & won & known
     missing = int((verdicts.labeled & (verdicts.missing | (won & ~known))).sum())
     right = (verdicts.winner == verdicts.pairs.label)[used].astype(np.float64)
-    return StatedConfidence(verdicts.tally.where(used), verdicts.confidence[used], right, missing)
+    return StatedConfidence(
+        verdicts.tally.where(used), verdicts.confidence[used], right, missing
+    )
 
 
 def calibration_statistics(verdicts: VerdictColumns, scale: Scale) -> list[Statistic]:
@@ -58,10 +68,15 @@ def calibration_statistics(verdicts: VerdictColumns, scale: Scale) -> list[Stati
     if verdicts.passes is None and (verdicts.scores is None or not scale.real):
         return []
     pairs = stated(verdicts)
-    return [ece_statistic("calibration/ece", pairs), brier_statistic("calibration/brier", pairs)]
+    return [
+        ece_statistic("calibration/ece", pairs),
+        brier_statistic("calibration/brier", pairs),
+    ]
 
 
-def reward_statistics(verdicts: VerdictColumns, responses: ScoreColumns, scale: Scale) -> list[Statistic]:
+def reward_statistics(
+    verdicts: VerdictColumns, responses: ScoreColumns, scale: Scale
+) -> list[Statistic]:
     """Return `calibration/reward_slope` and `agreement/auc`, which only rewards have."""
     if not scale.real:
         return []
@@ -70,35 +85,52 @@ def reward_statistics(verdicts: VerdictColumns, responses: ScoreColumns, scale: 
 
 
 def brier_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
-    """Return the mean squared difference of confidence and outcome (Brier 1950, Mon. Weather Rev. 78, 1-3).
+    """Return the mean squared difference of confidence and outcome (Brier 1950, Mon.
+
+    Weather Rev. 78, 1-3).
 
     Args:
         name: the metric's name.
         pairs: the pairs with a stated confidence.
         why: why the value is undefined; empty if it is defined.
     """
-    squared, every = (pairs.confidence - pairs.right) ** 2, np.ones(len(pairs.right), dtype=bool)
+    squared = (pairs.confidence - pairs.right) ** 2
+    every = np.ones(len(pairs.right), dtype=bool)
     span = None if why else (0.0, 1.0)
-    return pairs.tally.mean(name, squared, every, pairs.missing, span=span, why=why or EMPTY)
+    return pairs.tally.mean(
+        name, squared, every, pairs.missing, span=span, why=why or EMPTY
+    )
 
 
 def ece_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
     """Return the mean distance of accuracy from mean confidence over ten bins of equal width, weighted by bin size.
 
-    Guo et al. 2017, arXiv 1706.04599, eq. 3. The value and its bounds are corrected for the bias of noise, which
-    dominates with few cases, and the interval inverts a test (see `bounded_intervals`).
+    Guo et al. 2017, arXiv 1706.04599, eq. 3. The value and its bounds are corrected for the bias of
+    noise, which dominates with few cases, and the interval inverts a test (see
+    `bounded_intervals`).
 
     Args:
         name: the metric's name.
         pairs: the pairs with a stated confidence.
         why: why the value is undefined; empty if it is defined.
     """
-    number, n, missing = bin_numbers(pairs.confidence), len(pairs.right), pairs.missing
-    excess = [np.where(number == b, pairs.confidence - pairs.right, 0.0) for b in range(BINS)]
+    number = bin_numbers(pairs.confidence)
+    n = len(pairs.right)
+    missing = pairs.missing
+    excess = [
+        np.where(number == b, pairs.confidence - pairs.right, 0.0) for b in range(BINS)
+    ]
     table = Table.of(pairs.tally.columns(*excess, np.ones(n)))
     total = float(np.abs(table.sums[:BINS]).sum())
     # One more pair changes the sum over bins by at most 1.
-    worst = (max(0.0, total - missing) / (n + missing), min(1.0, (total + missing) / (n + missing))) if n else None
+    worst = (
+        (
+            max(0.0, total - missing) / (n + missing),
+            min(1.0, (total + missing) / (n + missing)),
+        )
+        if n
+        else None
+    )
     return Statistic(
         name,
         table,
@@ -125,16 +157,22 @@ Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 """Maps (confidence, right, new confidence) to recalibrated new confidences."""
 
 
-def recalibration(config: RunConfig, cases: Sequence[Case], compared: VerdictColumns, clusters: Clusters) -> Tabled:
+def recalibration(
+    config: RunConfig,
+    cases: Sequence[Case],
+    compared: VerdictColumns,
+    clusters: Clusters,
+) -> Tabled:
     """Return `calibration/slope`, ECE and Brier score after out-of-fold recalibration, and reliability curves.
 
-    Clusters are assigned to five folds by the id of their first case. Each fold's confidences are recalibrated on the
-    other four. The folds are not resampled. The curves, before and after recalibration, are the accuracy by bin of
-    confidence (Niculescu-Mizil and Caruana 2005, ICML, 625-632), each with an interval over clusters.
+    Clusters are assigned to five folds by the id of their first case. Each fold's confidences are
+    recalibrated on the other four. The folds are not resampled. The curves, before and after
+    recalibration, are the accuracy by bin of confidence (Niculescu-Mizil and Caruana 2005, ICML,
+    625-632), each with an interval over clusters.
 
-    The slope is 1 / T of temperature scaling; below 1, the judge is overconfident. It is that, without intercept, of a
-    penalized logistic regression of correctness on the logit of the confidence (Cox 1958, Biometrika 45, 562-565; Guo
-    et al. 2017, arXiv 1706.04599, section 4.2).
+    The slope is 1 / T of temperature scaling; below 1, the judge is overconfident. It is that,
+    without intercept, of a penalized logistic regression of correctness on the logit of the
+    confidence (Cox 1958, Biometrika 45, 562-565; Guo et al. 2017, arXiv 1706.04599, section 4.2).
 
     Args:
         config: the run's config.
@@ -142,17 +180,36 @@ def recalibration(config: RunConfig, cases: Sequence[Case], compared: VerdictCol
         compared: the verdicts of a judge that compares.
         clusters: the clusters of the cases.
     """
-    pairs, confidence = stated(compared), config.scoring.confidence
+    pairs = stated(compared)
+    confidence = config.scoring.confidence
     enough = len(np.unique(clusters.of_rows(pairs.tally.case))) >= MIN_CASES
     unit = "cases" if clusters.number is None else "clusters"
-    why = "" if enough else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
+    why = (
+        ""
+        if enough
+        else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
+    )
     x = _logits(pairs.confidence)[:, None]
     constant = "" if why or x.any() else "every confidence is 0.5"
-    found = [slope("calibration/slope", x, pairs.right, pairs.tally, 0, missing=pairs.missing, why=why or constant)]
-    curves, folds = {"stated": _curve(pairs, clusters, confidence)}, clusters.folds(cases)[pairs.tally.case]
+    found = [
+        slope(
+            "calibration/slope",
+            x,
+            pairs.right,
+            pairs.tally,
+            0,
+            missing=pairs.missing,
+            why=why or constant,
+        )
+    ]
+    curves = {"stated": _curve(pairs, clusters, confidence)}
+    folds = clusters.folds(cases)[pairs.tally.case]
     for name, recalibrate in METHODS.items():
         after = replace(
-            pairs, tally=pairs.tally.of(pairs.tally.case[:0]), confidence=pairs.confidence[:0], right=pairs.right[:0]
+            pairs,
+            tally=pairs.tally.of(pairs.tally.case[:0]),
+            confidence=pairs.confidence[:0],
+            right=pairs.right[:0],
         )
         if enough:
             after = replace(pairs, confidence=out_of_fold(pairs, folds, recalibrate))
@@ -166,19 +223,24 @@ def _logits(confidence: Floats) -> Floats:
     return logit(np.clip(confidence, EDGE, 1 - EDGE))
 
 
-def out_of_fold(pairs: StatedConfidence, folds: Ints, recalibrate: Recalibrate) -> Floats:
+def out_of_fold(
+    pairs: StatedConfidence, folds: Ints, recalibrate: Recalibrate
+) -> Floats:
     """Return each confidence as recalibrated on the other folds."""
     after = pairs.confidence.copy()
     for fold in range(FOLDS):
         inside = folds == fold
-        after[inside] = recalibrate(pairs.confidence[~inside], pairs.right[~inside], pairs.confidence[inside])
+        after[inside] = recalibrate(
+            pairs.confidence[~inside], pairs.right[~inside], pairs.confidence[inside]
+        )
     return after
 
 
 def by_temperature(confidence: Floats, right: Floats, new: Floats) -> Floats:
     """Scale logits by the optimal factor (Guo et al. 2017, arXiv 1706.04599, section 4.2).
 
-    If no finite factor is optimal, because all verdicts were correct or confidence separates them, `new` is unchanged.
+    If no finite factor is optimal, because all verdicts were correct or confidence separates them,
+    `new` is unchanged.
 
     Args:
         confidence: (n,) the confidences to fit on.
@@ -192,8 +254,8 @@ def by_temperature(confidence: Floats, right: Floats, new: Floats) -> Floats:
 def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
     """Map confidence to the optimal non-decreasing accuracy, interpolated between the confidences seen.
 
-    Zadrozny and Elkan 2002, KDD, 694-699; by pooling adjacent violators (Ayer et al. 1955, Ann. Math. Statist. 26,
-    641-647).
+    Zadrozny and Elkan 2002, KDD, 694-699; by pooling adjacent violators (Ayer et al. 1955, Ann.
+    Math. Statist. 26, 641-647).
 
     Args:
         confidence: (n,) the confidences to fit on.
@@ -203,27 +265,42 @@ def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
     if not len(confidence):
         return new
     levels, place = np.unique(confidence, return_inverse=True)
-    # Hits, answers and levels of each pool; importing SciPy's regression takes longer than this loop.
+    # Hits, answers and levels of each pool; importing SciPy's regression takes longer than this
+    # loop.
     pools: list[tuple[float, int, int]] = []
-    for hits, answers in zip(np.bincount(place, weights=right).tolist(), np.bincount(place).tolist(), strict=True):
+    for hits, answers in zip(
+        np.bincount(place, weights=right).tolist(),
+        np.bincount(place).tolist(),
+        strict=True,
+    ):
         pool = (hits, answers, 1)
         while pools and pools[-1][0] * pool[1] >= pool[0] * pools[-1][1]:
             before = pools.pop()
             pool = (before[0] + pool[0], before[1] + pool[1], before[2] + pool[2])
         pools.append(pool)
-    rates, sizes = [pool[0] / pool[1] for pool in pools], [pool[2] for pool in pools]
+    rates = [pool[0] / pool[1] for pool in pools]
+    sizes = [pool[2] for pool in pools]
     return np.asarray(np.interp(new, levels, np.repeat(rates, sizes)))
 
 
-METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by_isotonic}
+METHODS: dict[str, Recalibrate] = {
+    "temperature": by_temperature,
+    "isotonic": by_isotonic,
+}
 
 
-def _curve(pairs: StatedConfidence, clusters: Clusters, level: float) -> list[JsonObject]:
-    numbers, curve = bin_numbers(pairs.confidence), []
+def _curve(
+    pairs: StatedConfidence, clusters: Clusters, level: float
+) -> list[JsonObject]:
+    numbers = bin_numbers(pairs.confidence)
+    curve = []
     for number in np.unique(numbers).tolist():
         inside = numbers == number
-        case, accuracy = pairs.tally.case[inside], float(pairs.right[inside].mean())
-        low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(case))), level)
+        case = pairs.tally.case[inside]
+        accuracy = float(pairs.right[inside].mean())
+        low, high = share_interval(
+            accuracy, len(np.unique(clusters.of_rows(case))), level
+        )
         row = {
             "from": number / BINS,
             "to": (number + 1) / BINS,

@@ -11,7 +11,16 @@ import numpy as np
 from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
-from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score, decided, rescored
+from evalkit.scoring.verdicts.checklists import (
+    CANNOT,
+    MET,
+    MISSING,
+    NOT_MET,
+    ItemColumns,
+    Score,
+    decided,
+    rescored,
+)
 from evalkit.types import Case
 
 MOST_NAMES = 50
@@ -23,15 +32,35 @@ HALO = "checklist/halo"
 
 def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
     """Return the metrics of checklists; see the catalog."""
-    tally, scores = items.tally, items.scores
-    answered, unread = decided(items.answer), items.answer == MISSING
-    met, given = items.answer == MET, items.judged != MISSING
-    every, why = np.ones(len(items.case), dtype=bool), "no item has an answer"
+    tally = items.tally
+    scores = items.scores
+    answered = decided(items.answer)
+    unread = items.answer == MISSING
+    met = items.answer == MET
+    given = items.judged != MISSING
+    every = np.ones(len(items.case), dtype=bool)
+    why = "no item has an answer"
     counts = Counter[str](score.state for score in scores)
-    texts = {"unknown_items": UNKNOWN, "no_positive_points": "no positive points", "no_weight": "all weights are 0"}
-    note = "; ".join(f"{text}: {counts[state]}" for state, text in texts.items() if counts[state]) or None
+    texts = {
+        "unknown_items": UNKNOWN,
+        "no_positive_points": "no positive points",
+        "no_weight": "all weights are 0",
+    }
+    note = (
+        "; ".join(
+            f"{text}: {counts[state]}" for state, text in texts.items() if counts[state]
+        )
+        or None
+    )
     found: Measures = [
-        _mean("score/mean", items, scores, lambda score: (score.low, score.high), note=note, ends=(0.0, 1.0)),
+        _mean(
+            "score/mean",
+            items,
+            scores,
+            lambda score: (score.low, score.high),
+            note=note,
+            ends=(0.0, 1.0),
+        ),
         _mean(
             "checklist/required_rate",
             items,
@@ -40,14 +69,24 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
             proportion=True,
         ),
         tally.rate("checklist/met_rate", met, answered, unread, why=why),
-        tally.rate("checklist/cannot_assess", items.judged == CANNOT, given, ~given, why=why),
+        tally.rate(
+            "checklist/cannot_assess", items.judged == CANNOT, given, ~given, why=why
+        ),
         tally.rate("checklist/missing", ~given, every, why="there are no items"),
     ]
     if rule == "points":
         found.append(_mean(UNCLIPPED, items, scores, lambda score: score.unclipped))
     for name, rows in _groups(items):
         why = "no such item has an answer"
-        found.append(tally.rate(f"checklist/met_rate/{name}", met, answered & rows, unread & rows, why=why))
+        found.append(
+            tally.rate(
+                f"checklist/met_rate/{name}",
+                met,
+                answered & rows,
+                unread & rows,
+                why=why,
+            )
+        )
     return found + _agreement(items, tally)
 
 
@@ -58,7 +97,9 @@ def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Stati
         items: the items of every response.
         cases: the cases.
     """
-    responses = [(case, index) for case in cases for index in range(len(case.responses))]
+    responses = [
+        (case, index) for case in cases for index in range(len(case.responses))
+    ]
     if all(unit_of(case.responses[index].text) is None for case, index in responses):
         return []
     shown = [{part.turn for part in parts_of(case, index)} for case, index in responses]
@@ -69,7 +110,14 @@ def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Stati
     ]
     cites = np.array([bool(numbers) for numbers, _ in named])
     unknown = np.array([bool(numbers and numbers - known) for numbers, known in named])
-    return [items.tally.rate("checklist/evidence/unknown_turn", unknown, cites, why="no reason names a turn")]
+    return [
+        items.tally.rate(
+            "checklist/evidence/unknown_turn",
+            unknown,
+            cites,
+            why="no reason names a turn",
+        )
+    ]
 
 
 def _mean(
@@ -83,18 +131,31 @@ def _mean(
     low, high = np.array([low_high(score) for score in scores]).reshape(-1, 2).T
     known = np.array([score.state == "scored" for score in scores], dtype=bool)
     bounded = ~np.isnan(low)
-    worst = (float(low[bounded].mean()), float(high[bounded].mean())) if bounded.any() else (None, None)
-    tally, why = Tally(columns.response_case, columns.cases), "no response has a score"
-    return tally.mean(name, low, known, bounded & ~known, worst=worst, why=why, **attributes)
+    worst = (
+        (float(low[bounded].mean()), float(high[bounded].mean()))
+        if bounded.any()
+        else (None, None)
+    )
+    tally = Tally(columns.response_case, columns.cases)
+    why = "no response has a score"
+    return tally.mean(
+        name, low, known, bounded & ~known, worst=worst, why=why, **attributes
+    )
 
 
 def _groups(columns: ItemColumns) -> Iterator[tuple[str, Bools]]:
     """Yield the rows of each tag, and of each item that several cases have: those of the most frequent names."""
     tags = _rows([{*tags} for tags in columns.tags])
     items = _rows([set() if item.numbered else {item.id} for item in columns.items])
-    shared = {name: rows for name, rows in items.items() if columns.cases == 1 or len({*columns.case[rows]}) > 1}
+    shared = {
+        name: rows
+        for name, rows in items.items()
+        if columns.cases == 1 or len({*columns.case[rows]}) > 1
+    }
     for kind, rows_of in (("tag", tags), ("item", shared)):
-        for name in sorted(sorted(rows_of, key=lambda name: (-len(rows_of[name]), name))[:MOST_NAMES]):
+        for name in sorted(
+            sorted(rows_of, key=lambda name: (-len(rows_of[name]), name))[:MOST_NAMES]
+        ):
             mask = np.zeros(len(columns.case), dtype=bool)
             mask[rows_of[name]] = True
             yield f"{kind}/{name}", mask
@@ -110,23 +171,50 @@ def _rows(names: Sequence[set[str]]) -> dict[str, list[int]]:
 
 def metric_name(name: str) -> str:
     """Return a tag or an item's id as used in names of metrics; what would be the same name is counted together."""
-    return "_".join("".join(char if char.isalnum() or char in "._-" else " " for char in name).split())[:60] or "_"
+    return (
+        "_".join(
+            "".join(
+                char if char.isalnum() or char in "._-" else " " for char in name
+            ).split()
+        )[:60]
+        or "_"
+    )
 
 
 def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
     """Return the agreement of the judge's own answers with the labels, both met or not met."""
     if not columns.labeled.any():
         return []
-    label, judged, read, unread = columns.label, columns.judged, columns.read, columns.unread
+    label = columns.label
+    judged = columns.judged
+    read = columns.read
+    unread = columns.unread
     why = "no labeled item has an answer"
-    met, not_met = label == MET, label == NOT_MET
+    met = label == MET
+    not_met = label == NOT_MET
     answers = "met" if met[read].any() else "not met"
-    equal = f"labels are all {answers}: it would be 0 whatever the answers are" if read.any() else why
+    equal = (
+        f"labels are all {answers}: it would be 0 whatever the answers are"
+        if read.any()
+        else why
+    )
     table = columns.confusion((MET, CANNOT, NOT_MET))
     return [
         tally.rate("checklist/accuracy", columns.right, read, unread, why=why),
-        tally.rate("checklist/tpr", judged == MET, read & met, unread & met, why="no item is labeled as met"),
-        tally.rate("checklist/tnr", judged == NOT_MET, read & not_met, unread & not_met, why="none is labeled not met"),
+        tally.rate(
+            "checklist/tpr",
+            judged == MET,
+            read & met,
+            unread & met,
+            why="no item is labeled as met",
+        ),
+        tally.rate(
+            "checklist/tnr",
+            judged == NOT_MET,
+            read & not_met,
+            unread & not_met,
+            why="none is labeled not met",
+        ),
         *table.coefficients("checklist", "items", why=equal),
     ]
 
@@ -134,10 +222,11 @@ def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
 def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
     """Return `checklist/halo`: how much more the answers of a response resemble each other if asked together.
 
-    An item resembles the others if it is met where most other items of the response are met, or not met where most are
-    not, in the run that asked for each item alone. The halo is the share of items asked together that do, minus the
-    share of the same items asked alone. Independent errors do not change it; it is positive if answers influence each
-    other, or follow one overall impression (Thorndike 1920, J. Appl. Psychol. 4, 25-29).
+    An item resembles the others if it is met where most other items of the response are met, or not
+    met where most are not, in the run that asked for each item alone. The halo is the share of
+    items asked together that do, minus the share of the same items asked alone. Independent errors
+    do not change it; it is positive if answers influence each other, or follow one overall
+    impression (Thorndike 1920, J. Appl. Psychol. 4, 25-29).
 
     Args:
         alone: The items asked one by one.
@@ -145,9 +234,17 @@ def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
     """
     known = alone.present & together.present
     sign = np.where(alone.present, np.where(alone.judged == MET, 1.0, -1.0), 0.0)
-    others = np.bincount(alone.response, weights=sign, minlength=len(alone.scores))[alone.response] - sign
-    rows, majority = known & (others != 0), np.where(others > 0, MET, NOT_MET)
-    change = (together.judged == majority).astype(np.float64) - (alone.judged == majority)
+    others = (
+        np.bincount(alone.response, weights=sign, minlength=len(alone.scores))[
+            alone.response
+        ]
+        - sign
+    )
+    rows = known & (others != 0)
+    majority = np.where(others > 0, MET, NOT_MET)
+    change = (together.judged == majority).astype(np.float64) - (
+        alone.judged == majority
+    )
     return alone.tally.mean(
         HALO,
         change,

@@ -1,8 +1,8 @@
 """Metrics of class verdicts: rates, agreement with labels, the confusion matrix, and calibration by class.
 
-A missing answer could have named any class, which the bounds cover. An abstention, and a split vote of samples or
-judges, is neither missing nor a class: rates are shares of the answers that name a class, and `class/abstained` and
-`class/split` are the shares of answers that do not.
+A missing answer could have named any class, which the bounds cover. An abstention, and a split vote
+of samples or judges, is neither missing nor a class: rates are shares of the answers that name a
+class, and `class/abstained` and `class/split` are the shares of answers that do not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.columns import ClassColumns
-from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
+from evalkit.scoring.metrics.calibration import (
+    StatedConfidence,
+    brier_statistic,
+    ece_statistic,
+)
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tabled
@@ -25,7 +29,9 @@ from evalkit.scoring.stats.coefficients import coefficients_of
 UNLABELED: Final = "no response has a label"
 UNREAD: Final = "no labeled response has a class"
 NO_CLASS: Final = "no answer names a class"
-SHARE: Final = PseudoCounts(np.array([[1.0, 1.0], [0.0, 1.0]]), np.full(2, 0.5), np.array([0.0, 1.0]))
+SHARE: Final = PseudoCounts(
+    np.array([[1.0, 1.0], [0.0, 1.0]]), np.full(2, 0.5), np.array([0.0, 1.0])
+)
 """Half a cluster with and half a cluster without: Jeffreys' interval."""
 ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 """The same for a class against all others: hits, false alarms, misses and the rest."""
@@ -33,9 +39,12 @@ ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 
 def class_statistics(classes: ClassColumns) -> Measures:
     """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
-    labeled, abstained = LabeledClasses(classes), []
+    labeled = LabeledClasses(classes)
+    abstained = []
     if classes.abstain is not None or classes.abstained.any():
-        abstained = [_rate(classes, "class/abstained", classes.abstained, ~classes.missing)]
+        abstained = [
+            _rate(classes, "class/abstained", classes.abstained, ~classes.missing)
+        ]
     return [
         *_rates(classes),
         *labeled.by_class(),
@@ -50,7 +59,14 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
     """Return `class/NAME/rate`: the share of the answers that name a class whose class it is."""
     note = coverage_note(columns)
     return [
-        _rate(columns, f"class/{name}/rate", columns.verdicts == c, columns.present, note=note, why=NO_CLASS)
+        _rate(
+            columns,
+            f"class/{name}/rate",
+            columns.verdicts == c,
+            columns.present,
+            note=note,
+            why=NO_CLASS,
+        )
         for c, name in enumerate(columns.names)
     ]
 
@@ -58,7 +74,11 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
 def split_class_statistics(config: RunConfig, classes: ClassColumns) -> list[Statistic]:
     """Return `class/split`: the share of responses whose samples, or whose judges, contradict each other."""
     several = config.mode.samples > 1 or classes.votes
-    return [_rate(classes, "class/split", classes.split, ~classes.missing)] if several else []
+    return (
+        [_rate(classes, "class/split", classes.split, ~classes.missing)]
+        if several
+        else []
+    )
 
 
 def _rate(
@@ -69,36 +89,55 @@ def _rate(
     note: str | None = None,
     why: str = "no answer could be read",
 ) -> Statistic:
-    return columns.tally.rate(name, hit, among, columns.missing, note=note, why=why, pseudo=SHARE)
+    return columns.tally.rate(
+        name, hit, among, columns.missing, note=note, why=why, pseudo=SHARE
+    )
 
 
 def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | None:
     """Return how many of the answers, among the selected rows, name a class; `None` if all do."""
     among = ~columns.missing if rows is None else rows & ~columns.missing
-    answers, abstained, split = (int((among & kind).sum()) for kind in (among, columns.abstained, columns.split))
+    answers, abstained, split = (
+        int((among & kind).sum()) for kind in (among, columns.abstained, columns.split)
+    )
     if not abstained and not split:
         return None
     named = f"{answers - abstained - split} of {answers} answers name a class"
-    one_kind = f"{named}, the others abstain" if abstained else f"{named}, the others are split votes"
-    return f"{named}, the others abstain or are split votes" if abstained and split else one_kind
+    one_kind = (
+        f"{named}, the others abstain"
+        if abstained
+        else f"{named}, the others are split votes"
+    )
+    return (
+        f"{named}, the others abstain or are split votes"
+        if abstained and split
+        else one_kind
+    )
 
 
 class LabeledClasses:
     """The confusion matrix of labels and verdicts by case, and the metrics that follow from it."""
 
     def __init__(self, columns: ClassColumns) -> None:
-        self._columns, self._k = columns, len(columns.names)
+        self._columns = columns
+        self._k = len(columns.names)
         self._confusion = columns.confusion(range(self._k))
-        cells, every = self._confusion.cells.columns, range(self._k)
-        sums = [[cells[c * self._k : (c + 1) * self._k], cells[c :: self._k]] for c in every]
+        cells = self._confusion.cells.columns
+        every = range(self._k)
+        sums = [
+            [cells[c * self._k : (c + 1) * self._k], cells[c :: self._k]] for c in every
+        ]
         # (classes, cases) the number of each label and of each verdict.
         self._labels, self._verdicts = (
-            np.array([np.sum(sums[c][side], axis=0, dtype=np.float64) for c in every]) for side in (0, 1)
+            np.array([np.sum(sums[c][side], axis=0, dtype=np.float64) for c in every])
+            for side in (0, 1)
         )
         self.unread = self._confusion.unread
         self._note = coverage_note(columns, columns.labeled)
         # Why nothing about labels is defined; empty if something is.
-        self._why = "" if columns.read.any() else UNREAD if columns.labeled.any() else UNLABELED
+        self._why = (
+            "" if columns.read.any() else UNREAD if columns.labeled.any() else UNLABELED
+        )
 
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""
@@ -110,17 +149,32 @@ class LabeledClasses:
 
     def overall(self) -> list[Statistic]:
         """Return the metrics over all classes, and those of the positive class if there is one."""
-        positive, unread = self._columns.positive, self.unread
-        of_positive = {"tpr": "recall", "tnr": "specificity", "youden_j": "youden_j"} if positive is not None else {}
-        first = [self._of_class(f"class/{name}", positive or 0, contrast) for name, contrast in of_positive.items()]
-        labels, occur = unread.table.sum(axis=1), unread.table.sum(axis=1) + unread.table.sum(axis=0)
+        positive = self._columns.positive
+        unread = self.unread
+        of_positive = (
+            {"tpr": "recall", "tnr": "specificity", "youden_j": "youden_j"}
+            if positive is not None
+            else {}
+        )
+        first = [
+            self._of_class(f"class/{name}", positive or 0, contrast)
+            for name, contrast in of_positive.items()
+        ]
+        labels = unread.table.sum(axis=1)
+        occur = unread.table.sum(axis=1) + unread.table.sum(axis=0)
         unlabeled, absent = (
-            [f"'{name}'" for name, count in zip(self._columns.names, counts, strict=True) if not count]
+            [
+                f"'{name}'"
+                for name, count in zip(self._columns.names, counts, strict=True)
+                if not count
+            ]
             for counts in (labels, occur)
         )
 
         def f1_mean(totals: Floats) -> Floats:
-            return coefficients.mean_defined(coefficients.f1_scores(totals)[:, occur > 0])
+            return coefficients.mean_defined(
+                coefficients.f1_scores(totals)[:, occur > 0]
+            )
 
         return [
             *first[:2],
@@ -136,15 +190,20 @@ class LabeledClasses:
                 f1_mean,
                 unread.macro_f1(),
                 each=1.0,
-                absent=f"without {', '.join(absent)}, which no label names" if absent else None,
+                absent=f"without {', '.join(absent)}, which no label names"
+                if absent
+                else None,
             ),
-            self._coefficient("class/mcc", coefficients.matthews, unread.matthews(), contrast=True),
+            self._coefficient(
+                "class/mcc", coefficients.matthews, unread.matthews(), contrast=True
+            ),
             *first[2:],
         ]
 
     def agreement(self) -> list[Statistic]:
         """Return `agreement/accuracy`, `kappa`, `scott_pi`, `ac1` and `alpha`, and if ordered weighted kappas."""
-        columns, unread = self._columns, self.unread
+        columns = self._columns
+        unread = self.unread
         accuracy = columns.tally.rate(
             "agreement/accuracy",
             columns.right,
@@ -154,9 +213,16 @@ class LabeledClasses:
             why=self._why or "nothing to count",
             pseudo=SHARE,
         )
-        every = coefficients_of("classes") | (coefficients_of("ordered classes") if columns.ordered else {})
+        every = coefficients_of("classes") | (
+            coefficients_of("ordered classes") if columns.ordered else {}
+        )
         found = [
-            self._coefficient(f"agreement/{name}", one.value, one.bounds(unread), contrast=one.contrast)
+            self._coefficient(
+                f"agreement/{name}",
+                one.value,
+                one.bounds(unread),
+                contrast=one.contrast,
+            )
             for name, one in every.items()
         ]
         return [accuracy, *found]
@@ -164,12 +230,22 @@ class LabeledClasses:
     def _of_class(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""
         value, counting, absent = CONTRASTS[contrast]
-        own, hits = np.arange(self._k) == c, self._confusion.cells.columns[c * self._k + c].astype(np.float64)
-        alarms, misses = self._verdicts[c] - hits, self._labels[c] - hits
-        columns = np.stack([hits, alarms, misses, self._labels.sum(axis=0) - hits - alarms - misses], axis=1)
+        own = np.arange(self._k) == c
+        hits = self._confusion.cells.columns[c * self._k + c].astype(np.float64)
+        alarms = self._verdicts[c] - hits
+        misses = self._labels[c] - hits
+        columns = np.stack(
+            [hits, alarms, misses, self._labels.sum(axis=0) - hits - alarms - misses],
+            axis=1,
+        )
         counted = columns[:, counting].sum(axis=1)
-        # Missing answers of its own label are hits or misses, those of others false alarms or the rest.
-        missing = [self.unread.missing[side].sum() for side, of in ((own, {0, 2}), (~own, {1, 3})) if of & {*counting}]
+        # Missing answers of its own label are hits or misses, those of others false alarms or the
+        # rest.
+        missing = [
+            self.unread.missing[side].sum()
+            for side, of in ((own, {0, 2}), (~own, {1, 3}))
+            if of & {*counting}
+        ]
         return Statistic(
             name,
             columns,
@@ -200,7 +276,8 @@ class LabeledClasses:
             name: the metric's name.
             value: maps flat confusion matrices (rows, classes²) to the coefficient.
             worst: its bounds over missing answers.
-            contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
+            contrast: whether it is 0 by construction if all labels are of one class, and so
+                undefined.
             each: the pseudo-clusters of each class; by default two for all classes together.
             absent: a note on classes that it omits.
             why: why it is undefined, if it is not because only one class occurs.
@@ -222,15 +299,17 @@ class LabeledClasses:
         )
 
 
-CONTRASTS: Final[Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...], str]]] = {
+CONTRASTS: Final[
+    Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...], str]]
+] = {
     "precision": (coefficients.precision, (0, 1), "no answer is"),
     "recall": (coefficients.recall, (0, 2), "no label is"),
     "specificity": (coefficients.specificity, (1, 3), "every label is"),
     "f1": (coefficients.f1, (0, 1, 2), "no answer and no label is"),
     "youden_j": (coefficients.youden, (0, 1, 2, 3), "either every label or none is"),
 }
-"""Statistics of one class against all others: which of hits, false alarms, misses and the rest each counts, and why it
-is undefined, before the name of the class."""
+"""Statistics of one class against all others: which of hits, false alarms, misses and the rest each
+counts, and why it is undefined, before the name of the class."""
 
 
 def _calibration(columns: ClassColumns) -> list[Statistic]:
@@ -238,20 +317,32 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
     if columns.probabilities is None:
         return []
     known = np.isfinite(columns.probabilities).all(axis=1)
-    verdict = np.take_along_axis(columns.probabilities, np.maximum(columns.verdicts, 0)[:, None], axis=1)[:, 0]
+    verdict = np.take_along_axis(
+        columns.probabilities, np.maximum(columns.verdicts, 0)[:, None], axis=1
+    )[:, 0]
     right = columns.right.astype(np.float64)
     used = columns.read & known
-    missing = int((columns.labeled & (columns.missing | (columns.present & ~known))).sum())
-    # An abstention still has probabilities of the classes only if the judge gave them, so it is left out here too.
+    missing = int(
+        (columns.labeled & (columns.missing | (columns.present & ~known))).sum()
+    )
+    # An abstention still has probabilities of the classes only if the judge gave them, so it is
+    # left out here too.
     stated = {"calibration": (verdict, right)} | {
-        f"class/{name}": (columns.probabilities[:, c], (columns.labels == c).astype(np.float64))
+        f"class/{name}": (
+            columns.probabilities[:, c],
+            (columns.labels == c).astype(np.float64),
+        )
         for c, name in enumerate(columns.names)
     }
     why = "no labeled response has a class with a probability"
     return [
         replace(build(f"{group}/{end}", pairs), why=why)
         for group, (confidence, outcome) in stated.items()
-        for pairs in (StatedConfidence(columns.tally.where(used), confidence[used], outcome[used], missing),)
+        for pairs in (
+            StatedConfidence(
+                columns.tally.where(used), confidence[used], outcome[used], missing
+            ),
+        )
         for end, build in (("ece", ece_statistic), ("brier", brier_statistic))
     ]
 
@@ -259,9 +350,12 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
 def class_confusion(classes: ClassColumns) -> Tabled:
     """Return the table of verdicts by label, with abstentions and missing answers; nothing without labels."""
     verdicts, labels = (
-        {name: codes == c for c, name in enumerate(classes.names)} for codes in (classes.verdicts, classes.labels)
+        {name: codes == c for c, name in enumerate(classes.names)}
+        for codes in (classes.verdicts, classes.labels)
     )
     if classes.abstain is not None or classes.abstained.any():
         verdicts[classes.abstain or "abstained"] = classes.abstained
-    table = coefficients.counts_by_label(labels, verdicts | {"missing": classes.missing})
+    table = coefficients.counts_by_label(
+        labels, verdicts | {"missing": classes.missing}
+    )
     return [], {"confusion": table} if classes.labeled.any() else {}

@@ -14,34 +14,53 @@ from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import TIE, A, B, ClassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tabled, Tally, ratio
+from evalkit.scoring.stats.bootstrap import (
+    SharedStatistic,
+    Statistic,
+    Table,
+    Tabled,
+    Tally,
+    ratio,
+)
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.values import JsonObject, frozen
 
 RANDOM = "valid if the labels are a random subset"
-"""In the note of a rate that is corrected because some answers have no label; reports look for it."""
-SAMPLED = f"{RANDOM} of those sampled, which are weighted by 1 / the probability that their case was chosen"
+"""In the note of a rate that is corrected because some answers have no label; reports look for
+it."""
+SAMPLED = (
+    f"{RANDOM} of those sampled, which are weighted by 1 / the probability that their case was"
+    " chosen"
+)
 SAME_ERRORS = "valid if the judge errs as often without labels"
 NO_LABEL = "no answer has a label: the effect of the judge's errors is not identified"
 FEW_LABELS = "fewer than two answers have a label"
-ONE_CLASS = "the labels all belong to one class: sensitivity or specificity is not identified"
+ONE_CLASS = (
+    "the labels all belong to one class: sensitivity or specificity is not identified"
+)
 UNRELATED = "sensitivity and specificity sum to 1 or less on the labels: not identified"
 LEVELS = (
-    "Rogan-Gladen's correction is for two levels. With more levels, each rate depends on a whole table of errors, "
-    "which is not identified without assumptions. Prediction-powered inference needs only a random subset of labels."
+    "Rogan-Gladen's correction is for two levels. With more levels, each rate depends on a whole"
+    " table of errors, which is not identified without assumptions. Prediction-powered inference"
+    " needs only a random subset of labels."
 )
 GROWTH = (1, 2, 4, 8, 16)
 _COLUMNS = 7
 GROUP, MOST_GROUPS = 5, 20
-"""Means of labels are poststratified by weight if each weight has this many labels, and there are at most so many."""
+"""Means of labels are poststratified by weight if each weight has this many labels, and there are
+at most so many."""
 ILL_CONDITIONED: Final = 1e6
 """A matrix of errors with a larger condition number cannot be inverted in any useful way."""
-SINGULAR: Final = "the judge's errors do not tell the classes apart (no usable inverse): the rates are not identified"
+SINGULAR: Final = (
+    "the judge's errors do not tell the classes apart (no usable inverse): the rates are not"
+    " identified"
+)
 INVERTED: Final = (
-    "corrected/rate inverts the matrix of the judge's errors on the labels. Its condition number says how much it "
-    "magnifies their noise. It assumes that the judge errs as often without labels. Prediction-powered inference needs "
-    "only that the labels are a random subset. Abstentions and split votes are left out of both."
+    "corrected/rate inverts the matrix of the judge's errors on the labels. Its condition number"
+    " says how much it magnifies their noise. It assumes that the judge errs as often without"
+    " labels. Prediction-powered inference needs only that the labels are a random subset."
+    " Abstentions and split votes are left out of both."
 )
 
 
@@ -95,7 +114,10 @@ class Target:
         if not 2 <= len(values) <= MOST_GROUPS or counts.min() < GROUP:
             return []
         shares = values * counts / (values @ counts)
-        return [(weights == value, float(share)) for value, share in zip(values, shares, strict=True)]
+        return [
+            (weights == value, float(share))
+            for value, share in zip(values, shares, strict=True)
+        ]
 
     @property
     def unanswered(self) -> int:
@@ -105,15 +127,23 @@ class Target:
 
 def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
     """Return targets whose labels have the weights of their cases, (cases,), if there are weights."""
-    return [target if weights is None else replace(target, weights=weights[target.tally.case]) for target in targets]
+    return [
+        target
+        if weights is None
+        else replace(target, weights=weights[target.tally.case])
+        for target in targets
+    ]
 
 
-def rate_targets(units: VerdictColumns | ClassColumns, rates: Mapping[str, tuple[str, int]]) -> list[Target]:
+def rate_targets(
+    units: VerdictColumns | ClassColumns, rates: Mapping[str, tuple[str, int]]
+) -> list[Target]:
     """Return the rates of verdicts to correct; units without a verdict by decision are omitted.
 
     Args:
         units: the verdicts.
-        rates: by the name of the corrected metric, the name of the metric that it corrects, and the code.
+        rates: by the name of the corrected metric, the name of the metric that it corrects, and the
+            code.
     """
     labeled = units.labeled & ~units.withheld
     return [
@@ -130,11 +160,15 @@ def rate_targets(units: VerdictColumns | ClassColumns, rates: Mapping[str, tuple
 
 
 def mean_corrections(
-    config: RunConfig, verdicts: VerdictColumns, clusters: Clusters, weights: Floats | None = None
+    config: RunConfig,
+    verdicts: VerdictColumns,
+    clusters: Clusters,
+    weights: Floats | None = None,
 ) -> Tabled:
     """Return the rates of A, B and TIE, or the mean score in units of the annotators' grades, corrected by labels.
 
-    All are corrected by prediction-powered inference, and those of two levels also by Rogan and Gladen.
+    All are corrected by prediction-powered inference, and those of two levels also by Rogan and
+    Gladen.
 
     Args:
         config: the run's config.
@@ -143,10 +177,11 @@ def mean_corrections(
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
 
     Returns:
-        The statistics, and the content of corrected.json: the three means of each target, and interval widths for more
-        labels.
+        The statistics, and the content of corrected.json: the three means of each target, and
+        interval widths for more labels.
     """
-    scored, scale = verdicts.scores if verdicts.passes is None else None, Scale.of(config.rubric)
+    scored = verdicts.scores if verdicts.passes is None else None
+    scale = Scale.of(config.rubric)
     if scored is None:
         rates = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
         named = {f"corrected/{name}": (name, code) for name, code in rates.items()}
@@ -154,15 +189,24 @@ def mean_corrections(
         two_level = targets[:2]
     else:
         names = "corrected/score_mean", "score/mean"
-        target = Target(*names, scored.tally, scored.raw, scored.grade, proportion=False)
-        targets, two_level = weigh_targets([target], weights), []
-        if not scale.real and len(scale) == 2:  # the rate of the upper level; grades must be on the judge's scale
+        target = Target(
+            *names, scored.tally, scored.raw, scored.grade, proportion=False
+        )
+        targets = weigh_targets([target], weights)
+        two_level = []
+        if (
+            not scale.real and len(scale) == 2
+        ):  # the rate of the upper level; grades must be on the judge's scale
             judged, labels = (
                 np.where(np.isnan(values), np.nan, values > (scale.min + scale.max) / 2)
                 for values in (target.judged, target.labels)
             )
             name = "corrected/rogan_gladen"
-            two_level = [replace(targets[0], name=name, judged=judged, labels=labels, proportion=True)]
+            two_level = [
+                replace(
+                    targets[0], name=name, judged=judged, labels=labels, proportion=True
+                )
+            ]
     limits = None if scored is None else scale.ends
     found = [replace(made, limits=limits) for made in prediction_powered(targets)]
     details = {
@@ -176,16 +220,19 @@ def mean_corrections(
 def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
     """Return for each target the mean label of all rows, estimated from labels and the judge's answers.
 
-    The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L and unlabeled rows U.
-    The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f)) (Angelopoulos et al. 2023, arXiv 2301.09633,
-    for k = 1; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k). If labels have weights,
-    means over L are weighted, and U is all rows, because those without a label are not a random subset. Where there are
-    a few weights, each of several labels, means over L are those of the labels of each weight, weighted by their share
-    of all rows: poststratification (Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). How many of the labels have
-    which weight is then no source of error, as in the sampling by strata that chose them.
+    The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L
+    and unlabeled rows U. The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f))
+    (Angelopoulos et al. 2023, arXiv 2301.09633, for k = 1; Angelopoulos, Duchi and Zrnic 2023,
+    arXiv 2311.01453, section 6, for this k). If labels have weights, means over L are weighted, and
+    U is all rows, because those without a label are not a random subset. Where there are a few
+    weights, each of several labels, means over L are those of the labels of each weight, weighted
+    by their share of all rows: poststratification (Holt and Smith 1979, J. R. Stat. Soc. A 142,
+    33-46). How many of the labels have which weight is then no source of error, as in the sampling
+    by strata that chose them.
 
-    Several targets are the shares of a whole: one k minimizes the sum of their variances, so that they sum to 1.
-    Negative shares are then projected to the nearest point of the simplex (Duchi et al. 2008, Efficient projections).
+    Several targets are the shares of a whole: one k minimizes the sum of their variances, so that
+    they sum to 1. Negative shares are then projected to the nearest point of the simplex (Duchi et
+    al. 2008, Efficient projections).
     """
     of = tuple(share for _, share in targets[0].groups)
     table = Table.of([column for target in targets for column in _sums(target)])
@@ -198,13 +245,17 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
             return onto_simplex(each)
         return np.clip(each, 0.0, 1.0) if targets[0].proportion else each
 
-    shared, found = SharedStatistic(means), []
+    shared = SharedStatistic(means)
+    found = []
     for index, target in enumerate(targets):
-        labels, others = target.labels[target.labeled], int(target.unlabeled.sum())
+        labels = target.labels[target.labeled]
+        others = int(target.unlabeled.sum())
         note = "every answer has a label: this is the mean of the labels"
         if others:
             weighted = RANDOM if target.weights is None else SAMPLED
-            note = f"{len(labels)} labels and {others} answers without a label; {weighted}"
+            note = (
+                f"{len(labels)} labels and {others} answers without a label; {weighted}"
+            )
         made = Statistic(
             target.name,
             table,
@@ -213,7 +264,8 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
             covered=target.tally(target.labeled) > 0,
             missing=target.unanswered,
             # Equal labels do not vary between resamples, and have the exact interval.
-            proportion=target.proportion and (not others or (len(labels) > 0 and bool(np.ptp(labels) == 0))),
+            proportion=target.proportion
+            and (not others or (len(labels) > 0 and bool(np.ptp(labels) == 0))),
             note=note,
             why=NO_LABEL if not len(labels) else FEW_LABELS,
         )
@@ -222,20 +274,38 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
 
 
 def _sums(target: Target) -> list[Floats]:
-    labeled, others = target.labeled, target.unlabeled if target.weights is None else target.answered
-    y, f = np.where(labeled, target.labels, 0.0), np.where(labeled, target.judged, 0.0)
-    rest, weight = np.where(others, target.judged, 0.0), target.weight
-    columns = [labeled * weight, y * weight, f * weight, y * f * weight, others, rest, f * f + rest * rest]
-    columns += [column for rows, _ in target.groups for column in (1.0 * rows, y * rows, f * rows)]
+    labeled = target.labeled
+    others = target.unlabeled if target.weights is None else target.answered
+    y = np.where(labeled, target.labels, 0.0)
+    f = np.where(labeled, target.judged, 0.0)
+    rest = np.where(others, target.judged, 0.0)
+    weight = target.weight
+    columns = [
+        labeled * weight,
+        y * weight,
+        f * weight,
+        y * f * weight,
+        others,
+        rest,
+        f * f + rest * rest,
+    ]
+    columns += [
+        column
+        for rows, _ in target.groups
+        for column in (1.0 * rows, y * rows, f * rows)
+    ]
     return target.tally.columns(*columns)
 
 
 def _estimate(totals: Floats, k: Floats, shares: Sequence[float] = ()) -> Floats:
     n, y, f, _, others, rest, _ = totals.T[:_COLUMNS]
-    mean, judged = divide(np.where(n > 1, y, np.nan), n), divide(f, n)
+    mean = divide(np.where(n > 1, y, np.nan), n)
+    judged = divide(f, n)
     if shares:
         counts, labels, answers = (totals[:, _COLUMNS + at :: 3] for at in range(3))
-        mean, judged = (divide(sums, counts) @ np.array(shares) for sums in (labels, answers))
+        mean, judged = (
+            divide(sums, counts) @ np.array(shares) for sums in (labels, answers)
+        )
     return mean + k * np.where(others > 0, divide(rest, others) - judged, 0.0)
 
 
@@ -260,22 +330,38 @@ def tuning(totals: Floats) -> Floats:
     for part in _parts(totals, _COLUMNS):
         n, y, f, yf, others, rest, ff = part.T
         every = n + others
-        covariance = covariance + np.nan_to_num(divide(yf, n) - divide(y, n) * divide(f, n)) * others
-        variance = variance + np.nan_to_num(divide(ff, every) - divide(f + rest, every) ** 2) * every
+        covariance = (
+            covariance
+            + np.nan_to_num(divide(yf, n) - divide(y, n) * divide(f, n)) * others
+        )
+        variance = (
+            variance
+            + np.nan_to_num(divide(ff, every) - divide(f + rest, every) ** 2) * every
+        )
     return np.nan_to_num(divide(covariance, np.where(variance > 1e-12, variance, 0.0)))
 
 
 def rogan_gladen(target: Target) -> Statistic:
     """Return a rate corrected for the judge's errors, clipped to [0, 1].
 
-    It is (observed rate + specificity - 1) / (sensitivity + specificity - 1), with all terms resampled together (Rogan
-    and Gladen 1978, Am. J. Epidemiol. 107, 71-76).
+    It is (observed rate + specificity - 1) / (sensitivity + specificity - 1), with all terms
+    resampled together (Rogan and Gladen 1978, Am. J. Epidemiol. 107, 71-76).
     """
-    labeled, answered, tally, weight = target.labeled, target.answered, target.tally, target.weight
-    judged, labels = answered & (target.judged == 1), labeled & (target.labels == 1)
-    alarms, negatives = judged & labeled & ~labels, labeled & ~labels
-    columns = (judged, answered, *(cell * weight for cell in (judged & labels, labels, alarms, negatives)))
-    positives, n = int(labels.sum()), int(labeled.sum())
+    labeled = target.labeled
+    answered = target.answered
+    tally = target.tally
+    weight = target.weight
+    judged = answered & (target.judged == 1)
+    labels = labeled & (target.labels == 1)
+    alarms = judged & labeled & ~labels
+    negatives = labeled & ~labels
+    columns = (
+        judged,
+        answered,
+        *(cell * weight for cell in (judged & labels, labels, alarms, negatives)),
+    )
+    positives = int(labels.sum())
+    n = int(labeled.sum())
     return Statistic(
         target.name.replace("corrected/win_rate", "corrected/rogan_gladen"),
         tally.columns(*columns),
@@ -284,23 +370,37 @@ def rogan_gladen(target: Target) -> Statistic:
         covered=tally(labeled) > 0,
         missing=target.unanswered,
         strict=True,
-        note=f"sensitivity from {positives}, specificity from {n - positives} labels; {SAME_ERRORS}",
+        note=(
+            f"sensitivity from {positives}, specificity from {n - positives} labels; {SAME_ERRORS}"
+        ),
         why=NO_LABEL if not n else ONE_CLASS if positives in (0, n) else UNRELATED,
     )
 
 
 def _corrected_rate(totals: Floats) -> Floats:
-    sensitivity, false = ratio(2, 3, totals), ratio(4, 5, totals)
+    sensitivity = ratio(2, 3, totals)
+    false = ratio(4, 5, totals)
     youden = sensitivity - false
-    return np.clip(divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)), 0.0, 1.0)
+    return np.clip(
+        divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)),
+        0.0,
+        1.0,
+    )
 
 
 def label_plans(
-    targets: Sequence[Target], powered: Sequence[Statistic], confidence: float, clusters: Clusters
+    targets: Sequence[Target],
+    powered: Sequence[Statistic],
+    confidence: float,
+    clusters: Clusters,
 ) -> list[JsonObject]:
     """Return each target's means as judged, labeled and corrected, and the interval widths for more labels."""
-    sums = _parts(powered[0].table.observed, len(powered[0].table.columns) // len(targets))
-    trust = float(tuning(np.concatenate([part[:, :_COLUMNS] for part in sums], axis=1))[0])
+    sums = _parts(
+        powered[0].table.observed, len(powered[0].table.columns) // len(targets)
+    )
+    trust = float(
+        tuning(np.concatenate([part[:, :_COLUMNS] for part in sums], axis=1))[0]
+    )
     return [
         _label_plan(target, made.observed(), targets, trust, confidence, clusters)
         for target, made in zip(targets, powered, strict=True)
@@ -308,13 +408,28 @@ def label_plans(
 
 
 def _label_plan(
-    target: Target, corrected: float, targets: Sequence[Target], trust: float, confidence: float, clusters: Clusters
+    target: Target,
+    corrected: float,
+    targets: Sequence[Target],
+    trust: float,
+    confidence: float,
+    clusters: Clusters,
 ) -> JsonObject:
-    n, others, labeled = int(target.labeled.sum()), int(target.unlabeled.sum()), target.labeled
+    n = int(target.labeled.sum())
+    others = int(target.unlabeled.sum())
+    labeled = target.labeled
     plan: JsonObject = {
         "metric": target.name,
-        "judge": round_metric(target.judged[target.answered].mean()) if n + others else None,
-        "people": round_metric(np.average(target.labels[labeled], weights=target.weight[labeled])) if n else None,
+        "judge": round_metric(target.judged[target.answered].mean())
+        if n + others
+        else None,
+        "people": (
+            round_metric(
+                np.average(target.labels[labeled], weights=target.weight[labeled])
+            )
+            if n
+            else None
+        ),
         "corrected": round_metric(corrected),
         "labelled": n,
         "unlabelled": others,
@@ -324,18 +439,26 @@ def _label_plan(
         return plan | {"note": SAMPLED}
     if n < 2 or not others:
         return plan | {"note": "every answer has a label" if n > 1 else NO_LABEL}
-    # The width of the interval for several numbers of labels, with the number of rows unchanged, follows from the
-    # variance of the two means, with rows summed by cluster: that of y - k f over the labeled rows and k² times that of
-    # f over the others, with k tuned for each number of labels.
+    # The width of the interval for several numbers of labels, with the number of rows unchanged,
+    # follows from the variance of the two means, with rows summed by cluster: that of y - k f over
+    # the labeled rows
+    # and k² times that of f over the others, with k tuned for each number of labels.
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     for labels in [n * factor for factor in GROWTH if n * factor <= n + others]:
         remaining = max(1, n + others - labels)
         k = _planned_tuning(targets, labels, remaining)
         variance = _row_variance(target, labeled, k, 1.0, clusters) / labels
-        variance += k * k * _row_variance(target, target.answered, 1.0, 0.0, clusters) / remaining
+        variance += (
+            k
+            * k
+            * _row_variance(target, target.answered, 1.0, 0.0, clusters)
+            / remaining
+        )
         labels_only = _row_variance(target, labeled, 0.0, 1.0, clusters) / labels
         widths = {"width": variance, "without_judge": labels_only}
-        row = {name: round_metric(2 * z * np.sqrt(value)) for name, value in widths.items()}
+        row = {
+            name: round_metric(2 * z * np.sqrt(value)) for name, value in widths.items()
+        }
         plan["more_labels"].append({"labels": labels, **row})
     return plan | {"trust_in_judge": round_metric(trust)}
 
@@ -343,13 +466,18 @@ def _label_plan(
 def _planned_tuning(targets: Sequence[Target], labels: int, remaining: int) -> float:
     covariance = variance = 0.0
     for target in targets:
-        y, f = target.labels[target.labeled], target.judged[target.labeled]
+        y = target.labels[target.labeled]
+        f = target.judged[target.labeled]
         covariance += float(np.mean((y - y.mean()) * (f - f.mean())))
         variance += float(target.judged[target.answered].var())
-    return covariance / (variance * (1 + labels / remaining)) if variance > 1e-12 else 0.0
+    return (
+        covariance / (variance * (1 + labels / remaining)) if variance > 1e-12 else 0.0
+    )
 
 
-def _row_variance(target: Target, used: Bools, k: float, label: float, clusters: Clusters) -> float:
+def _row_variance(
+    target: Target, used: Bools, k: float, label: float, clusters: Clusters
+) -> float:
     """Return the variance of label·y - k·f for one row, with rows summed by cluster.
 
     Args:
@@ -359,21 +487,27 @@ def _row_variance(target: Target, used: Bools, k: float, label: float, clusters:
         label: the weight of the labels.
         clusters: the clusters of the cases.
     """
-    values = label * np.where(used & (label > 0), target.labels, 0.0) - k * np.where(used, target.judged, 0.0)
+    values = label * np.where(used & (label > 0), target.labels, 0.0) - k * np.where(
+        used, target.judged, 0.0
+    )
     centered = np.where(used, values - values[used].mean(), 0.0)
     sums = np.bincount(clusters.of_rows(target.tally.case), weights=centered)
     return float((sums**2).sum() / used.sum())
 
 
 def class_corrections(
-    config: RunConfig, classes: ClassColumns, clusters: Clusters, weights: Floats | None = None
+    config: RunConfig,
+    classes: ClassColumns,
+    clusters: Clusters,
+    weights: Floats | None = None,
 ) -> Tabled:
     """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
 
-    `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed rates of answers. For
-    two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76), for more the inverse of the matrix of
-    errors (Tenenbein 1970, J. Am. Stat. Assoc. 65, 1350-1361; Buonaccorsi 2010, Measurement Error, section 2.4). Rates
-    below 0 are moved to the nearest rates that sum to 1.
+    `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed
+    rates of answers. For two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76),
+    for more the inverse of the matrix of errors (Tenenbein 1970, J. Am. Stat. Assoc. 65, 1350-1361;
+    Buonaccorsi 2010, Measurement Error, section 2.4). Rates below 0 are moved to the nearest rates
+    that sum to 1.
 
     Args:
         config: the run's config.
@@ -382,22 +516,32 @@ def class_corrections(
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
 
     Returns:
-        The statistics, and the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of
-        errors.
+        The statistics, and the content of corrected.json: each rate as judged, labeled and
+        corrected, and the matrix of errors.
     """
-    names, k, tally, used = classes.names, len(classes.names), classes.tally, classes.read
+    names = classes.names
+    k = len(classes.names)
+    tally = classes.tally
+    used = classes.read
     confidence = config.scoring.confidence
     cells = classes.confusion(range(k)).cells.columns
     judged = tally.columns(*(classes.verdicts == c for c in range(k)))
-    table = Table.of([*judged, *(cell * (1.0 if weights is None else weights) for cell in cells)])
+    table = Table.of(
+        [*judged, *(cell * (1.0 if weights is None else weights) for cell in cells)]
+    )
     counts = table.sums[k:].reshape(k, k)
-    labels, hits = counts.sum(axis=1), np.diag(counts)
+    labels = counts.sum(axis=1)
+    hits = np.diag(counts)
     errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
     # The condition number in the 2-norm, unless a class has no label.
     condition = round_metric(float(np.linalg.cond(errors))) if labels.all() else None
-    youden = divide(hits, labels) - divide(counts.sum(axis=0) - hits, labels.sum() - labels)
+    youden = divide(hits, labels) - divide(
+        counts.sum(axis=0) - hits, labels.sum() - labels
+    )
     why = UNRELATED if k == 2 else SINGULAR
-    if without := ", ".join(repr(name) for name, n in zip(names, labels, strict=True) if not n):
+    if without := ", ".join(
+        repr(name) for name, n in zip(names, labels, strict=True) if not n
+    ):
         why = f"no answer is labeled {without}: the judge's errors on it are not identified"
     # The pseudo-clusters are labels, and change no rate of answers.
     matrix = PseudoCounts.matrix(k, 1.0)
@@ -405,7 +549,9 @@ def class_corrections(
     found = []
     for c, name in enumerate(names):
         facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []
-        facts += [] if k == 2 or condition is None else [f"condition number {condition:.3g}"]
+        facts += (
+            [] if k == 2 or condition is None else [f"condition number {condition:.3g}"]
+        )
         statistic = Statistic(
             f"corrected/rate/{name}",
             table,
@@ -415,11 +561,16 @@ def class_corrections(
             missing=int(classes.unread.sum()),
             strict=True,
             pseudo=pseudo,
-            note="; ".join([*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]),
+            note="; ".join(
+                [*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]
+            ),
             why="; ".join([why if labels.any() else NO_LABEL, *facts]),
         )
         found.append(statistic)
-    named = {f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c) for c, name in enumerate(names)}
+    named = {
+        f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c)
+        for c, name in enumerate(names)
+    }
     targets = weigh_targets(rate_targets(classes, named), weights)
     powered = prediction_powered(targets)
     details = {
@@ -427,11 +578,17 @@ def class_corrections(
         "targets": label_plans(targets, powered, confidence, clusters),
         "notes": [INVERTED],
         "errors": {
-            label: {verdict: round_metric(share) for verdict, share in zip(names, row, strict=True)}
+            label: {
+                verdict: round_metric(share)
+                for verdict, share in zip(names, row, strict=True)
+            }
             for label, row in zip(names, errors, strict=True)
         },
         "condition_number": condition,
-        "youden_j": {name: round_metric(float(value)) for name, value in zip(names, youden, strict=True)},
+        "youden_j": {
+            name: round_metric(float(value))
+            for name, value in zip(names, youden, strict=True)
+        },
     }
     return [*found, *powered], {"corrected": details}
 
@@ -439,11 +596,13 @@ def class_corrections(
 def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
     """Return the corrected rate of class `c` of totals (rows, k + k²): answers by class, then by label and answer.
 
-    NaN where a class has no label, or the matrix of errors has no inverse, or one that swaps classes (a determinant of
-    0 or less, which for two classes is Youden's J).
+    NaN where a class has no label, or the matrix of errors has no inverse, or one that swaps
+    classes (a determinant of 0 or less, which for two classes is Youden's J).
     """
-    judged, counts = totals[:, :k], totals[:, k:].reshape(-1, k, k)
-    labels, answers = counts.sum(axis=2), judged.sum(axis=1)
+    judged = totals[:, :k]
+    counts = totals[:, k:].reshape(-1, k, k)
+    labels = counts.sum(axis=2)
+    answers = judged.sum(axis=1)
     found = np.full((len(totals), k), np.nan)
     errors = divide(counts, np.repeat(labels[:, :, None], k, axis=2))
     usable = (labels > 0).all(axis=1) & (answers > 0)
@@ -451,6 +610,8 @@ def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
     usable[usable] = np.linalg.cond(errors[usable]) < ILL_CONDITIONED
     if usable.any():
         observed = judged[usable] / answers[usable, None]
-        solved = np.linalg.solve(errors[usable].transpose(0, 2, 1), observed[:, :, None])[:, :, 0]
+        solved = np.linalg.solve(
+            errors[usable].transpose(0, 2, 1), observed[:, :, None]
+        )[:, :, 0]
         found[usable] = onto_simplex(solved)
     return np.asarray(found[:, c])

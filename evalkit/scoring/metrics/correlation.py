@@ -21,13 +21,16 @@ LARGEST = 4000
 """Bounds are computed for at most this many distinct pairs of score and grade."""
 
 
-def pearson_bounds(x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, float]) -> Bounds:
+def pearson_bounds(
+    x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, float]
+) -> Bounds:
     """Return exact bounds of Pearson's r if some scores are missing.
 
-    The largest r is found as in `_largest`. The smallest r, if all possible values are positive, is that of a
-    pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear Programming, ch. 9): each missing
-    score is at one end. Corners with k scores at the upper end differ only in their covariance with the grades, so the
-    relevant one has them at the k lowest grades.
+    The largest r is found as in `_largest`. The smallest r, if all possible values are positive, is
+    that of a pseudoconcave function, and so at a corner of the box (Mangasarian 1969, Nonlinear
+    Programming, ch. 9): each missing score is at one end. Corners with k scores at the upper end
+    differ only in their covariance with the grades, so the relevant one has them at the k lowest
+    grades.
 
     Args:
         x: (n,) the scores.
@@ -41,11 +44,18 @@ def pearson_bounds(x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, f
 
     def smallest(c: Floats) -> float:
         up = np.arange(missing_grades + 1)
-        sums = [np.sum(x**power) + ends[0] ** power * (missing_grades - up) + ends[1] ** power * up for power in (1, 2)]
+        sums = [
+            np.sum(x**power)
+            + ends[0] ** power * (missing_grades - up)
+            + ends[1] ** power * up
+            for power in (1, 2)
+        ]
         gained = np.concatenate([[0.0], np.cumsum(np.sort(c[len(x) :]))])
         along = c @ low + (ends[1] - ends[0]) * gained
         squares = sums[1] - sums[0] ** 2 / n
-        defined = squares > 1e-12 * np.maximum(1.0, sums[1])  # otherwise all scores are equal and r is undefined
+        defined = squares > 1e-12 * np.maximum(
+            1.0, sums[1]
+        )  # otherwise all scores are equal and r is undefined
         return float((along[defined] / np.sqrt(squares[defined])).min(initial=1.0))
 
     return _bounds(np.concatenate([y, missing_y]), low, high, smallest)
@@ -54,11 +64,11 @@ def pearson_bounds(x: Floats, y: Floats, missing_y: Floats, ends: tuple[float, f
 def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
     """Return bounds of Spearman's rho on any scale if some scores are missing.
 
-    Rho is Pearson's r of mid-ranks. Each of m missing scores adds at most one score below a known one, whose rank is
-    therefore between its rank among the known and that plus m. The rank of a missing score is in 1…n. The bounds are
-    those of Pearson's r over all such numbers, ranks or not, so they are valid but may not be attained. If all of these
-    have one sign, the bound next to 0 is the smallest covariance over the largest deviation of n ranks with the given
-    ties.
+    Rho is Pearson's r of mid-ranks. Each of m missing scores adds at most one score below a known
+    one, whose rank is therefore between its rank among the known and that plus m. The rank of a
+    missing score is in 1…n. The bounds are those of Pearson's r over all such numbers, ranks or
+    not, so they are valid but may not be attained. If all of these have one sign, the bound next to
+    0 is the smallest covariance over the largest deviation of n ranks with the given ties.
 
     Args:
         x: (n,) the scores.
@@ -66,7 +76,8 @@ def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
         missing_y: (m,) the grades without a score.
     """
     missing_grades = len(missing_y)
-    ranks, n = rank(x, np.zeros(len(x), dtype=np.int64)), len(x) + missing_grades
+    ranks = rank(x, np.zeros(len(x), dtype=np.int64))
+    n = len(x) + missing_grades
     low = np.concatenate([ranks, np.full(missing_grades, 1.0)])
     high = np.concatenate([ranks + missing_grades, np.full(missing_grades, float(n))])
     ties = np.unique(x, return_counts=True)[1].astype(np.float64)
@@ -75,16 +86,22 @@ def spearman_bounds(x: Floats, y: Floats, missing_y: Floats) -> Bounds:
     def smallest(c: Floats) -> float:
         return float(c @ np.where(c > 0, low, high) / np.sqrt(squares))
 
-    return _bounds(rank(np.concatenate([y, missing_y]), np.zeros(n, dtype=np.int64)), low, high, smallest)
+    return _bounds(
+        rank(np.concatenate([y, missing_y]), np.zeros(n, dtype=np.int64)),
+        low,
+        high,
+        smallest,
+    )
 
 
 def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bounds:
     """Return bounds of Kendall's tau-b on any scale if some scores are missing.
 
-    Among pairs with a missing score, let M be all pairs and m those with different grades. At best all m are
-    concordant: S grows by m, and the number X of pairs with different scores by between m and M. S / sqrt(X Y) is
-    largest with the fewest pairs if S is positive and with the most if it is negative, and the reverse for the
-    smallest. Not all of these pairs need be possible at once, so the bounds are valid but may not be attained.
+    Among pairs with a missing score, let M be all pairs and m those with different grades. At best
+    all m are concordant: S grows by m, and the number X of pairs with different scores by between m
+    and M. S / sqrt(X Y) is largest with the fewest pairs if S is positive and with the most if it
+    is negative, and the reverse for the smallest. Not all of these pairs need be possible at once,
+    so the bounds are valid but may not be attained.
 
     Args:
         x: (n,) the scores.
@@ -94,7 +111,8 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     """
     untied_x, untied_y = _untied(x), _untied(y)
     every_y = _untied(np.concatenate([y, missing_y]))
-    n, known = len(x) + len(missing_y), len(x)
+    n = len(x) + len(missing_y)
+    known = len(x)
     new_pairs = n * (n - 1) / 2 - known * (known - 1) / 2
     different = every_y - untied_y
     if not every_y:
@@ -104,7 +122,9 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     def largest(s: float) -> float:
         s += different
         pairs = untied_x + (different if s > 0 else new_pairs)
-        return min(1.0, max(-1.0, float(s / np.sqrt(pairs * every_y)))) if pairs else 0.0
+        return (
+            min(1.0, max(-1.0, float(s / np.sqrt(pairs * every_y)))) if pairs else 0.0
+        )
 
     return -largest(-agreement), largest(agreement)
 
@@ -112,10 +132,14 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
 def _untied(values: Floats) -> float:
     """Return the number of pairs of values that differ."""
     counts = np.unique(values, return_counts=True)[1].astype(np.float64)
-    return float(len(values) * (len(values) - 1) / 2 - (counts * (counts - 1) / 2).sum())
+    return float(
+        len(values) * (len(values) - 1) / 2 - (counts * (counts - 1) / 2).sum()
+    )
 
 
-def _bounds(y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]) -> Bounds:
+def _bounds(
+    y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], float]
+) -> Bounds:
     """Return the bounds of Pearson's r of `y` with numbers between `low` and `high`, `None` if there are too many.
 
     Args:
@@ -131,21 +155,26 @@ def _bounds(y: Floats, low: Floats, high: Floats, smallest: Callable[[Floats], f
         return None, None
     centered, weight = y - y.mean(), counts.astype(np.float64)
     length = np.sqrt(centered @ centered)
-    direction, least, most = (rows[0] - y.mean()) / length, rows[1], rows[2]
+    direction = (rows[0] - y.mean()) / length
+    least = rows[1]
+    most = rows[2]
 
     def largest(sign: int) -> float:
         found = _largest(sign * direction, least, most, weight)
         return -smallest(-sign * centered / length) if found is None else found
 
-    low_end, high_end = (float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1))
+    low_end, high_end = (
+        float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1)
+    )
     return low_end, high_end
 
 
 def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | None:
     """Return the largest r of numbers in a box with a direction, or `None` if no r is positive.
 
-    A positive r is a linear function over a convex one and so pseudoconcave: a point that no small step improves is a
-    maximum (Mangasarian 1965, SIAM J. Control 3, 281-290). Identical rows have identical numbers there.
+    A positive r is a linear function over a convex one and so pseudoconcave: a point that no small
+    step improves is a maximum (Mangasarian 1965, SIAM J. Control 3, 281-290). Identical rows have
+    identical numbers there.
 
     Args:
         c: (k,) the direction, centered and of length 1.
@@ -158,31 +187,44 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
     start = np.where(c > 0, high, low)
     if weight @ (c * start) <= 1e-12:
         return None
-    shift, scale = float(low.min()), max(float(high.max() - low.min()), 1e-12)
+    shift = float(low.min())
+    scale = max(float(high.max() - low.min()), 1e-12)
     total = weight.sum()
 
     def loss(x: Floats) -> tuple[float, Floats]:
         centered = x - weight @ x / total
-        along, squares = weight @ (c * x), weight @ centered**2
+        along = weight @ (c * x)
+        squares = weight @ centered**2
         if along <= 0 or squares <= 0:
             return 1e6, np.zeros(len(x))
-        return float(0.5 * np.log(squares) - np.log(along)), weight * (centered / squares - c / along)
+        return float(0.5 * np.log(squares) - np.log(along)), weight * (
+            centered / squares - c / along
+        )
 
     bounds = np.stack([(low - shift) / scale, (high - shift) / scale], axis=1)
     options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
-    found = minimize(loss, (start - shift) / scale, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(
+        loss,
+        (start - shift) / scale,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options=options,
+    )
     return float(np.exp(-found.fun))
 
 
 EXACT_ROWS = 4000
-"""Kendall's tau is resampled exactly, by matrices of cases × cases, for at most this many responses."""
+"""Kendall's tau is resampled exactly, by matrices of cases × cases, for at most this many
+responses."""
 ANCHORS = 2000
 """The number of responses that each response is compared with beyond that."""
 NEGLIGIBLE = 1e-12
 BLOCK = 2**18
 """Numbers held at a time: 2 MiB."""
 _MOST_CELLS = 128
-"""Up to this number of combinations of a score and a grade, ranks are computed from their counts."""
+"""Up to this number of combinations of a score and a grade, ranks are computed from their
+counts."""
 
 
 @frozen
@@ -196,12 +238,20 @@ class _GradedScores:
 
     @classmethod
     def of(cls, scored: ScoreColumns) -> _GradedScores:
-        graded, scored_rows = np.isfinite(scored.grade), np.isfinite(scored.score)
+        graded = np.isfinite(scored.grade)
+        scored_rows = np.isfinite(scored.score)
         both = graded & scored_rows
-        x, y = np.round(scored.score[both], 9), scored.grade[both]
+        x = np.round(scored.score[both], 9)
+        y = scored.grade[both]
         return cls(scored.tally.where(both), x, y, scored.grade[graded & ~scored_rows])
 
-    def statistic(self, name: str, columns: Columns, value: Callable[[Floats], Floats], **attributes: Any) -> Statistic:
+    def statistic(
+        self,
+        name: str,
+        columns: Columns,
+        value: Callable[[Floats], Floats],
+        **attributes: Any,
+    ) -> Statistic:
         """Return a correlation; missing scores are omitted."""
         missing = len(self.missing_grades)
         return Statistic(
@@ -212,7 +262,11 @@ class _GradedScores:
             covered=self.tally(np.ones(len(self.x))) > 0,
             missing=missing,
             note=_unbounded(missing),
-            why="scores or grades are all equal" if len(self.x) else "no scored response has a grade",
+            why=(
+                "scores or grades are all equal"
+                if len(self.x)
+                else "no scored response has a grade"
+            ),
             **attributes,
         )
 
@@ -220,20 +274,28 @@ class _GradedScores:
 def auc_statistic(scored: ScoreColumns) -> Statistic:
     """Return `agreement/auc`: the area under the ROC curve of scores as predictions of the higher of two grades.
 
-    It is the share of pairs of a higher and a lower grade whose scores have the same order, equal scores counting half
-    (Hanley and McNeil 1982, Radiology 143, 29-36).
+    It is the share of pairs of a higher and a lower grade whose scores have the same order, equal
+    scores counting half (Hanley and McNeil 1982, Radiology 143, 29-36).
 
     Args:
         scored: the scores.
     """
     graded = _GradedScores.of(scored)
-    levels, high = _Levels.of(np.unique(graded.x, return_inverse=True)[1]), graded.y > graded.y.min(initial=np.inf)
+    levels, high = (
+        _Levels.of(np.unique(graded.x, return_inverse=True)[1]),
+        graded.y > graded.y.min(initial=np.inf),
+    )
     two = len(np.unique(graded.y)) == 2
 
     def areas(weights: Floats) -> Floats:
-        upper, lower = (levels.counts(weights[:, graded.tally.case] * side) for side in (high, ~high))
+        upper, lower = (
+            levels.counts(weights[:, graded.tally.case] * side)
+            for side in (high, ~high)
+        )
         below = np.cumsum(lower, axis=1) - lower / 2
-        return divide((upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1))
+        return divide(
+            (upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1)
+        )
 
     made = graded.statistic(
         "auc",
@@ -249,18 +311,23 @@ def _unbounded(missing: int) -> str | None:
     return "missing scores are omitted and not bounded" if missing else None
 
 
-def correlation_statistics(scores: ScoreColumns, ends: tuple[float, float] | None = None) -> list[Statistic]:
+def correlation_statistics(
+    scores: ScoreColumns, ends: tuple[float, float] | None = None
+) -> list[Statistic]:
     """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses.
 
-    They have bounds over missing scores if the `ends` of the scale are given. Without them, a missing score could have
-    changed the other scores, and there are no bounds.
+    They have bounds over missing scores if the `ends` of the scale are given. Without them, a
+    missing score could have changed the other scores, and there are no bounds.
 
     Args:
         scores: the scores.
         ends: the ends of the scale.
     """
     graded = _GradedScores.of(scores)
-    found = [replace(build(graded), reach=_unlike(build, graded)) for build in (_pearson, _spearman, _kendall)]
+    found = [
+        replace(build(graded), reach=_unlike(build, graded))
+        for build in (_pearson, _spearman, _kendall)
+    ]
     if ends is None or not len(graded.missing_grades):
         return found
     known = (graded.x, graded.y, graded.missing_grades)
@@ -275,26 +342,39 @@ def correlation_statistics(scores: ScoreColumns, ends: tuple[float, float] | Non
     ]
 
 
-def _unlike(build: Callable[[_GradedScores], Statistic], graded: _GradedScores) -> Reach:
+def _unlike(
+    build: Callable[[_GradedScores], Statistic], graded: _GradedScores
+) -> Reach:
     """Return how far a correlation could be if a share of the clusters were unlike those seen.
 
-    Half of them then have the lowest score seen and the highest grade, and half the highest score and the lowest grade,
-    which lowers the correlation most; or lowest and highest together. A few responses at opposite ends move it more
-    than as many at random.
+    Half of them then have the lowest score seen and the highest grade, and half the highest score
+    and the lowest grade, which lowers the correlation most; or lowest and highest together. A few
+    responses at opposite ends move it more than as many at random.
     """
 
     def reach(share: float) -> Bounds:
         some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
-        case, x, y, cases = graded.tally.case[some], graded.x[some], graded.y[some], graded.tally.cases
+        case = graded.tally.case[some]
+        x = graded.x[some]
+        y = graded.y[some]
+        cases = graded.tally.cases
         ends = [x.min(), x.max()], [y.min(), y.max()]
         added = Tally(np.append(case, [cases, cases + 1]), cases + 2)
         weights = np.full((1, cases + 2), 1 - share)
         weights[0, -2:] = share * len(x) / 2
         found = []
         for step in (-1, 1):
-            wider = _GradedScores(added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0])
+            wider = _GradedScores(
+                added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0]
+            )
             made = build(wider)
-            found.append(float(made.value(weights if made.weighted else made.table.totals(weights))[0]))
+            found.append(
+                float(
+                    made.value(
+                        weights if made.weighted else made.table.totals(weights)
+                    )[0]
+                )
+            )
         return found[0], found[1]
 
     return reach
@@ -313,10 +393,17 @@ def spearman_statistic(tally: Tally, score: Floats, grade: Floats) -> Statistic:
 
 
 def _pearson(graded: _GradedScores) -> Statistic:
-    """Return Pearson's r from per-case sums of moments (Pearson 1895, Proc. R. Soc. 58, 240-242)."""
+    """Return Pearson's r from per-case sums of moments (Pearson 1895, Proc. R.
+
+    Soc. 58, 240-242).
+    """
     # With mean 0 and deviation 1, sums of squares keep precision.
     x, y = (
-        (values - values.mean()) / values.std() if len(values) and np.ptp(values) else np.zeros(len(values))
+        (
+            (values - values.mean()) / values.std()
+            if len(values) and np.ptp(values)
+            else np.zeros(len(values))
+        )
         for values in (graded.x, graded.y)
     )
     columns = graded.tally.columns(*moments(x, y))
@@ -331,28 +418,40 @@ def moments(x: Floats, y: Floats) -> tuple[Floats, ...]:
 def pearson_r(totals: Floats) -> Floats:
     """Return Pearson's r of moments (rows, 6): n and the sums of x, y, xx, yy, xy; NaN if x or y does not vary."""
     n, x, y, xx, yy, xy = totals.T
-    spread_x, spread_y = n * xx - x * x, n * yy - y * y
+    spread_x = n * xx - x * x
+    spread_y = n * yy - y * y
     defined = (spread_x > NEGLIGIBLE * n * n) & (spread_y > NEGLIGIBLE * n * n)
     scale = np.sqrt(np.where(defined, spread_x * spread_y, 0.0))
     return np.clip(divide(n * xy - x * y, scale), -1.0, 1.0)
 
 
 def _spearman(graded: _GradedScores) -> Statistic:
-    """Return Pearson's r of mid-ranks, recomputed in every resample (Spearman 1904, Am. J. Psychol. 15, 72-101)."""
-    levels = [np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)]
+    """Return Pearson's r of mid-ranks, recomputed in every resample (Spearman 1904, Am. J.
+
+    Psychol. 15, 72-101).
+    """
+    levels = [
+        np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)
+    ]
     width = int(levels[1].max(initial=0)) + 1
     cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
     if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
-        columns = graded.tally.columns(*(cell == number for number in range(len(cells))))
+        columns = graded.tally.columns(
+            *(cell == number for number in range(len(cells)))
+        )
         of_cells = [_Levels.of(cells // width), _Levels.of(cells % width)]
-        return graded.statistic("spearman", columns, partial(_rank_correlations, of_cells))
+        return graded.statistic(
+            "spearman", columns, partial(_rank_correlations, of_cells)
+        )
     each = [_Levels.of(level) for level in levels]
 
     def rho(weights: Floats) -> Floats:
         return _rank_correlations(each, weights[:, graded.tally.case])
 
     value = partial(_in_blocks, rho, len(graded.x))
-    return graded.statistic("spearman", np.zeros((graded.tally.cases, 0)), value, weighted=True)
+    return graded.statistic(
+        "spearman", np.zeros((graded.tally.cases, 0)), value, weighted=True
+    )
 
 
 @frozen
@@ -383,29 +482,41 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
     """Return Pearson's r of the mid-ranks of two values under each row of weights (rows, n)."""
     if not weights.shape[1]:
         return undefined(weights)
-    n, ranks = weights.sum(axis=1), []
+    n = weights.sum(axis=1)
+    ranks = []
     for values in levels:
         counts = values.counts(weights)
         # Mid-ranks as centered fractions of n: their mean is 0 for any ties.
-        middles = (np.cumsum(counts, axis=1) - counts / 2) / np.where(n > 0, n, 1.0)[:, None] - 0.5
+        middles = (np.cumsum(counts, axis=1) - counts / 2) / np.where(n > 0, n, 1.0)[
+            :, None
+        ] - 0.5
         ranks.append(middles[:, values.level])
     x, y = ranks
-    squares = [np.einsum("ij,ij,ij->i", weights, one, other) for one, other in ((x, x), (y, y), (x, y))]
+    squares = [
+        np.einsum("ij,ij,ij->i", weights, one, other)
+        for one, other in ((x, x), (y, y), (x, y))
+    ]
     return pearson_r(np.stack([n, 0 * n, 0 * n, *squares], axis=1))
 
 
 def _in_blocks(value: Callable[[Floats], Floats], size: int, weights: Floats) -> Floats:
     """Return a value of `size` numbers for each row of weights, computed for a bounded number of rows at a time."""
     step = max(1, BLOCK // max(1, size))
-    return np.concatenate([value(weights[start : start + step]) for start in range(0, max(1, len(weights)), step)])
+    return np.concatenate(
+        [
+            value(weights[start : start + step])
+            for start in range(0, max(1, len(weights)), step)
+        ]
+    )
 
 
 def _kendall(graded: _GradedScores) -> Statistic:
     """Return tau-b (Kendall 1945, Biometrika 33, 239-251).
 
-    Let S, X, Y be the sums over pairs of responses of sgn(dx)sgn(dy), |sgn(dx)|, |sgn(dy)|, by pair of cases. A
-    resample with weights w has exactly tau = w'Sw / sqrt(w'Xw w'Yw). Beyond `EXACT_ROWS` responses, the interval comes
-    from the first-order (Hájek) projection of the three sums, with each response compared with `ANCHORS` others.
+    Let S, X, Y be the sums over pairs of responses of sgn(dx)sgn(dy), |sgn(dx)|, |sgn(dy)|, by pair
+    of cases. A resample with weights w has exactly tau = w'Sw / sqrt(w'Xw w'Yw). Beyond
+    `EXACT_ROWS` responses, the interval comes from the first-order (Hájek) projection of the three
+    sums, with each response compared with `ANCHORS` others.
     """
     if len(graded.x) > EXACT_ROWS:
         return _projected_kendall(graded)
@@ -416,14 +527,18 @@ def _kendall(graded: _GradedScores) -> Statistic:
         w = weights[:, both]
         return _tau(*(((w @ table) * w).sum(axis=1) for table in tables))
 
-    return graded.statistic("kendall", np.zeros((graded.tally.cases, 0)), tau, weighted=True)
+    return graded.statistic(
+        "kendall", np.zeros((graded.tally.cases, 0)), tau, weighted=True
+    )
 
 
 def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
     return divide(agreement, np.sqrt(np.maximum(untied_x * untied_y, 0.0)))
 
 
-def _signs(graded: _GradedScores, rows: slice | Ints, columns: slice | Ints) -> tuple[Floats, Floats, Floats]:
+def _signs(
+    graded: _GradedScores, rows: slice | Ints, columns: slice | Ints
+) -> tuple[Floats, Floats, Floats]:
     dx = np.sign(graded.x[rows, None] - graded.x[None, columns])
     dy = np.sign(graded.y[rows, None] - graded.y[None, columns])
     return dx * dy, np.abs(dx), np.abs(dy)
@@ -436,7 +551,9 @@ def _pair_tables(graded: _GradedScores) -> list[Floats]:
     starts = np.unique(graded.tally.case, return_index=True)[1]
     parts: list[list[Floats]] = [[], [], []]
     for start in range(0, len(graded.x), 256):
-        for part, signs in zip(parts, _signs(graded, slice(start, start + 256), slice(None)), strict=True):
+        for part, signs in zip(
+            parts, _signs(graded, slice(start, start + 256), slice(None)), strict=True
+        ):
             part.append(np.add.reduceat(signs, starts, axis=1))
     return [np.add.reduceat(np.concatenate(part), starts, axis=0) for part in parts]
 
@@ -445,9 +562,14 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     from scipy.stats import kendalltau
 
     tau = float(kendalltau(graded.x, graded.y).statistic)
-    anchors = np.sort(np.random.default_rng(0).choice(len(graded.x), ANCHORS, replace=False))
+    anchors = np.sort(
+        np.random.default_rng(0).choice(len(graded.x), ANCHORS, replace=False)
+    )
     blocks = range(0, len(graded.x), 1024)
-    means = [[s.mean(axis=1) for s in _signs(graded, slice(b, b + 1024), anchors)] for b in blocks]
+    means = [
+        [s.mean(axis=1) for s in _signs(graded, slice(b, b + 1024), anchors)]
+        for b in blocks
+    ]
     projections = [np.concatenate(column) for column in zip(*means, strict=True)]
     centres = [float(projection.mean()) for projection in projections]
     columns = graded.tally.columns(np.ones(len(graded.x)), *projections)
@@ -455,34 +577,49 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     def approximate(totals: Floats) -> Floats:
         return _tau(*(2 * ratio(k + 1, 0, totals) - centres[k] for k in range(3)))
 
-    shift = tau - float(approximate(np.array([[column.sum() for column in columns]]))[0])
-    return graded.statistic("kendall", columns, lambda totals: approximate(totals) + shift)
+    shift = tau - float(
+        approximate(np.array([[column.sum() for column in columns]]))[0]
+    )
+    return graded.statistic(
+        "kendall", columns, lambda totals: approximate(totals) + shift
+    )
 
 
-def within_statistics(scores: ScoreColumns, verdicts: VerdictColumns) -> list[Statistic]:
+def within_statistics(
+    scores: ScoreColumns, verdicts: VerdictColumns
+) -> list[Statistic]:
     """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: mean correlations within cases.
 
-    Each case with at least two graded scores that are not all equal counts once. Kendall's tau is tau-b (Kendall 1945,
-    Biometrika 33, 239-251). Correlations over all responses also reflect how well the judge separates prompts (Deutsch
-    et al. 2021, arXiv 2104.00054, section 2). Intervals are those of means between -1 and 1 (`bounded_mean`), because
-    most cases have high correlations and few resamples would contain the low ones.
+    Each case with at least two graded scores that are not all equal counts once. Kendall's tau is
+    tau-b (Kendall 1945, Biometrika 33, 239-251). Correlations over all responses also reflect how
+    well the judge separates prompts (Deutsch et al. 2021, arXiv 2104.00054, section 2). Intervals
+    are those of means between -1 and 1 (`bounded_mean`), because most cases have high correlations
+    and few resamples would contain the low ones.
 
     Args:
         scores: the scores.
         verdicts: the verdicts, for the pairs of responses.
     """
     graded = _GradedScores.of(scores)
-    x, y, tally, missing = graded.x, graded.y, graded.tally, len(graded.missing_grades)
+    x = graded.x
+    y = graded.y
+    tally = graded.tally
+    missing = len(graded.missing_grades)
     found = {
         "pearson": pearson_by_case(x, y, tally),
         "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
         "kendall": _kendall_within(scores, verdicts),
     }
-    several, made = tally(np.ones(len(x))) > 1, []
+    several = tally(np.ones(len(x))) > 1
+    made = []
     for name, r in found.items():
         defined = np.isfinite(r)
         omitted = int((several & ~defined).sum())
-        notes = [f"{omitted} cases with equal scores or equal grades are omitted"] if omitted else []
+        notes = (
+            [f"{omitted} cases with equal scores or equal grades are omitted"]
+            if omitted
+            else []
+        )
         statistic = Tally.each(tally.cases).mean(
             f"agreement/{name}_within",
             np.nan_to_num(r),
@@ -506,45 +643,74 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
     """
     case = tally.case
     size = np.maximum(tally(np.ones(len(x))), 1.0)
-    x, y = x - (tally(x) / size)[case], y - (tally(y) / size)[case]
+    x = x - (tally(x) / size)[case]
+    y = y - (tally(y) / size)[case]
     ones, _, _, *squares = moments(x, y)
     return pearson_r(np.stack(tally.columns(ones, 0 * x, 0 * y, *squares), axis=1))
 
 
 def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
-    x, y = (verdicts.pairs.differences(values) for values in (scored.score, scored.grade))
+    x, y = (
+        verdicts.pairs.differences(values) for values in (scored.score, scored.grade)
+    )
     used = np.isfinite(x) & np.isfinite(y)
-    dx, dy = (np.where(used & (np.abs(one) > FUZZ), np.sign(one), 0.0) for one in (x, y))
-    agreement, untied_x, untied_y = verdicts.tally.columns(dx * dy, np.abs(dx), np.abs(dy))
+    dx, dy = (
+        np.where(used & (np.abs(one) > FUZZ), np.sign(one), 0.0) for one in (x, y)
+    )
+    agreement, untied_x, untied_y = verdicts.tally.columns(
+        dx * dy, np.abs(dx), np.abs(dy)
+    )
     return divide(agreement, np.sqrt(untied_x * untied_y))
 
 
 def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     """Return `agreement/kappa_quadratic` and `agreement/rmse` of scores and grades on the same scale.
 
-    Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of scores and grades over
-    its expected value if they were paired at random (Cohen 1968; Lin 1989, Biometrics 45, 255-268: the concordance
-    correlation).
+    Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of
+    scores and grades over its expected value if they were paired at random (Cohen 1968; Lin 1989,
+    Biometrics 45, 255-268: the concordance correlation).
 
     Args:
         responses: the scores.
         scale: the scale of the rubric.
     """
-    graded, known = np.isfinite(responses.grade), np.isfinite(responses.raw)
+    graded = np.isfinite(responses.grade)
+    known = np.isfinite(responses.raw)
     read = graded & known
-    x, y, lost = responses.raw[read], responses.grade[read], responses.grade[graded & ~known]
+    x = responses.raw[read]
+    y = responses.grade[read]
+    lost = responses.grade[graded & ~known]
     n, missing, tally = len(x), len(lost), responses.tally.where(read)
-    off_scale = scale.real or (n > 0 and not (scale.min <= y.min() and y.max() <= scale.max))
-    why = f"grades are not on the judge's scale, {scale.name()}" if off_scale else "no scored response has a grade"
+    off_scale = scale.real or (
+        n > 0 and not (scale.min <= y.min() and y.max() <= scale.max)
+    )
+    why = (
+        f"grades are not on the judge's scale, {scale.name()}"
+        if off_scale
+        else "no scored response has a grade"
+    )
     why, scale = (NO_SCALE, Scale(0.0, 1.0, 1.0)) if scale.real else (why, scale)
 
-    def statistic(name: str, value: Callable[[Floats], Floats], *columns: Floats, **attributes: Any) -> Statistic:
+    def statistic(
+        name: str,
+        value: Callable[[Floats], Floats],
+        *columns: Floats,
+        **attributes: Any,
+    ) -> Statistic:
         sums = tally.columns(*(column * (not off_scale) for column in columns))
-        return Statistic(f"agreement/{name}", sums, value, **{"n": n, "missing": missing, "why": why, **attributes})
+        return Statistic(
+            f"agreement/{name}",
+            sums,
+            value,
+            **{"n": n, "missing": missing, "why": why, **attributes},
+        )
 
-    center, squared, count = (scale.min + scale.max) / 2, (x - y) ** 2, n + missing
+    center = (scale.min + scale.max) / 2
+    squared = (x - y) ** 2
+    count = n + missing
     corners = moments(*scale.span / 2 * np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]))
-    total, farthest = float(squared.sum()), float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
+    total = float(squared.sum())
+    farthest = float((np.maximum(lost - scale.min, scale.max - lost) ** 2).sum())
     return [
         statistic(
             "kappa_quadratic",
@@ -560,9 +726,11 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
             squared,
             np.ones(n),
             reach=np.array([[0.0, 1.0], [scale.span**2, 1.0]]),
-            worst=((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
-            if n and not off_scale
-            else (None, None),
+            worst=(
+                ((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
+                if n and not off_scale
+                else (None, None)
+            ),
         ),
     ]
 
@@ -571,4 +739,6 @@ def concordance(totals: Floats) -> Floats:
     """Return the concordance correlation of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
     n, x, y, xx, yy, xy = totals.T
     at_random = n * xx + n * yy - 2 * x * y
-    return divide(2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0))
+    return divide(
+        2 * (n * xy - x * y), np.where(at_random > 1e-12 * n * n, at_random, 0.0)
+    )

@@ -61,7 +61,10 @@ class Annotations:
     @property
     def counts(self) -> Floats:
         """The number of annotators who chose each class for each item, (items, classes)."""
-        counted = [np.bincount(self.item[self.value == c], minlength=len(self.case)) for c in self.classes]
+        counted = [
+            np.bincount(self.item[self.value == c], minlength=len(self.case))
+            for c in self.classes
+        ]
         return np.stack(counted, axis=1).astype(np.float64)
 
     @property
@@ -77,12 +80,17 @@ class Annotations:
     @property
     def others(self) -> Floats:
         """The number of other annotators who chose each class for each row's item, (labels, classes)."""
-        return np.asarray(self.counts[self.item] - np.equal.outer(self.value, self.classes))
+        return np.asarray(
+            self.counts[self.item] - np.equal.outer(self.value, self.classes)
+        )
 
     def of_others(self, power: int) -> Floats:
         """Return the sum of a power of the other annotators' values for each row's item, (labels,)."""
         values = self.value**power
-        return np.asarray(np.bincount(self.item, weights=values, minlength=len(self.case))[self.item] - values)
+        return np.asarray(
+            np.bincount(self.item, weights=values, minlength=len(self.case))[self.item]
+            - values
+        )
 
 
 def annotator_statistics(
@@ -94,7 +102,11 @@ def annotator_statistics(
 ) -> Tabled:
     """Return the metrics of annotators' choices or grades, and the table of annotators; empty without annotators."""
     found = read_annotations(cases, verdicts, responses)
-    return ([], {}) if found is None else annotator_results(found, clusters, config.scoring.alt_test_epsilon)
+    return (
+        ([], {})
+        if found is None
+        else annotator_results(found, clusters, config.scoring.alt_test_epsilon)
+    )
 
 
 def read_annotations(
@@ -102,23 +114,34 @@ def read_annotations(
 ) -> Annotations | None:
     """Return the labels by annotator, or `None` if no case has any.
 
-    Grades are compared with scores if responses were scored. Otherwise each annotator's grades are read as choices
-    between the responses of a case, like the judge's verdicts.
+    Grades are compared with scores if responses were scored. Otherwise each annotator's grades are
+    read as choices between the responses of a case, like the judge's verdicts.
     """
-    graded = any(annotation_grades(label) for case in cases for label in case.labels.values())
+    graded = any(
+        annotation_grades(label) for case in cases for label in case.labels.values()
+    )
     if scored is not None and graded:
         rows = list(_grades(cases, scored.offset))
-        judge, case = scored.score, scored.case
+        judge = scored.score
+        case = scored.case
     else:
         rows = list(_choices(cases, verdicts.pairs))
-        judge = np.where(verdicts.winner == NONE, np.nan, verdicts.winner.astype(np.float64))
+        judge = np.where(
+            verdicts.winner == NONE, np.nan, verdicts.winner.astype(np.float64)
+        )
         case = verdicts.pairs.case
     if not rows:
         return None
     names = tuple(sorted({name for _, name, _ in rows}))
-    item, annotator, value = np.array([(row, names.index(name), value) for row, name, value in rows]).T
-    item, annotator, chosen = item.astype(np.int64), annotator.astype(np.int64), scored is None or not graded
-    return Annotations(item, annotator, value, judge[item], case, len(cases), names, chosen)
+    item, annotator, value = np.array(
+        [(row, names.index(name), value) for row, name, value in rows]
+    ).T
+    item = item.astype(np.int64)
+    annotator = annotator.astype(np.int64)
+    chosen = scored is None or not graded
+    return Annotations(
+        item, annotator, value, judge[item], case, len(cases), names, chosen
+    )
 
 
 def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | None:
@@ -127,11 +150,14 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
     given = [np.flatnonzero(rows & (columns.annotators[name] >= 0)) for name in names]
     if not sum(map(len, given)):
         return None
-    item, annotator = np.concatenate(given), np.repeat(np.arange(len(names)), [*map(len, given)])
+    item = np.concatenate(given)
+    annotator = np.repeat(np.arange(len(names)), [*map(len, given)])
     return Annotations(
         item,
         annotator,
-        np.stack([columns.annotators[name] for name in names])[annotator, item].astype(np.float64),
+        np.stack([columns.annotators[name] for name in names])[annotator, item].astype(
+            np.float64
+        ),
         np.where(columns.present, columns.verdicts, np.nan)[item],
         columns.case,
         columns.cases,
@@ -141,7 +167,9 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
     )
 
 
-def class_annotator_statistics(config: RunConfig, classes: ClassColumns, clusters: Clusters) -> Tabled:
+def class_annotator_statistics(
+    config: RunConfig, classes: ClassColumns, clusters: Clusters
+) -> Tabled:
     """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
 
     The judge is compared with annotators where its answers name a class.
@@ -168,38 +196,60 @@ def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, flo
                     yield int(offset[place]) + index, name, grade
 
 
-def _choices(cases: Sequence[Case], pairs: PairColumns) -> Iterator[tuple[int, str, float]]:
+def _choices(
+    cases: Sequence[Case], pairs: PairColumns
+) -> Iterator[tuple[int, str, float]]:
     for place, case in enumerate(cases):
         for name, label in case.labels.items():
             for (i, j), winner in choices_in(label):
                 yield pairs.place(place, i, j), name, float(CODES[winner])
-            for (i, one), (j, two) in combinations(enumerate(annotation_grades(label)), 2):
+            for (i, one), (j, two) in combinations(
+                enumerate(annotation_grades(label)), 2
+            ):
                 if one is not None and two is not None:
-                    yield pairs.place(place, i, j), name, float(sign(np.array([one - two]))[0])
+                    yield (
+                        pairs.place(place, i, j),
+                        name,
+                        float(sign(np.array([one - two]))[0]),
+                    )
 
 
 def annotator_agreement(found: Annotations) -> Sequence[Statistic]:
     """Return the agreement among annotators: coefficients of choices, Krippendorff's interval alpha of grades."""
-    tally, size = Tally(found.case, found.cases), np.bincount(found.item, minlength=len(found.case))
+    tally = Tally(found.case, found.cases)
+    size = np.bincount(found.item, minlength=len(found.case))
     several = size > 1
-    why = "all labels are equal" if several.any() else "no item was labeled by two annotators"
+    why = (
+        "all labels are equal"
+        if several.any()
+        else "no item was labeled by two annotators"
+    )
     n = int(size[several].sum())
     if found.chosen:
-        return Confusion.among(found.counts, tally).coefficients("human", "annotators", n=n, why=why)
-    return [alpha_of_numbers("human/alpha", found.value, found.item, tally, n=n, why=why)]
+        return Confusion.among(found.counts, tally).coefficients(
+            "human", "annotators", n=n, why=why
+        )
+    return [
+        alpha_of_numbers("human/alpha", found.value, found.item, tally, n=n, why=why)
+    ]
 
 
 def leave_one_out(found: Annotations) -> list[Statistic]:
     """Return the agreement of each annotator, and of the judge, with the other annotators, and the difference.
 
-    For choices it is the share equal to the most frequent choice of the others, if there is one. For grades it is
-    Pearson's r with the mean of the others. The judge is compared with the same others, so the ceiling is what an
-    annotator reaches (the leave-one-out ceiling of Nili et al. 2014, PLoS Comput. Biol. 10, e1003553).
+    For choices it is the share equal to the most frequent choice of the others, if there is one.
+    For grades it is Pearson's r with the mean of the others. The judge is compared with the same
+    others, so the ceiling is what an annotator reaches (the leave-one-out ceiling of Nili et al.
+    2014, PLoS Comput. Biol. 10, e1003553).
     """
     if found.chosen:
         most = found.others.max(axis=1)
         unique = (most > 0) & (np.equal(found.others, most[:, None]).sum(axis=1) == 1)
-        reference = np.where(unique, np.array(found.classes, dtype=np.float64)[found.others.argmax(axis=1)], np.nan)
+        reference = np.where(
+            unique,
+            np.array(found.classes, dtype=np.float64)[found.others.argmax(axis=1)],
+            np.nan,
+        )
     else:
         reference = divide(found.of_others(1), found.of_others(0))
     defined = np.isfinite(reference)
@@ -207,16 +257,22 @@ def leave_one_out(found: Annotations) -> list[Statistic]:
     width, read = (2, mean_of) if found.chosen else (6, pearson_r)
 
     def sums(values: Floats, rows: Bools) -> list[Floats]:
-        x, y = values[rows], reference[rows]
+        x = values[rows]
+        y = reference[rows]
         center = float(y.mean()) if len(y) else 0.0
-        columns = (x == y, np.ones(len(x))) if found.chosen else moments(x - center, y - center)
+        columns = (
+            (x == y, np.ones(len(x)))
+            if found.chosen
+            else moments(x - center, y - center)
+        )
         return Tally(found.row_case[rows], found.cases).columns(*columns)
 
     def leads(totals: Floats) -> Floats:
         return read(totals[:, :width]) - read(totals[:, width:])
 
     unanswered = int((defined & ~answered).sum())
-    judge, unbounded = sums(found.judge, answered), [UNBOUNDED] if unanswered else []
+    judge = sums(found.judge, answered)
+    unbounded = [UNBOUNDED] if unanswered else []
     notes = [] if found.chosen else ["Pearson correlation with the mean of the others"]
     return [
         Statistic(
@@ -238,7 +294,8 @@ def leave_one_out(found: Annotations) -> list[Statistic]:
 
 
 MIN_CASES = 30
-"""An annotator who labeled fewer clusters of cases is not tested (Calderon et al. 2025, section 3.2)."""
+"""An annotator who labeled fewer clusters of cases is not tested (Calderon et al. 2025, section
+3.2)."""
 MIN_ANNOTATORS = 3
 FALSE_DISCOVERY_RATE = 0.05
 UNBOUNDED = "missing answers are omitted and not bounded"
@@ -247,45 +304,59 @@ UNBOUNDED = "missing answers are omitted and not bounded"
 def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
     """Return by row how close judge and annotator are to the other labels, and the number of other annotators.
 
-    For choices it is the share of others with the same choice. For grades it is minus the root mean squared distance
-    from the others' grades.
+    For choices it is the share of others with the same choice. For grades it is minus the root mean
+    squared distance from the others' grades.
     """
-    size, closeness = found.of_others(0), []
+    size = found.of_others(0)
+    closeness = []
     for values in (found.judge, found.value):
         if found.chosen:
             same = (found.others * np.equal.outer(values, found.classes)).sum(axis=1)
             closeness.append(divide(same, size))
         else:
-            squares = divide(found.of_others(2) - 2 * values * found.of_others(1), size) + values**2
+            squares = (
+                divide(found.of_others(2) - 2 * values * found.of_others(1), size)
+                + values**2
+            )
             closeness.append(-np.sqrt(np.maximum(squares, 0.0)))
     return closeness[0], closeness[1], size
 
 
 def annotator_results(
-    found: Annotations, clusters: Clusters, epsilon: float, every: Annotations | None = None
+    found: Annotations,
+    clusters: Clusters,
+    epsilon: float,
+    every: Annotations | None = None,
 ) -> Tabled:
     """Return the metrics of annotators, and the table of each one's labels, the judge's advantage and the p-value.
 
-    The judge is compared with each annotator in closeness to the others. `human/advantage` is the mean over annotators
-    of how often the judge is at least as close as the annotator. `human/alt_test` is the winning rate: the share of
-    annotators for whom the test finds the judge no worse. At 0.5 or more, the judge may replace annotators.
+    The judge is compared with each annotator in closeness to the others. `human/advantage` is the
+    mean over annotators of how often the judge is at least as close as the annotator.
+    `human/alt_test` is the winning rate: the share of annotators for whom the test finds the judge
+    no worse. At 0.5 or more, the judge may replace annotators.
 
     Args:
         found: the labels.
         clusters: the clusters of the cases.
-        epsilon: the advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd workers).
+        epsilon: the advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd
+            workers).
         every: the labels whose agreement is `human/alpha`, if they are more.
     """
     judge, annotator, others = _closeness(found)
-    answered, cluster = (others > 0) & found.answered, clusters.of_rows(found.row_case)
-    judge_wins, annotator_wins = answered & (judge >= annotator - 1e-12), answered & (annotator >= judge - 1e-12)
-    leads, tally = annotator_wins.astype(np.float64) - judge_wins, Tally(found.row_case, found.cases)
+    answered = (others > 0) & found.answered
+    cluster = clusters.of_rows(found.row_case)
+    judge_wins = answered & (judge >= annotator - 1e-12)
+    annotator_wins = answered & (annotator >= judge - 1e-12)
+    leads = annotator_wins.astype(np.float64) - judge_wins
+    tally = Tally(found.row_case, found.cases)
     columns: list[Floats] = []
-    p_values, table = [], []
+    p_values = []
+    table = []
     tested_rows = np.zeros(len(found.item), dtype=bool)
     for number, name in enumerate(found.names):
         labels = found.annotator == number
-        rows, p = answered & labels, None
+        rows = answered & labels
+        p = None
         if len(np.unique(cluster[rows])) >= MIN_CASES:
             p = _p_value(leads[rows], cluster[rows], epsilon)
             p_values.append(p)
@@ -301,12 +372,17 @@ def annotator_results(
         }
         table.append(entry)
     few = len(p_values) < MIN_ANNOTATORS
-    why = f"fewer than {MIN_ANNOTATORS} annotators labeled {MIN_CASES} judged cases together with others"
+    why = (
+        f"fewer than {MIN_ANNOTATORS} annotators labeled {MIN_CASES} judged cases together with"
+        " others"
+    )
     unanswered = int((tested_rows & ~found.answered).sum())
     advantage = Statistic(
         "human/advantage",
         columns or np.zeros((found.cases, 0)),
-        undefined if few else lambda totals: divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1),
+        undefined
+        if few
+        else lambda totals: divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1),
         n=int((answered & tested_rows).sum()),
         missing=unanswered,
         proportion=True,
@@ -316,16 +392,26 @@ def annotator_results(
     test = Metric("human/alt_test", None, note=why)
     if not few:
         rejected = _rejected(np.array(p_values))
-        note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
-        test = Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)
-    return [*annotator_agreement(every or found), *leave_one_out(found), advantage, test], {"annotators": table}
+        note = (
+            f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no"
+            " interval"
+        )
+        test = Metric(
+            "human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note
+        )
+    return [
+        *annotator_agreement(every or found),
+        *leave_one_out(found),
+        advantage,
+        test,
+    ], {"annotators": table}
 
 
 def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
     """Return the p-value of the hypothesis that an annotator's label is worth `epsilon` more than the judge's.
 
-    It is a one-sided t-test of the clusters' mean wins of the annotator minus those of the judge. With one item per
-    cluster it is the test of Calderon et al. 2025, arXiv 2501.10970, section 3.
+    It is a one-sided t-test of the clusters' mean wins of the annotator minus those of the judge.
+    With one item per cluster it is the test of Calderon et al. 2025, arXiv 2501.10970, section 3.
 
     Args:
         leads: (labels,) whether the annotator wins minus whether the judge does.
@@ -336,7 +422,8 @@ def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
 
     size = np.bincount(cluster)
     means = np.bincount(cluster, weights=leads)[size > 0] / size[size > 0]
-    spread, distance = float(means.std(ddof=1)), float(means.mean()) - epsilon
+    spread = float(means.std(ddof=1))
+    distance = float(means.mean()) - epsilon
     if spread < 1e-12:
         return 0.0 if distance < 0 else 1.0
     return float(stdtr(len(means) - 1, distance / (spread / np.sqrt(len(means)))))

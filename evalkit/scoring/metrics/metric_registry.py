@@ -1,9 +1,9 @@
 """The registry of metrics: lists of the functions that compute them.
 
-The parameters of a function name what it is computed from, such as `verdicts`, `passes` or `classes` (see
-`run_metrics.RunValues`); a run that lacks one of them does not have its metrics. It returns statistics, or statistics
-and tables. A new metric is a function in a module of this package, its name in one of these lists if the function is
-new, and a row in catalog/metrics.toml.
+The parameters of a function name what it is computed from, such as `verdicts`, `passes` or
+`classes` (see `run_metrics.RunValues`); a run that lacks one of them does not have its metrics. It
+returns statistics, or statistics and tables. A new metric is a function in a module of this
+package, its name in one of these lists if the function is new, and a row in catalog/metrics.toml.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from evalkit.scoring.metrics.agreement import agreement_statistics, confusion_statistics, pass_statistics
+from evalkit.scoring.metrics.agreement import (
+    agreement_statistics,
+    confusion_statistics,
+    pass_statistics,
+)
 from evalkit.scoring.metrics.biases import (
     class_decision_statistics,
     decision_statistics,
@@ -23,13 +27,32 @@ from evalkit.scoring.metrics.biases import (
     position_statistics,
     self_statistics,
 )
-from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration, reward_statistics
+from evalkit.scoring.metrics.calibration import (
+    calibration_statistics,
+    recalibration,
+    reward_statistics,
+)
 from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
-from evalkit.scoring.metrics.classes import class_confusion, class_statistics, split_class_statistics
+from evalkit.scoring.metrics.classes import (
+    class_confusion,
+    class_statistics,
+    split_class_statistics,
+)
 from evalkit.scoring.metrics.corrections import class_corrections, mean_corrections
-from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
-from evalkit.scoring.metrics.humans import annotator_statistics, class_annotator_statistics
-from evalkit.scoring.metrics.panels import cascade_statistics, class_panel_statistics, panel_statistics
+from evalkit.scoring.metrics.correlation import (
+    correlation_statistics,
+    scale_statistics,
+    within_statistics,
+)
+from evalkit.scoring.metrics.humans import (
+    annotator_statistics,
+    class_annotator_statistics,
+)
+from evalkit.scoring.metrics.panels import (
+    cascade_statistics,
+    class_panel_statistics,
+    panel_statistics,
+)
 from evalkit.scoring.metrics.rates import (
     cost_statistics,
     missing_statistics,
@@ -101,5 +124,10 @@ MODELS: Final[Functions] = (
     variance_results,
 )
 """Of a run as a whole, where not only rates and means of verdicts are wanted."""
-RUN: Final[Functions] = (panel_statistics, class_panel_statistics, cascade_statistics, cost_statistics)
+RUN: Final[Functions] = (
+    panel_statistics,
+    class_panel_statistics,
+    cascade_statistics,
+    cost_statistics,
+)
 """Of a run as a whole."""

@@ -26,7 +26,9 @@ ALONE: Final = "no unit was judged by two judges"
 NO_LABEL: Final = "no unit has a label: the judges' errors are unknown"
 UNREAD: Final = "no labeled unit was judged by two judges"
 ALIKE: Final = "no judge is right on some units and wrong on others"
-NO_OTHERS: Final = "no unit was judged by a third judge, from whom two judges could differ"
+NO_OTHERS: Final = (
+    "no unit was judged by a third judge, from whom two judges could differ"
+)
 NEVER: Final = "no two judges differ from the others on some units only"
 ERRORS: Final = "panel/error_correlation"
 VOTES: Final = "panel/effective_votes"
@@ -53,25 +55,41 @@ class PanelVotes:
     def of(cls, panel: Units, each: Sequence[Units]) -> PanelVotes:
         """Return the codes of the judges' verdicts on the units of a panel."""
         cast = [np.where(judge.present, judge.codes, np.nan) for judge in each]
-        return cls(np.stack(cast), np.where(panel.labeled, panel.truth, np.nan), panel.tally, numbers=False)
+        return cls(
+            np.stack(cast),
+            np.where(panel.labeled, panel.truth, np.nan),
+            panel.tally,
+            numbers=False,
+        )
 
     def off(self, reference: Floats) -> Floats:
         """Return the difference of each vote from a reference (units,): of codes, whether they differ."""
         difference = self.values - reference
-        return difference if self.numbers else np.where(np.isnan(difference), np.nan, difference != 0)
+        return (
+            difference
+            if self.numbers
+            else np.where(np.isnan(difference), np.nan, difference != 0)
+        )
 
     def of_others(self, judges: Ints) -> Floats:
         """Return the vote of all other judges, (units,): the most frequent code or the mean; NaN without one."""
         others = np.delete(self.values, judges, axis=0)
         if self.numbers:
-            return divide(np.nansum(others, axis=0), np.isfinite(others).sum(axis=0, dtype=np.float64))
+            return divide(
+                np.nansum(others, axis=0),
+                np.isfinite(others).sum(axis=0, dtype=np.float64),
+            )
         levels = np.unique(others[np.isfinite(others)])
         counts = (others == levels[:, None, None]).sum(axis=1)
         first = (counts == counts.max(axis=0, initial=0)) & (counts > 0)
-        return np.where(first.sum(axis=0) == 1, levels @ first if len(levels) else np.nan, np.nan)
+        return np.where(
+            first.sum(axis=0) == 1, levels @ first if len(levels) else np.nan, np.nan
+        )
 
 
-def panel_statistics(scale: Scale, verdicts: VerdictColumns, judges: Sequence[VerdictColumns]) -> list[Statistic]:
+def panel_statistics(
+    scale: Scale, verdicts: VerdictColumns, judges: Sequence[VerdictColumns]
+) -> list[Statistic]:
     """Return the agreement of the judges on winners or scores, and the correlation of their errors.
 
     Args:
@@ -79,23 +97,42 @@ def panel_statistics(scale: Scale, verdicts: VerdictColumns, judges: Sequence[Ve
         verdicts: the panel's verdicts.
         judges: the verdicts of each judge.
     """
-    panel, winners = verdicts, PanelVotes.of(verdicts, judges)
+    panel = verdicts
+    winners = PanelVotes.of(verdicts, judges)
     if panel.passes is not None or panel.scores is None:
         agreement = vote_agreement(winners, judges, (A, TIE, B), "pairs")
-        return [*agreement, reason_rate(panel, "tie_rate/split"), *shared_errors(winners)]
-    scores = np.stack([judge.scores.raw for judge in judges if judge.scores is not None])
-    known, unit = np.isfinite(scores), np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
-    tally, grade = panel.scores.tally, panel.scores.grade
-    alpha = alpha_of_numbers("panel/alpha", scores[known], unit[known], tally, **_votes(known))
+        return [
+            *agreement,
+            reason_rate(panel, "tie_rate/split"),
+            *shared_errors(winners),
+        ]
+    scores = np.stack(
+        [judge.scores.raw for judge in judges if judge.scores is not None]
+    )
+    known = np.isfinite(scores)
+    unit = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+    tally = panel.scores.tally
+    grade = panel.scores.grade
+    alpha = alpha_of_numbers(
+        "panel/alpha", scores[known], unit[known], tally, **_votes(known)
+    )
     graded = grade[np.isfinite(grade)]
     if not len(graded) and panel.labeled.any():
         return [alpha, *shared_errors(winners)]
     why = panel.scores.off_scale(scale)
     truth = np.full(len(grade), np.nan) if why else grade
-    return [alpha, *shared_errors(PanelVotes(scores, truth, tally, numbers=True), why if len(graded) else NO_LABEL)]
+    return [
+        alpha,
+        *shared_errors(
+            PanelVotes(scores, truth, tally, numbers=True),
+            why if len(graded) else NO_LABEL,
+        ),
+    ]
 
 
-def class_panel_statistics(classes: ClassColumns, judges: Sequence[ClassColumns]) -> list[Statistic]:
+def class_panel_statistics(
+    classes: ClassColumns, judges: Sequence[ClassColumns]
+) -> list[Statistic]:
     """Return the agreement of the judges on classes, and the correlation of their errors; abstentions are no votes.
 
     Args:
@@ -103,10 +140,15 @@ def class_panel_statistics(classes: ClassColumns, judges: Sequence[ClassColumns]
         judges: the verdicts of each judge.
     """
     votes = PanelVotes.of(classes, judges)
-    return [*vote_agreement(votes, judges, range(len(classes.names)), "responses"), *shared_errors(votes)]
+    return [
+        *vote_agreement(votes, judges, range(len(classes.names)), "responses"),
+        *shared_errors(votes),
+    ]
 
 
-def vote_agreement(votes: PanelVotes, each: Sequence[Units], classes: Sequence[int], units: str) -> list[Statistic]:
+def vote_agreement(
+    votes: PanelVotes, each: Sequence[Units], classes: Sequence[int], units: str
+) -> list[Statistic]:
     """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree if there are at least two.
 
     Args:
@@ -115,14 +157,22 @@ def vote_agreement(votes: PanelVotes, each: Sequence[Units], classes: Sequence[i
         classes: the codes of the classes; other votes are for none of them.
         units: the name of the units in notes.
     """
-    counts = np.stack([(votes.values == code).sum(axis=0) for code in classes], axis=1).astype(np.float64)
+    counts = np.stack(
+        [(votes.values == code).sum(axis=0) for code in classes], axis=1
+    ).astype(np.float64)
     known = ~np.stack([judge.missing for judge in each])
     size = counts.sum(axis=1)
-    several, same = size > 1, counts.max(axis=1) == size
-    note, why = f"of the {units} with at least two votes", "nothing to count" if several.any() else ALONE
+    several = size > 1
+    same = counts.max(axis=1) == size
+    note = f"of the {units} with at least two votes"
+    why = "nothing to count" if several.any() else ALONE
     return [
-        *Confusion.among(counts, votes.tally).coefficients("panel", "panel", **_votes(known)),
-        votes.tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
+        *Confusion.among(counts, votes.tally).coefficients(
+            "panel", "panel", **_votes(known)
+        ),
+        votes.tally.rate(
+            "panel/unanimous", same, several, ~several, note=note, why=why
+        ),
     ]
 
 
@@ -140,36 +190,53 @@ def _votes(known: Bools) -> JsonObject:
 def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statistic]:
     """Return the correlation of the judges' errors, their number of effective votes, and of their disagreement.
 
-    The correlation is the mean covariance of two judges' errors over the mean variance of a judge's. With it, the mean
-    of n votes has the variance of that of n / (1 + (n - 1) correlation) independent votes (Kish 1965, Survey Sampling,
-    section 5.4, the design effect; Clemen and Winkler 1985, Oper. Res. 33, 427-442, on dependent experts). A negative
-    correlation counts as 0 there, so it is at most n.
+    The correlation is the mean covariance of two judges' errors over the mean variance of a
+    judge's. With it, the mean of n votes has the variance of that of n / (1 + (n - 1) correlation)
+    independent votes (Kish 1965, Survey Sampling, section 5.4, the design effect; Clemen and
+    Winkler 1985, Oper. Res. 33, 427-442, on dependent experts). A negative correlation counts as 0
+    there, so it is at most n.
 
-    Without labels there are no errors: `panel/disagreement_correlation` is that of how two judges differ from the vote
-    of the others, whose own errors raise it.
+    Without labels there are no errors: `panel/disagreement_correlation` is that of how two judges
+    differ from the vote of the others, whose own errors raise it.
 
     Args:
         votes: the votes.
         unlabeled: why there are no errors if no unit has a label.
     """
-    judges, labeled = len(votes.values), np.isfinite(votes.truth)
+    judges = len(votes.values)
+    labeled = np.isfinite(votes.truth)
     pairs = np.stack(np.triu_indices(judges, 1), axis=1)
     errors = votes.off(votes.truth)[pairs]
-    apart = np.reshape([votes.off(votes.of_others(pair))[pair] for pair in pairs], errors.shape)
+    apart = np.reshape(
+        [votes.off(votes.of_others(pair))[pair] for pair in pairs], errors.shape
+    )
     why = ALONE if judges < 2 else UNREAD if labeled.any() else unlabeled
     shared = _correlated(ERRORS, errors, labeled, votes, (why, ALIKE))
     effective = partial(effective_votes, judges)
-    reach = mixed(effective, shared.table.sums, _unlike(errors, judges), float(shared.n))
-    others = _correlated(DISAGREEMENT, apart, np.ones(len(labeled), dtype=bool), votes, (NO_OTHERS, NEVER))
-    counted = replace(shared, name=VOTES, value=effective, reach=reach, limits=(1.0, float(judges)))
+    reach = mixed(
+        effective, shared.table.sums, _unlike(errors, judges), float(shared.n)
+    )
+    others = _correlated(
+        DISAGREEMENT,
+        apart,
+        np.ones(len(labeled), dtype=bool),
+        votes,
+        (NO_OTHERS, NEVER),
+    )
+    counted = replace(
+        shared, name=VOTES, value=effective, reach=reach, limits=(1.0, float(judges))
+    )
     return [shared, counted, others]
 
 
-def _correlated(name: str, errors: Floats, possible: Bools, votes: PanelVotes, why: tuple[str, str]) -> Statistic:
+def _correlated(
+    name: str, errors: Floats, possible: Bools, votes: PanelVotes, why: tuple[str, str]
+) -> Statistic:
     """Return the correlation of two judges' errors, pooled over the pairs of judges.
 
-    Few errors make resamples too alike, so the interval of codes adds a unit in which one judge errs, and a half in
-    which all do and in which none does (see `PseudoCounts`; checked by simulation).
+    Few errors make resamples too alike, so the interval of codes adds a unit in which one judge
+    errs, and a half in which all do and in which none does (see `PseudoCounts`; checked by
+    simulation).
 
     Args:
         name: the metric's name.
@@ -178,11 +245,13 @@ def _correlated(name: str, errors: Floats, possible: Bools, votes: PanelVotes, w
         votes: the votes.
         why: why there is no value, without units and without errors.
     """
-    judges, known = len(votes.values), np.asarray(np.isfinite(errors).all(axis=1))
+    judges = len(votes.values)
+    known = np.asarray(np.isfinite(errors).all(axis=1))
     x, y = np.where(known[:, None], errors, 0.0).swapaxes(0, 1)
     columns = np.stack(_sums(known, x, y), axis=1).reshape(-1, len(possible))
     table = Table.of(votes.tally.columns(*columns) or np.zeros((votes.tally.cases, 0)))
-    n, rows = int(known.any(axis=0).sum()), _unlike(errors, judges)
+    n = int(known.any(axis=0).sum())
+    rows = _unlike(errors, judges)
     missing = int((possible & ~known.all(axis=0)).sum()) if n else 0
     units = np.tile([1.0 / max(1, len(errors)), 0.0, 0.0, 0.0, 0.0], len(errors))
     pseudo = PseudoCounts(rows, np.array([*[1 / judges] * judges, 0.5, 0.5]), units)
@@ -206,17 +275,24 @@ def _sums(known: Bools | Floats, x: Floats, y: Floats) -> list[Floats]:
 def _unlike(errors: Floats, judges: int) -> Floats:
     """Return what a unit adds to the columns if only one of the judges errs, if all do, and if none does."""
     largest = float(np.nanmax(np.abs(errors), initial=0.0)) or 1.0
-    wrong: Floats = largest * np.concatenate([np.eye(judges), np.ones((1, judges)), np.zeros((1, judges))])
+    wrong: Floats = largest * np.concatenate(
+        [np.eye(judges), np.ones((1, judges)), np.zeros((1, judges))]
+    )
     x, y = (wrong[:, side] for side in np.triu_indices(judges, 1))
-    return np.asarray(np.stack(_sums(np.ones(x.shape), x, y), axis=2).reshape(len(x), 5 * x.shape[1]))
+    return np.asarray(
+        np.stack(_sums(np.ones(x.shape), x, y), axis=2).reshape(len(x), 5 * x.shape[1])
+    )
 
 
 def error_correlation(totals: Floats) -> Floats:
     """Return the mean covariance over the mean variance of totals (rows, 5 for each pair of judges); NaN without one.
 
-    They are the number of units and the sums of x, y, x² + y² and xy of the errors x and y of two judges.
+    They are the number of units and the sums of x, y, x² + y² and xy of the errors x and y of two
+    judges.
     """
-    n, x, y, squares, products = np.moveaxis(totals.reshape(len(totals), totals.shape[1] // 5, 5), 2, 0)
+    n, x, y, squares, products = np.moveaxis(
+        totals.reshape(len(totals), totals.shape[1] // 5, 5), 2, 0
+    )
     covariance = divide(n * products - x * y, n * n)
     variance = divide(n * squares - x * x - y * y, 2 * n * n)
     total = np.nansum(variance, axis=1)
@@ -233,7 +309,9 @@ REST: Final = "answers whatever is left"
 GIVEN: Final = ", by judge.thresholds"
 
 
-def cascade_statistics(config: RunConfig, cascade: Cascade, answers: Units, judgments: JudgmentColumns) -> Tabled:
+def cascade_statistics(
+    config: RunConfig, cascade: Cascade, answers: Units, judgments: JudgmentColumns
+) -> Tabled:
     """Return `cascade/share/JUDGE`, `cascade/abstained`, `cascade/accuracy`, `cascade/cost_ratio`, and the deciders.
 
     Args:
@@ -242,7 +320,9 @@ def cascade_statistics(config: RunConfig, cascade: Cascade, answers: Units, judg
         answers: the verdicts of the cascade, whose labels chose no threshold.
         judgments: all judgments.
     """
-    tally, waiting, given = answers.tally, cascade.decider == WAITING, config.judge.thresholds is not None
+    tally = answers.tally
+    waiting = cascade.decider == WAITING
+    given = config.judge.thresholds is not None
     shares = [
         tally.rate(
             f"cascade/share/{metric_part(step.judge)}",
@@ -253,11 +333,14 @@ def cascade_statistics(config: RunConfig, cascade: Cascade, answers: Units, judg
         )
         for n, step in enumerate(cascade.steps)
     ]
-    tested, note = answers.labeled & cascade.guaranteed, UNTESTED if config.judge.last == "answer" else None
+    tested = answers.labeled & cascade.guaranteed
+    note = UNTESTED if config.judge.last == "answer" else None
     why = "no label that chose no threshold was decided"
     found = [
         *shares,
-        tally.rate("cascade/abstained", cascade.decider == ABSTAINED, ~waiting, waiting),
+        tally.rate(
+            "cascade/abstained", cascade.decider == ABSTAINED, ~waiting, waiting
+        ),
         tally.rate("cascade/accuracy", answers.right, tested, note=note, why=why),
         _cost_ratio(config, judgments),
     ]
@@ -273,20 +356,31 @@ def _note(step: Step, *, given: bool) -> str:
         return f"where its certainty is at least {step.threshold:.3g}{GIVEN}"
     if step.threshold is None:
         return "never sure enough: the labels show no threshold at which it meets the target"
-    return f"where its certainty is at least {step.threshold:.3g}: {step.errors} of {step.labels} labels differ"
+    return (
+        f"where its certainty is at least {step.threshold:.3g}: {step.errors} of {step.labels}"
+        " labels differ"
+    )
 
 
 def _cost_ratio(config: RunConfig, judgments: JudgmentColumns) -> Statistic:
     """Return the cost of all answers, relative to that of the last judge alone at its mean cost per case asked."""
     every, known = case_totals(judgments, "cost")
     last, asked = case_totals(judgments.select(config.judge.members[-1].label), "cost")
-    columns = np.stack([np.where(known, every, 0.0), known, np.where(asked, last, 0.0), asked], axis=1)
-    # There is no largest cost. Where all are equal, a case is assumed to cost at most as much as all together.
-    most, most_last = columns[:, 0].sum(), columns[:, 2].sum()
-    reach = np.array([[0, 1, 0, 0], [most, 1, 0, 0], [most_last, 1, most_last, 1]], dtype=np.float64)
+    columns = np.stack(
+        [np.where(known, every, 0.0), known, np.where(asked, last, 0.0), asked], axis=1
+    )
+    # There is no largest cost. Where all are equal, a case is assumed to cost at most as much as
+    # all together.
+    most = columns[:, 0].sum()
+    most_last = columns[:, 2].sum()
+    reach = np.array(
+        [[0, 1, 0, 0], [most, 1, 0, 0], [most_last, 1, most_last, 1]], dtype=np.float64
+    )
 
     def value(totals: Floats) -> Floats:
-        return divide(divide(totals[:, 0], totals[:, 1]), divide(totals[:, 2], totals[:, 3]))
+        return divide(
+            divide(totals[:, 0], totals[:, 1]), divide(totals[:, 2], totals[:, 3])
+        )
 
     return Statistic(
         "cascade/cost_ratio",

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import TIE, A, B, VerdictColumns, flat, system_codes
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.arrays import (
+    FUZZ,
+    Bools,
+    Bounds,
+    Codes,
+    Floats,
+    Ints,
+    divide,
+    round_metric,
+)
 from evalkit.scoring.stats.bootstrap import metric_of_draws
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm
@@ -33,7 +42,8 @@ class Games:
         i: (games,) the first system.
         j: (games,) the second system.
         winner: (games,) A if the first system won, B if the second did, or TIE.
-        log_ratio: (games,) the log of the first response's characters plus one minus that of the second's.
+        log_ratio: (games,) the log of the first response's characters plus one minus that of the
+            second's.
         pair: (games,) the index of the game among the pairs of all cases.
         side: (games,) -1 if the two sides are reversed in that pair, otherwise 1.
         clusters: the clusters of the cases.
@@ -62,38 +72,61 @@ class Games:
     def codes(self, winner: Codes) -> Ints:
         """Return each game's index into a flat table of wins (row beats column) followed by a flat table of ties."""
         size = len(self.names)
-        won, lost = self.i * size + self.j, self.j * size + self.i
+        won = self.i * size + self.j
+        lost = self.j * size + self.i
         return np.select([winner == TIE, winner == A], [size * size + won, won], lost)
 
     def tables(self, winner: Codes | None = None) -> tuple[Floats, Floats]:
         """Return wins (row beats column) and ties (symmetric) as (systems, systems) tables."""
         size = len(self.names)
         codes = self.codes(self.winner if winner is None else winner)
-        wins, ties = np.bincount(codes, minlength=2 * size * size).reshape(2, size, size).astype(np.float64)
+        wins, ties = (
+            np.bincount(codes, minlength=2 * size * size)
+            .reshape(2, size, size)
+            .astype(np.float64)
+        )
         return wins, ties + ties.T
 
 
-def games_of(cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Games:
+def games_of(
+    cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters
+) -> Games:
     """Return every comparison between two named systems; pairs of one system or of an unknown one are ignored."""
     names, system = system_codes(cases)
-    lengths = np.log1p(flat(cases, lambda case: [len(response.text) for response in case.responses]))
+    lengths = np.log1p(
+        flat(cases, lambda case: [len(response.text) for response in case.responses])
+    )
     pairs = verdicts.pairs
     first, second = pairs.sides(system)
     rivals = (first >= 0) & (second >= 0) & (first != second)
     used = np.flatnonzero(rivals & verdicts.present)
     side = np.where(first < second, 1, -1)[used].astype(np.int8)
     log_ratio = np.subtract(*pairs.sides(lengths))[used] * side
-    low, high = np.minimum(first, second)[used], np.maximum(first, second)[used]
+    low = np.minimum(first, second)[used]
+    high = np.maximum(first, second)[used]
     winner = (verdicts.winner[used] * side).astype(np.int8)
     missing = int((rivals & verdicts.missing).sum())
     compared, places = np.unique(np.concatenate([low, high]), return_inverse=True)
-    (low, high), kept = places.reshape(2, -1), tuple(names[k] for k in compared.tolist())
-    return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, log_ratio, used, side, clusters, missing)
+    low, high = places.reshape(2, -1)
+    kept = tuple(names[k] for k in compared.tolist())
+    return Games(
+        kept,
+        clusters.of_rows(pairs.case[used]),
+        low,
+        high,
+        winner,
+        log_ratio,
+        used,
+        side,
+        clusters,
+        missing,
+    )
 
 
 _STEPS = 60
 MAX_RATING = 12.0
-"""Ratings beyond this (odds of 160,000) are diverging, because some system won or lost every game."""
+"""Ratings beyond this (odds of 160,000) are diverging, because some system won or lost every
+game."""
 
 
 class Davidson:
@@ -103,21 +136,33 @@ class Davidson:
         """Hold the design: the effects of each kind of game and their factors, (kinds, effects of a kind).
 
         Args:
-            columns: the effects: the two systems, and then covariates, which are numbered after the systems.
+            columns: the effects: the two systems, and then covariates, which are numbered after the
+                systems.
             values: their factors, such as 1 and -1.
             systems: the number of systems.
         """
         from scipy.sparse import csr_array
 
-        self.effects, self._systems, kinds = int(columns.max()) + 1, systems, np.arange(len(columns))[:, None]
+        self.effects = int(columns.max()) + 1
+        self._systems = systems
+        kinds = np.arange(len(columns))[:, None]
         shape = (len(columns), self.effects)
-        self.design = csr_array((values.ravel(), ((kinds + 0 * columns).ravel(), columns.ravel())), shape=shape)
-        squares = (columns[:, :, None] * self.effects + columns[:, None, :]).reshape(len(columns), -1)
+        self.design = csr_array(
+            (values.ravel(), ((kinds + 0 * columns).ravel(), columns.ravel())),
+            shape=shape,
+        )
+        squares = (columns[:, :, None] * self.effects + columns[:, None, :]).reshape(
+            len(columns), -1
+        )
         products = (values[:, :, None] * values[:, None, :]).reshape(len(columns), -1)
         indices = ((kinds + 0 * squares).ravel(), squares.ravel())
-        self._products = csr_array((products.ravel(), indices), shape=(len(columns), self.effects**2))
+        self._products = csr_array(
+            (products.ravel(), indices), shape=(len(columns), self.effects**2)
+        )
 
-    def residuals(self, at: Floats, results: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def residuals(
+        self, at: Floats, results: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the residuals of outcomes (1/2, 0, -1/2) and ties, and each kind's tie probability and mean outcome.
 
         Args:
@@ -125,21 +170,34 @@ class Davidson:
             results: (3, rows, kinds) the number of games won, tied and lost by the first system.
         """
         first, both, second = chances(at[:, :-1] @ self.design.T, at[:, -1:])
-        games, mean = results.sum(axis=0), (first - second) / 2
-        return (results[0] - results[2]) / 2 - games * mean, results[1] - games * both, both, mean
+        games = results.sum(axis=0)
+        mean = (first - second) / 2
+        return (
+            (results[0] - results[2]) / 2 - games * mean,
+            results[1] - games * both,
+            both,
+            mean,
+        )
 
     def derivatives(self, at: Floats, results: Floats) -> tuple[Floats, Floats]:
         """Return the gradient (rows, effects + 1) and minus the second derivatives of the log-likelihood."""
         outcome, tied, both, mean = self.residuals(at, results)
-        games, last = results.sum(axis=0), self.effects
-        gradient = np.concatenate([outcome @ self.design, tied.sum(axis=1)[:, None]], axis=1)
+        games = results.sum(axis=0)
+        last = self.effects
+        gradient = np.concatenate(
+            [outcome @ self.design, tied.sum(axis=1)[:, None]], axis=1
+        )
         information = np.zeros((len(at), last + 1, last + 1))
         spread = games * ((1 - both) / 4 - mean**2)
         information[:, :last, :last] = (spread @ self._products).reshape(-1, last, last)
         # Ratings are identified up to a constant; this keeps their mean.
         information[:, : self._systems, : self._systems] += 1.0 / self._systems
-        information[:, :last, last] = information[:, last, :last] = -(games * both * mean) @ self.design
-        information[:, last, last] = np.where(np.isinf(at[:, -1]), 1.0, (games * both * (1 - both)).sum(axis=1))
+        information[:, :last, last] = information[:, last, :last] = (
+            -(games * both * mean) @ self.design
+        )
+        information[:, last, last] = np.where(
+            np.isinf(at[:, -1]), 1.0, (games * both * (1 - both)).sum(axis=1)
+        )
         gradient[np.isinf(at[:, -1]), last] = 0.0
         return gradient, information
 
@@ -155,7 +213,9 @@ class Davidson:
         converged = np.zeros(len(at), dtype=bool)
         for _ in range(_STEPS):
             gradient, information = self.derivatives(at[active], results[:, active])
-            step = np.linalg.solve(information + 1e-12 * np.eye(self.effects + 1), gradient[:, :, None])[:, :, 0]
+            step = np.linalg.solve(
+                information + 1e-12 * np.eye(self.effects + 1), gradient[:, :, None]
+            )[:, :, 0]
             largest = np.abs(step).max(axis=1, initial=0.0)
             at[active] += step / np.maximum(1.0, largest / 2)[:, None]
             diverged = (np.abs(at[active, :-1]) > MAX_RATING).any(axis=1)
@@ -170,8 +230,8 @@ class Davidson:
 def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
     """Return ratings in natural units with mean 0, (rows, systems), and log v, (rows,), for stacks of tables.
 
-    A row whose likelihood has no finite maximum, or whose systems are not connected by games, is NaN. Without any tie,
-    log v is -inf.
+    A row whose likelihood has no finite maximum, or whose systems are not connected by games, is
+    NaN. Without any tie, log v is -inf.
 
     Args:
         wins: (rows, systems, systems) the wins of row over column.
@@ -181,7 +241,10 @@ def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
     i, j = np.triu_indices(size, 1)
     results = np.stack([wins[:, i, j], ties[:, i, j], wins[:, j, i]])
     model = Davidson(np.stack([i, j], axis=1), np.tile([1.0, -1.0], (len(i), 1)), size)
-    at = model.fit(results, np.flatnonzero((results[0] + results[2]).any(axis=1) & _connected(wins + ties)))
+    at = model.fit(
+        results,
+        np.flatnonzero((results[0] + results[2]).any(axis=1) & _connected(wins + ties)),
+    )
     return at[:, :-1], at[:, -1]
 
 
@@ -202,7 +265,9 @@ def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
     """
     half = np.asarray(difference) / 2
     top = np.maximum(np.abs(half), tie)
-    first, both, second = np.exp(half - top), np.exp(tie - top), np.exp(-half - top)
+    first = np.exp(half - top)
+    both = np.exp(tie - top)
+    second = np.exp(-half - top)
     total = first + both + second
     return first / total, both / total, second / total
 
@@ -219,26 +284,31 @@ WORK = 4_000_000
 def elo(systems: int, i: Places, j: Places, score: NDArray[Any]) -> Floats:
     """Return Elo ratings with mean 0, (sequences, systems), after sequences of games from left to right.
 
-    After each game, 16 × (score - expected) moves from one system to the other, with expected = 1/(1 + 10^((r_j -
-    r_i)/400)) (Elo 1978, The Rating of Chessplayers, section 1.6).
+    After each game, 16 × (score - expected) moves from one system to the other, with expected =
+    1/(1 + 10^((r_j - r_i)/400)) (Elo 1978, The Rating of Chessplayers, section 1.6).
 
     Args:
         systems: the number of systems.
         i: (sequences, games) the first systems.
         j: (sequences, games) the second systems.
-        score: (sequences, games) 1 if the first system won, 0 if it lost, 0.5 for a tie, NaN for no game.
+        score: (sequences, games) 1 if the first system won, 0 if it lost, 0.5 for a tie, NaN for no
+            game.
     """
     ratings = np.zeros((len(i), systems))
     row = np.arange(len(i))
     for first, second, result in zip(i.T, j.T, score.T, strict=True):
-        expected = 1 / (1 + 10 ** ((ratings[row, second] - ratings[row, first]) / SCALE))
+        expected = 1 / (
+            1 + 10 ** ((ratings[row, second] - ratings[row, first]) / SCALE)
+        )
         move = np.where(np.isnan(result), 0.0, STEP * (result - expected))
         ratings[row, first] += move
         ratings[row, second] -= move
     return ratings
 
 
-def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = ORDERS) -> Floats:
+def elo_over_orders(
+    games: Games, *, resampled: bool, seed: int, orders: int = ORDERS
+) -> Floats:
     """Return the ratings after each of many random orders of all games, or of the games of resampled clusters."""
     generator = np.random.default_rng(seed)
     replay = deepcopy(generator)
@@ -248,7 +318,9 @@ def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = O
         """Return the games of clusters sampled with replacement, or all games."""
         if not resampled:
             return np.arange(len(games))
-        times = np.bincount(source.integers(0, len(clusters), len(clusters)), minlength=len(clusters))
+        times = np.bincount(
+            source.integers(0, len(clusters), len(clusters)), minlength=len(clusters)
+        )
         return np.repeat(np.arange(len(games)), times[place])
 
     # Sampled twice, so that not all orders are held in memory at once.
@@ -258,7 +330,9 @@ def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = O
     for row in table:
         chosen = generator.permutation(sampled(replay))[:limit]
         row[: len(chosen)] = chosen
-    score = np.where(table < 0, np.nan, (games.winner.astype(np.float32)[table] + 1) / 2)
+    score = np.where(
+        table < 0, np.nan, (games.winner.astype(np.float32)[table] + 1) / 2
+    )
     i, j = (side.astype(np.int32)[table] for side in (games.i, games.j))
     return elo(len(games.names), i, j, score)
 
@@ -283,32 +357,46 @@ class ControlledRatings:
 def at_equal_length(games: Games) -> ControlledRatings | None:
     """Return ratings and the effect of length, estimated jointly, or `None` if the games do not determine them.
 
-    The log odds of a game include the effect times the standardized difference of log lengths, the idea of AlpacaEval 2
-    (arXiv 2404.04475) for any number of systems. Errors are sandwich estimates (White 1982, Econometrica 50, 1-25).
+    The log odds of a game include the effect times the standardized difference of log lengths, the
+    idea of AlpacaEval 2 (arXiv 2404.04475) for any number of systems. Errors are sandwich estimates
+    (White 1982, Econometrica 50, 1-25).
     """
     from scipy.sparse import csr_array
 
-    deviation, size = float(np.std(games.log_ratio)), len(games.names)
+    deviation = float(np.std(games.log_ratio))
+    size = len(games.names)
     if deviation < 1e-9 or (games.winner == TIE).all():
         return None
-    values = np.stack([np.ones(len(games)), -np.ones(len(games)), games.log_ratio / deviation], axis=1)
-    model = Davidson(np.stack([games.i, games.j, np.full(len(games), size)], axis=1), values, size)
-    results = np.stack([games.winner == code for code in (A, TIE, B)]).astype(np.float64)[:, None]
+    values = np.stack(
+        [np.ones(len(games)), -np.ones(len(games)), games.log_ratio / deviation], axis=1
+    )
+    model = Davidson(
+        np.stack([games.i, games.j, np.full(len(games), size)], axis=1), values, size
+    )
+    results = np.stack([games.winner == code for code in (A, TIE, B)]).astype(
+        np.float64
+    )[:, None]
     at = model.fit(results, np.array([0]))
-    information, (residual, tied, *_) = model.derivatives(at, results)[1][0], model.residuals(at, results)
+    information = model.derivatives(at, results)[1][0]
+    residual, tied, *_ = model.residuals(at, results)
     if np.isnan(at).any() or np.linalg.cond(information) > 1e10:
         return None
-    bread, shape = np.linalg.inv(information), (games.clusters.count, len(games))
-    cluster = csr_array((np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape)
+    bread = np.linalg.inv(information)
+    shape = (games.clusters.count, len(games))
+    cluster = csr_array(
+        (np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape
+    )
     outcomes = (cluster @ model.design.multiply(residual[0][:, None])).toarray()
     scores = np.column_stack([outcomes, cluster @ tied[0] * np.isfinite(at[0, -1])])
     errors = np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
-    ratings, effect = at[0, :size] - at[0, :size].mean(), float(at[0, size])
+    ratings = at[0, :size] - at[0, :size].mean()
+    effect = float(at[0, size])
     return ControlledRatings(ratings, errors[:size], effect, float(errors[size]))
 
 
 POINTS = SCALE / log(10)
-"""Points per natural unit: ratings are reported on Elo's scale with mean 0, where 400 points are odds of ten to one."""
+"""Points per natural unit: ratings are reported on Elo's scale with mean 0, where 400 points are
+odds of ten to one."""
 MAX_SYSTEMS = 20
 """Each system has its own metrics up to this number of systems; ranking.json always has all."""
 BLOCK = 2**20
@@ -335,8 +423,9 @@ class Standing:
 def standing(wins: Floats, ties: Floats) -> Standing:
     """Return the results of stacks of tables.
 
-    The win rate counts a tie as half. Copeland's score is the number of systems beaten more often than not, minus the
-    number that beat this system more often (Copeland 1951, as in Saari and Merlin 1996, Econ. Theory 8, 51-76).
+    The win rate counts a tie as half. Copeland's score is the number of systems beaten more often
+    than not, minus the number that beat this system more often (Copeland 1951, as in Saari and
+    Merlin 1996, Econ. Theory 8, 51-76).
 
     Args:
         wins: (rows, systems, systems) the wins of row over column.
@@ -355,18 +444,31 @@ def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
 
     size = len(games.names)
     shape = (2 * size * size, games.clusters.count)
-    counts = csr_array((np.ones(len(games)), (games.codes(games.winner), games.cluster)), shape=shape)
+    counts = csr_array(
+        (np.ones(len(games)), (games.codes(games.winner), games.cluster)), shape=shape
+    )
     totals = [np.asarray(counts.sum(axis=1)).reshape(1, -1)]
-    totals += [(counts @ weights.T).T for _, weights in games.clusters.draw(scoring.bootstrap, scoring.seed)]
+    totals += [
+        (counts @ weights.T).T
+        for _, weights in games.clusters.draw(scoring.bootstrap, scoring.seed)
+    ]
     every = np.concatenate(totals).reshape(-1, 2, size, size)
     ties = every[:, 1] + np.swapaxes(every[:, 1], 1, 2)
     step = max(1, BLOCK // (size * size))
-    parts = [standing(every[k : k + step, 0], ties[k : k + step]) for k in range(0, len(every), step)]
-    columns = ((getattr(part, name) for part in parts) for name in ("rating", "tie", "win_rate", "copeland"))
+    parts = [
+        standing(every[k : k + step, 0], ties[k : k + step])
+        for k in range(0, len(every), step)
+    ]
+    columns = (
+        (getattr(part, name) for part in parts)
+        for name in ("rating", "tie", "win_rate", "copeland")
+    )
     return Standing(*(np.concatenate(list(column)) for column in columns))
 
 
-def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], JsonObject]:
+def rank_systems(
+    games: Games, scoring: ScoringConfig
+) -> tuple[list[Metric], JsonObject]:
     """Return the metrics of the ranking and the content of ranking.json; empty if no two systems were compared."""
     if not games.compared:
         return [], {}
@@ -377,23 +479,37 @@ def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], Js
         "win_rate": found.win_rate,
         "copeland": found.copeland,
         "rank": found.rank,
-        "elo": np.vstack([elo_mean, elo_over_orders(games, resampled=True, seed=scoring.seed)]),
+        "elo": np.vstack(
+            [elo_mean, elo_over_orders(games, resampled=True, seed=scoring.seed)]
+        ),
     }
     rows = [
-        {name: _system_metric(games, scoring, name, system, column[:, system]) for name, column in columns.items()}
+        {
+            name: _system_metric(games, scoring, name, system, column[:, system])
+            for name, column in columns.items()
+        }
         for system in range(len(games.names))
     ]
     p_values = _pairwise_p_values(games, scoring, found)
     few = rows if len(rows) <= MAX_SYSTEMS else []
     metrics = [row[name] for row in few for name in ("rating", "win_rate")]
-    return [*metrics, _separated(games, scoring, found, p_values)], _details(games, scoring, found, rows, p_values)
+    return [*metrics, _separated(games, scoring, found, p_values)], _details(
+        games, scoring, found, rows, p_values
+    )
 
 
-def _system_metric(games: Games, scoring: ScoringConfig, what: str, system: int, values: Floats) -> Metric:
+def _system_metric(
+    games: Games, scoring: ScoringConfig, what: str, system: int, values: Floats
+) -> Metric:
     """Return a system's metric from its observed value and those of the resamples, (1 + resamples,)."""
-    played, value, draws = (games.i == system) | (games.j == system), float(values[0]), values[1:]
+    played = (games.i == system) | (games.j == system)
+    value = float(values[0])
+    draws = values[1:]
     # The lowest and highest Copeland score and rank; the catalog has the others.
-    limits = {"copeland": (1.0 - len(games.names), len(games.names) - 1.0), "rank": (1.0, float(len(games.names)))}
+    limits = {
+        "copeland": (1.0 - len(games.names), len(games.names) - 1.0),
+        "rank": (1.0, float(len(games.names))),
+    }
     metric = metric_of_draws(
         f"ranking/{what}/{games.names[system]}",
         value,
@@ -408,8 +524,14 @@ def _system_metric(games: Games, scoring: ScoringConfig, what: str, system: int,
         limits=limits.get(what),
         why=NO_MAXIMUM if played.any() else "this system was compared with no other",
     )
-    defined, tail = draws[np.isfinite(draws)], (1 - scoring.confidence) / 2
-    if what not in limits or metric.value is None or not len(defined) or 1 - len(defined) / len(draws) > tail:
+    defined = draws[np.isfinite(draws)]
+    tail = (1 - scoring.confidence) / 2
+    if (
+        what not in limits
+        or metric.value is None
+        or not len(defined)
+        or 1 - len(defined) / len(draws) > tail
+    ):
         return metric
     # Integers have integer ends, which may be equal to the value.
     low, high = np.quantile(defined, [tail, 1 - tail], method="inverted_cdf")
@@ -419,15 +541,19 @@ def _system_metric(games: Games, scoring: ScoringConfig, what: str, system: int,
 def _rating_reach(value: float, share: float) -> Bounds:
     """Return the ratings if the share of the games were all lost, or all won, against an opponent of rating 0."""
     expected = 1 / (1 + 10 ** (-value / SCALE))
-    low, high = (1 - share) * expected, (1 - share) * expected + share
+    low = (1 - share) * expected
+    high = (1 - share) * expected + share
     return SCALE * log10(low / (1 - low)), SCALE * log10(high / (1 - high))
 
 
-def _pairwise_p_values(games: Games, scoring: ScoringConfig, found: Standing) -> Floats | None:
+def _pairwise_p_values(
+    games: Games, scoring: ScoringConfig, found: Standing
+) -> Floats | None:
     """Return Holm's p-values of equal ratings as a symmetric (systems, systems) table, `None` without ratings.
 
-    For each pair of systems it is a t-test of the difference by its standard error over resamples, with the degrees of
-    freedom of the clusters. All pairs are one family (Holm 1979, Scand. J. Statist. 6, 65-70).
+    For each pair of systems it is a t-test of the difference by its standard error over resamples,
+    with the degrees of freedom of the clusters. All pairs are one family (Holm 1979, Scand. J.
+    Statist. 6, 65-70).
     """
     from scipy.special import stdtr
 
@@ -442,23 +568,40 @@ def _pairwise_p_values(games: Games, scoring: ScoringConfig, found: Standing) ->
     ):
         return None
     i, j = np.triu_indices(len(games.names), 1)
-    error = (rating[1:][complete][:, i] - rating[1:][complete][:, j]).std(axis=0) * (clusters / (clusters - 1)) ** 0.5
+    error = (rating[1:][complete][:, i] - rating[1:][complete][:, j]).std(axis=0) * (
+        clusters / (clusters - 1)
+    ) ** 0.5
     size = np.abs(rating[0, i] - rating[0, j])
-    t_values = np.divide(size, error, out=np.where(size > FUZZ, np.inf, 0.0), where=error > 1e-12)
+    t_values = np.divide(
+        size, error, out=np.where(size > FUZZ, np.inf, 0.0), where=error > 1e-12
+    )
     table = np.ones((len(games.names),) * 2)
     table[i, j] = table[j, i] = holm((2 * stdtr(clusters - 1, -t_values)).tolist())
     return table
 
 
-def _separated(games: Games, scoring: ScoringConfig, found: Standing, p_values: Floats | None) -> Metric:
+def _separated(
+    games: Games, scoring: ScoringConfig, found: Standing, p_values: Floats | None
+) -> Metric:
     """Return `ranking/separated`: the share of pairs of systems whose ratings differ by Holm's adjusted tests."""
-    name, n = "ranking/separated", len(games.names) * (len(games.names) - 1) // 2
+    name = "ranking/separated"
+    n = len(games.names) * (len(games.names) - 1) // 2
     if p_values is None:
-        why = NO_MAXIMUM if np.isnan(found.rating[0]).any() else "too few resamples determine the ratings"
+        why = (
+            NO_MAXIMUM
+            if np.isnan(found.rating[0]).any()
+            else "too few resamples determine the ratings"
+        )
         return Metric(name, None, n=n, missing=games.missing, note=why)
     i, j = np.triu_indices(len(games.names), 1)
     share = round_metric((p_values[i, j] <= 1 - scoring.confidence).mean())
-    return Metric(name, share, n=n, missing=games.missing, note="a count of tests, adjusted together (Holm)")
+    return Metric(
+        name,
+        share,
+        n=n,
+        missing=games.missing,
+        note="a count of tests, adjusted together (Holm)",
+    )
 
 
 def by_value(values: Floats) -> Ints:
@@ -467,13 +610,18 @@ def by_value(values: Floats) -> Ints:
 
 
 def _details(
-    games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[JsonObject], p_values: Floats | None
+    games: Games,
+    scoring: ScoringConfig,
+    found: Standing,
+    rows: Sequence[JsonObject],
+    p_values: Floats | None,
 ) -> JsonObject:
     by = found.win_rate[0] if np.isnan(found.rating[0]).all() else found.rating[0]
     order = [int(k) for k in by_value(by)]
     wins, ties = games.tables()
     tables = {
-        name: table[np.ix_(order, order)].astype(int).tolist() for name, table in (("wins", wins), ("ties", ties))
+        name: table[np.ix_(order, order)].astype(int).tolist()
+        for name, table in (("wins", wins), ("ties", ties))
     }
     return {
         "model": MODEL,
@@ -484,11 +632,19 @@ def _details(
         "systems": [
             {"system": games.names[k]}
             | {
-                name: {key: getattr(metric, key) for key in ("value", "low", "high", "n")}
-                | ({"note": metric.note} if metric.note else {})
+                name: (
+                    {key: getattr(metric, key) for key in ("value", "low", "high", "n")}
+                    | ({"note": metric.note} if metric.note else {})
+                )
                 for name, metric in rows[k].items()
             }
-            | {"p_holm_of_first": None if p_values is None or k == order[0] else round_metric(p_values[k, order[0]])}
+            | {
+                "p_holm_of_first": (
+                    None
+                    if p_values is None or k == order[0]
+                    else round_metric(p_values[k, order[0]])
+                )
+            }
             for k in order
         ],
         **tables,
@@ -496,18 +652,35 @@ def _details(
     }
 
 
-def _length_details(games: Games, scoring: ScoringConfig, order: Sequence[int]) -> JsonObject:
+def _length_details(
+    games: Games, scoring: ScoringConfig, order: Sequence[int]
+) -> JsonObject:
     found = at_equal_length(games)
     if found is None:
-        return {"note": "not determined: responses have equal length, or length is confounded with the system"}
+        return {
+            "note": (
+                "not determined: responses have equal length, or length is confounded with the"
+                " system"
+            )
+        }
     half = NormalDist().inv_cdf((1 + scoring.confidence) / 2)
 
     def points(value: float, error: float) -> dict[str, float | None]:
-        ends = {"value": value, "low": value - half * error, "high": value + half * error}
+        ends = {
+            "value": value,
+            "low": value - half * error,
+            "high": value + half * error,
+        }
         return {name: round_metric(end * POINTS) for name, end in ends.items()}
 
     return {
         "effect_of_length": points(found.effect, found.effect_error),
         "unit": "points of rating for one standard deviation of the difference of log-lengths",
-        "systems": [{"system": games.names[k], "rating": points(found.ratings[k], found.errors[k])} for k in order],
+        "systems": [
+            {
+                "system": games.names[k],
+                "rating": points(found.ratings[k], found.errors[k]),
+            }
+            for k in order
+        ],
     }

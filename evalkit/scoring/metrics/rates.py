@@ -53,15 +53,17 @@ REASONS = {
     "tie_rate/criteria_cancel": CANCELED,
     "forced_rate": FORCED,
 }
-"""The reason of the verdicts that each of these shares counts: ties without a majority among the votes of judges or the
-samples of one judge (`split`), ties because the weighted winners by criterion cancel out, and winners that were settled
-only because ties are forbidden."""
+"""The reason of the verdicts that each of these shares counts: ties without a majority among the
+votes of judges or the samples of one judge (`split`), ties because the weighted winners by
+criterion cancel out, and winners that were settled only because ties are forbidden."""
 
 
 def tie_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `tie_rate`, its parts by reason, and the win rates: shares of pairs with a verdict."""
     names = ["judged", "swap_disagreement", "threshold"]
-    if verdicts.passes is None:  # no pair was shown, so no judge called a tie and no orders disagree
+    if (
+        verdicts.passes is None
+    ):  # no pair was shown, so no judge called a tie and no orders disagree
         names = ["threshold", "equal_scores"]
     return [
         _share(verdicts, "tie_rate", verdicts.winner == TIE),
@@ -72,12 +74,16 @@ def tie_statistics(verdicts: VerdictColumns) -> list[Statistic]:
 
 
 def _share(verdicts: VerdictColumns, name: str, hit: Bools) -> Statistic:
-    return verdicts.tally.rate(name, hit, verdicts.present, verdicts.missing, why=NO_VERDICT)
+    return verdicts.tally.rate(
+        name, hit, verdicts.present, verdicts.missing, why=NO_VERDICT
+    )
 
 
 def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
     """Return the share of verdicts with the reason in `REASONS`."""
-    decided = verdicts.winner != TIE if name == "forced_rate" else verdicts.winner == TIE
+    decided = (
+        verdicts.winner != TIE if name == "forced_rate" else verdicts.winner == TIE
+    )
     return _share(verdicts, name, decided & (verdicts.reason == REASONS[name]))
 
 
@@ -88,10 +94,21 @@ def score_statistics(responses: ScoreColumns, scale: Scale) -> Measures:
         responses: the scores.
         scale: the scale of the rubric.
     """
-    known, span, why = np.isfinite(responses.raw), scale.ends, "no response has a score"
+    known = np.isfinite(responses.raw)
+    span = scale.ends
+    why = "no response has a score"
     note = UNBOUNDED if span is None and not known.all() else None
     tally = responses.tally
-    mean = tally.mean("score/mean", responses.raw, known, ~known, span=span, limits=span, note=note, why=why)
+    mean = tally.mean(
+        "score/mean",
+        responses.raw,
+        known,
+        ~known,
+        span=span,
+        limits=span,
+        note=note,
+        why=why,
+    )
     return [replace(mean, unread=tally(~known)), _score_distinct(responses, scale)]
 
 
@@ -103,7 +120,9 @@ def _score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
     scored_rows = scored.raw[np.isfinite(scored.raw)]
     missing = len(scored.raw) - len(scored_rows)
     if not len(scored_rows):
-        return Metric("score/distinct", None, missing=missing, note="no response has a score")
+        return Metric(
+            "score/distinct", None, missing=missing, note="no response has a score"
+        )
     distinct = len(np.unique(np.round(scored_rows, 9)))
     among = "" if scale.real else f"of the {len(scale):,} on the scale; "
     return Metric(
@@ -120,68 +139,96 @@ def _score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
 def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     """Return `missing/unparseable`, `missing/refused`, `missing/failed` and `missing/budget`.
 
-    They are shares of the requested judgments. `failed` counts calls that failed, `budget` calls that were not made.
+    They are shares of the requested judgments. `failed` counts calls that failed, `budget` calls
+    that were not made.
     """
     requested = judgments.asked
     every = np.ones(len(requested), dtype=bool)
     return [
-        requested.tally.rate(f"missing/{kind}", requested.kind == code, every, why="no judgment was made")
+        requested.tally.rate(
+            f"missing/{kind}", requested.kind == code, every, why="no judgment was made"
+        )
         for code, kind in enumerate(KINDS[:READABLE])
     ]
 
 
 MISSING_KINDS = (*KINDS[:READABLE], "inconclusive", "unasked")
-_INCONCLUSIVE, _UNASKED = len(MISSING_KINDS) - 2, len(MISSING_KINDS) - 1
+_INCONCLUSIVE = len(MISSING_KINDS) - 2
+_UNASKED = len(MISSING_KINDS) - 1
 
 
 def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Tabled:
     """Return the table of the bounds of each rate over labels if only the missing answers of one kind had been made.
 
-    A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`: as `inconclusive` if an
-    answer was read that gives no score or winner, such as a checklist item that cannot be assessed or a ranking that
-    omits the response, and as `unasked` if it was never requested. `worst_low` and `worst_high` are the rate if every
-    missing answer of that kind had counted against it, or for it.
+    A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`: as
+    `inconclusive` if an answer was read that gives no score or winner, such as a checklist item
+    that cannot be assessed or a ranking that omits the response, and as `unasked` if it was never
+    requested. `worst_low` and `worst_high` are the rate if every missing answer of that kind had
+    counted against it, or for it.
 
     Args:
         verdicts: the verdicts.
         judgments: all judgments.
 
     Returns:
-        No metrics, and a row for each rate and kind, as JSON values; `inconclusive` only where there is such an answer.
-        No rows without labels.
+        No metrics, and a row for each rate and kind, as JSON values; `inconclusive` only where
+        there is such an answer. No rows without labels.
     """
     if not verdicts.labeled.any():
         return [], {}
     passes = verdicts.passes
-    label, kinds = verdicts.pairs.label, _missing_kinds(verdicts, judgments)
+    label = verdicts.pairs.label
+    kinds = _missing_kinds(verdicts, judgments)
     labeled = verdicts.labeled & ~verdicts.withheld
-    # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is missing.
-    rates = {"agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]}
+    # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is
+    # missing.
+    rates = {
+        "agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]
+    }
     if passes is not None and passes.both:
-        right, requested = passes.winner == label[:, None], judgments.select(third=False)
-        rates["agreement/accuracy_both_orders"] = [(right.all(axis=1), passes.complete, kinds)]
+        right = passes.winner == label[:, None]
+        requested = judgments.select(third=False)
+        rates["agreement/accuracy_both_orders"] = [
+            (right.all(axis=1), passes.complete, kinds)
+        ]
         rates["agreement/accuracy_per_order"] = [
-            (right[:, order], passes.read[:, order], _missing_kinds(verdicts, requested, order)) for order in (0, 1)
+            (
+                right[:, order],
+                passes.read[:, order],
+                _missing_kinds(verdicts, requested, order),
+            )
+            for order in (0, 1)
         ]
     rows = [
         _row(
             name,
             kind,
-            [(right & labeled & read, labeled & read, labeled & ~read & (of == code)) for right, read, of in parts],
+            [
+                (right & labeled & read, labeled & read, labeled & ~read & (of == code))
+                for right, read, of in parts
+            ],
         )
         for name, parts in rates.items()
         for code, kind in enumerate(MISSING_KINDS)
     ]
-    return [], {"missing": [row for row in rows if row["kind"] != "inconclusive" or row["missing"]]}
+    return [], {
+        "missing": [
+            row for row in rows if row["kind"] != "inconclusive" or row["missing"]
+        ]
+    }
 
 
-def _row(name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]) -> dict[str, Any]:
+def _row(
+    name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]
+) -> dict[str, Any]:
     """Return a rate, or the mean of two, from the rows of each part that count, were read, and are missing."""
     counts = [tuple(int(rows.sum()) for rows in part) for part in parts]
 
     def mean(values: Sequence[float | None]) -> float | None:
         known = [value for value in values if value is not None]
-        return round_metric(sum(known) / len(known)) if len(known) == len(values) else None
+        return (
+            round_metric(sum(known) / len(known)) if len(known) == len(values) else None
+        )
 
     bounds = [share(hits, n + missing, missing) for hits, n, missing in counts]
     return {
@@ -195,23 +242,29 @@ def _row(name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]) -> d
     }
 
 
-def _missing_kinds(verdicts: VerdictColumns, judgments: JudgmentColumns, order: int | None = None) -> Codes:
+def _missing_kinds(
+    verdicts: VerdictColumns, judgments: JudgmentColumns, order: int | None = None
+) -> Codes:
     """Return the index in `MISSING_KINDS` of each pair's first missing answer, of one order if `order` is given."""
-    scores, pairs = verdicts.scores if verdicts.passes is None else None, verdicts.pairs
+    scores = verdicts.scores if verdicts.passes is None else None
+    pairs = verdicts.pairs
     own = judgments.of_units(2 if scores is None else 1)
     if order is not None:
         own = own.where(own.swapped == order)
     empty = np.isnan(own.value) & np.isnan(own.criteria).all(axis=1)
     kinds = np.where(own.readable, np.where(empty, _INCONCLUSIVE, _UNASKED), own.kind)
     places = pairs.rows(own) if scores is None else scores.offset[own.case] + own.i
-    found = np.full(len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8)
+    found = np.full(
+        len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8
+    )
     np.minimum.at(found, places, kinds)
     return found if scores is None else np.minimum(*pairs.sides(found))
 
 
 def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
     """Return the shares of verdicts that optional settings cause; those of orders and samples are for single judges."""
-    names, passes = [] if config.tie.allow else ["forced_rate"], verdicts.passes
+    names = [] if config.tie.allow else ["forced_rate"]
+    passes = verdicts.passes
     if passes is not None and len(config.criteria) > 1:
         names.append("tie_rate/criteria_cancel")
     if passes is not None and verdicts.panel is None and config.mode.samples > 1:
@@ -241,7 +294,8 @@ def _settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
 def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Statistic]:
     """Return `criteria/overall_disagreement`: how often a judgment's overall winner is not its weighted winner.
 
-    A judgment that lacks either is missing. Formats without winners by criterion do not have the metric.
+    A judgment that lacks either is missing. Formats without winners by criterion do not have the
+    metric.
 
     Args:
         config: the run's config.
@@ -251,12 +305,22 @@ def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Stat
     if not config.output.structured and not np.isfinite(judgments.criteria).any():
         return []
     follows = config.aggregate() == "overall"
-    margins = weigh(judgments, config.weights()) if follows else pair_margins(config, judgments)
-    overall, weighted = sign(judgments.value), sign(margins)
+    margins = (
+        weigh(judgments, config.weights())
+        if follows
+        else pair_margins(config, judgments)
+    )
+    overall = sign(judgments.value)
+    weighted = sign(margins)
     known = (overall != NONE) & (weighted != NONE)
     why = "no judgment has an overall winner and winners by criterion"
-    note, name = OVERALL if follows else WEIGHED, "criteria/overall_disagreement"
-    return [judgments.tally.rate(name, overall != weighted, known, ~known, note=note, why=why)]
+    note = OVERALL if follows else WEIGHED
+    name = "criteria/overall_disagreement"
+    return [
+        judgments.tally.rate(
+            name, overall != weighted, known, ~known, note=note, why=why
+        )
+    ]
 
 
 UNLIKELY = 0.5
@@ -266,8 +330,8 @@ UNLIKELY = 0.5
 def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Statistic]:
     """Return `weighted/rate`, `weighted/mass` and `weighted/open` if log-probabilities were requested.
 
-    They are the share of readable judgments with probabilities, and the means of `mass` and `open` over these judgments
-    (see `WeightedJudgment`).
+    They are the share of readable judgments with probabilities, and the means of `mass` and `open`
+    over these judgments (see `WeightedJudgment`).
 
     Args:
         config: the run's config.
@@ -278,15 +342,29 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Sta
         return []
     judgments = judgments.asked
     rows = judgments.where(judgments.readable & given_by(judgments, judges))
-    tally, has, every = rows.tally, rows.weighted, np.ones(len(rows), dtype=bool)
+    tally = rows.tally
+    has = rows.weighted
+    every = np.ones(len(rows), dtype=bool)
     none = np.full(len(rows), np.nan)
-    mass, open_ = (none if column is None else column for column in (rows.mass, rows.open))
-    mixed = "judges with answers without probabilities are scored as stated" if has.any() and not has.all() else None
+    mass, open_ = (
+        none if column is None else column for column in (rows.mass, rows.open)
+    )
+    mixed = (
+        "judges with answers without probabilities are scored as stated"
+        if has.any() and not has.all()
+        else None
+    )
     unlikely = has.any() and float(np.mean(mass[has])) < UNLIKELY
-    note = "most of the probability was on tokens that are not values of the scale" if unlikely else None
+    note = (
+        "most of the probability was on tokens that are not values of the scale"
+        if unlikely
+        else None
+    )
     why = "no judgment has probabilities"
     return [
-        tally.rate("weighted/rate", has, every, note=mixed, why="no judgment could be read"),
+        tally.rate(
+            "weighted/rate", has, every, note=mixed, why="no judgment could be read"
+        ),
         tally.mean("weighted/mass", mass, has, note=note, why=why),
         tally.mean("weighted/open", open_, has, why=why),
     ]
@@ -299,22 +377,32 @@ ODD = 0x5851F42D4C957F2D
 def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     """Return `cost/per_case` in dollars and `latency/per_case` in seconds: means over cases of their answers' totals.
 
-    An answer counts with its cost and latency at the time of the request, even if it is now stored, and once if several
-    judgments share it. A case's answers add up, as if requested one after another. Preparatory answers and failed
-    attempts are not counted. Cases with an answer that failed or has no price are omitted.
+    An answer counts with its cost and latency at the time of the request, even if it is now stored,
+    and once if several judgments share it. A case's answers add up, as if requested one after
+    another. Preparatory answers and failed attempts are not counted. Cases with an answer that
+    failed or has no price are omitted.
     """
     judgments = judgments.asked
     unread = "there are no answers"
     untimed = "no answer has a latency" if np.isfinite(judgments.cost).any() else unread
-    unpriced = "no answer has a price" if np.isfinite(judgments.latency).any() else unread
+    unpriced = (
+        "no answer has a price" if np.isfinite(judgments.latency).any() else unread
+    )
     found = []
     for name, why in (("cost", unpriced), ("latency", untimed)):
         sums, complete = case_totals(judgments, name)
-        # There is no largest cost. Where all are equal, one case is assumed to cost at most as much as all together.
-        limits, missing = (0.0, float(sums[complete].sum())), int((~complete).sum())
+        # There is no largest cost. Where all are equal, one case is assumed to cost at most as much
+        # as all together.
+        limits = (0.0, float(sums[complete].sum()))
+        missing = int((~complete).sum())
         found.append(
             Tally.each(judgments.cases).mean(
-                f"{name}/per_case", sums, complete, missing=missing, limits=limits, why=why
+                f"{name}/per_case",
+                sums,
+                complete,
+                missing=missing,
+                limits=limits,
+                why=why,
             )
         )
     return found
@@ -328,9 +416,12 @@ def case_totals(judgments: JudgmentColumns, name: str) -> tuple[Floats, Bools]:
         name: `cost` or `latency`.
     """
     _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
-    tally, column = judgments.tally.of(judgments.case[once]), getattr(judgments, name)[once]
+    tally = judgments.tally.of(judgments.case[once])
+    column = getattr(judgments, name)[once]
     known = np.isfinite(column)
-    return tally(np.where(known, column, 0.0)), np.asarray((tally(known) > 0) & (tally(~known) == 0))
+    return tally(np.where(known, column, 0.0)), np.asarray(
+        (tally(known) > 0) & (tally(~known) == 0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,8 +456,8 @@ def frontier(
     Args:
         verdicts: the verdicts.
         min_confidence: `tie.min_confidence`.
-        winners_at: returns the winners under a threshold, if it applies before a panel's vote; by default it applies to
-            the margins of the verdicts.
+        winners_at: returns the winners under a threshold, if it applies before a panel's vote; by
+            default it applies to the margins of the verdicts.
         margins: the margins that the threshold applies to, if not those of the verdicts.
     """
 
@@ -375,11 +466,14 @@ def frontier(
 
     winners = winners_at or of_margins
     thresholds = useful_thresholds(verdicts.margin if margins is None else margins)
-    return tuple(_point(verdicts, threshold, winners(threshold)) for threshold in thresholds)
+    return tuple(
+        _point(verdicts, threshold, winners(threshold)) for threshold in thresholds
+    )
 
 
 def _point(verdicts: VerdictColumns, threshold: float, winner: Codes) -> FrontierPoint:
-    present, decided = winner != NONE, (winner != NONE) & (winner != TIE)
+    present = winner != NONE
+    decided = (winner != NONE) & (winner != TIE)
     right = winner == verdicts.pairs.label
     return FrontierPoint(
         threshold=threshold,

@@ -1,7 +1,7 @@
 """Votes that are fitted without labels: intervals of what depends on them, with the vote fitted again in each resample.
 
-A verdict depends only on the pattern of the judges' votes and on the fit, so that the counts of each pattern and label
-give every share of verdicts and agreement with labels under any fit.
+A verdict depends only on the pattern of the judges' votes and on the fit, so that the counts of
+each pattern and label give every share of verdicts and agreement with labels under any fit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.scoring.columns import NONE, ClassColumns, PairColumns, Units, VerdictColumns
+from evalkit.scoring.columns import (
+    NONE,
+    ClassColumns,
+    PairColumns,
+    Units,
+    VerdictColumns,
+)
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT
 from evalkit.scoring.metrics.agreement import agreement_statistics, confusion_statistics
 from evalkit.scoring.metrics.classes import class_statistics
@@ -26,7 +32,8 @@ from evalkit.types import Metric
 from evalkit.values import frozen
 
 MOST: Final = 1000
-"""With more patterns of votes than this, the vote is not fitted again, because that would take minutes."""
+"""With more patterns of votes than this, the vote is not fitted again, because that would take
+minutes."""
 
 
 @frozen
@@ -51,30 +58,53 @@ class FittedVote:
     verdicts: Ints
     cells: Mapping[str, Floats]
 
-    def statistics(self, found: Sequence[Statistic | Metric], weights: Floats | None) -> list[Statistic]:
+    def statistics(
+        self, found: Sequence[Statistic | Metric], weights: Floats | None
+    ) -> list[Statistic]:
         """Return the statistics that depend on labels and verdicts alone, with the vote fitted to each resample.
 
         Args:
             found: the run's statistics.
             weights: (cases,) the weights of labeled cases; `None` without weights.
         """
-        patterns, labels = self.patterns.hot.shape[2], self.patterns.hot.shape[1] + 1
-        kept = [one for one in found if isinstance(one, Statistic) and one.name in self.cells and patterns <= MOST]
+        patterns = self.patterns.hot.shape[2]
+        labels = self.patterns.hot.shape[1] + 1
+        kept = [
+            one
+            for one in found
+            if isinstance(one, Statistic)
+            and one.name in self.cells
+            and patterns <= MOST
+        ]
         cell = self.patterns.of * labels + self.labels
         columns = [self.tally(self.patterns.of == place) for place in range(patterns)]
         counted = [self.tally(cell == place) for place in range(patterns * labels)]
-        columns += counted if weights is None else [*counted, *(column * weights for column in counted)]
+        columns += (
+            counted
+            if weights is None
+            else [*counted, *(column * weights for column in counted)]
+        )
         table = Table.of(columns)
 
         def values(totals: Floats) -> Floats:
             chances = np.moveaxis(self.patterns.fit(totals[:, :patterns]), 1, 0)
             quorum = np.tile(self.quorum, len(totals))
-            verdicts = self.decide(chances.reshape(len(chances), -1), quorum).reshape(len(totals), patterns)
+            verdicts = self.decide(chances.reshape(len(chances), -1), quorum).reshape(
+                len(totals), patterns
+            )
             shares = (verdicts[:, :, None] == self.verdicts).astype(np.float64)
             each = totals[:, patterns:].reshape(len(totals), -1, patterns, labels)
-            flat = (each.swapaxes(2, 3) @ shares[:, None]).reshape(len(totals), each.shape[1], -1)
-            tables = [flat[:, 0 if one.weights is None else -1] @ self.cells[one.name] for one in kept]
-            return np.stack([one.value(table) for one, table in zip(kept, tables, strict=True)], axis=1)
+            flat = (each.swapaxes(2, 3) @ shares[:, None]).reshape(
+                len(totals), each.shape[1], -1
+            )
+            tables = [
+                flat[:, 0 if one.weights is None else -1] @ self.cells[one.name]
+                for one in kept
+            ]
+            return np.stack(
+                [one.value(table) for one, table in zip(kept, tables, strict=True)],
+                axis=1,
+            )
 
         shared = SharedStatistic(values)
         return [
@@ -90,9 +120,12 @@ class FittedVote:
         ]
 
 
-def fitted_pairs(panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictColumns]) -> FittedVote:
+def fitted_pairs(
+    panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictColumns]
+) -> FittedVote:
     """Return the vote of a panel on pairs; ties must be allowed."""
-    labels, known = np.repeat([*CLASSES, NONE], 4).astype(np.int8), np.array([*CLASSES, NONE], dtype=np.int8)
+    labels = np.repeat([*CLASSES, NONE], 4).astype(np.int8)
+    known = np.array([*CLASSES, NONE], dtype=np.int8)
     cells = np.arange(16)
     alone = replace(
         verdicts,
@@ -101,11 +134,17 @@ def fitted_pairs(panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictC
         reason=np.zeros(16, dtype=np.int8),
         passes=None,
     )
-    found = [*agreement_statistics(alone), *confusion_statistics(alone)[0], *tie_statistics(alone)]
+    found = [
+        *agreement_statistics(alone),
+        *confusion_statistics(alone)[0],
+        *tie_statistics(alone),
+    ]
     return _fitted(panel, verdicts, each, CLASSES, winners_of, known, found)
 
 
-def fitted_classes(panel: Panel, columns: ClassColumns, each: Sequence[ClassColumns]) -> FittedVote:
+def fitted_classes(
+    panel: Panel, columns: ClassColumns, each: Sequence[ClassColumns]
+) -> FittedVote:
     """Return the vote of a panel on classes."""
     k = len(columns.names)
     known = np.array([*range(k), ABSTAINED, SPLIT, MISSING])
@@ -126,7 +165,15 @@ def fitted_classes(panel: Panel, columns: ClassColumns, each: Sequence[ClassColu
     def decide(chances: Floats, quorum: Bools) -> Ints:
         return elect(chances.T * quorum[:, None])
 
-    return _fitted(panel, columns, each, (*range(k), ABSTAINED), decide, known, class_statistics(alone))
+    return _fitted(
+        panel,
+        columns,
+        each,
+        (*range(k), ABSTAINED),
+        decide,
+        known,
+        class_statistics(alone),
+    )
 
 
 def _fitted(
@@ -138,17 +185,34 @@ def _fitted(
     verdicts: Codes | Ints,
     found: Sequence[Statistic | Metric],
 ) -> FittedVote:
-    votes, labels = np.stack([judge.codes for judge in each]), panels.truth
+    votes = np.stack([judge.codes for judge in each])
+    labels = panels.truth
     patterns = VotePatterns.read(np.stack([votes == code for code in codes]))
-    label = np.where(np.isin(labels, codes), np.equal.outer(labels, codes).argmax(axis=1), len(codes))
-    statistics = [one for one in found if isinstance(one, Statistic) and one.table.columns]
-    cells = {one.name: np.stack(one.table.columns, axis=1, dtype=np.float64) for one in statistics}
+    label = np.where(
+        np.isin(labels, codes), np.equal.outer(labels, codes).argmax(axis=1), len(codes)
+    )
+    statistics = [
+        one for one in found if isinstance(one, Statistic) and one.table.columns
+    ]
+    cells = {
+        one.name: np.stack(one.table.columns, axis=1, dtype=np.float64)
+        for one in statistics
+    }
     quorum = panel.has_quorum(np.asarray(patterns.hot.any(axis=1), dtype=bool))
-    return FittedVote(patterns, panels.tally, label, decide, quorum, verdicts.astype(np.int64), cells)
+    return FittedVote(
+        patterns, panels.tally, label, decide, quorum, verdicts.astype(np.int64), cells
+    )
 
 
 def widened(metric: Metric, again: Metric) -> Metric:
     """Return a metric whose interval also holds that of the vote fitted again in each resample."""
-    if metric.low is None or metric.high is None or again.low is None or again.high is None:
+    if (
+        metric.low is None
+        or metric.high is None
+        or again.low is None
+        or again.high is None
+    ):
         return metric
-    return replace(metric, low=min(metric.low, again.low), high=max(metric.high, again.high))
+    return replace(
+        metric, low=min(metric.low, again.low), high=max(metric.high, again.high)
+    )

@@ -14,9 +14,31 @@ from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import TIE, ClassColumns, VerdictColumns
 from evalkit.scoring.judgments import MISSING, JudgmentColumns, of_one_judge
-from evalkit.scoring.metrics.ranking import Games, by_value, games_of, rank_systems, standing
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
-from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tabled, Tally, ratio, undefined
+from evalkit.scoring.metrics.ranking import (
+    Games,
+    by_value,
+    games_of,
+    rank_systems,
+    standing,
+)
+from evalkit.scoring.stats.arrays import (
+    FUZZ,
+    Bools,
+    Floats,
+    Ints,
+    divide,
+    round_metric,
+    runs,
+)
+from evalkit.scoring.stats.bootstrap import (
+    SharedStatistic,
+    Statistic,
+    Table,
+    Tabled,
+    Tally,
+    ratio,
+    undefined,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.scoring.verdicts.pairs import (
@@ -37,30 +59,43 @@ SAMPLES_UNREAD = "no question has two readable samples"
 def sample_statistics(config: RunConfig, single: VerdictColumns) -> list[Statistic]:
     """Return `samples/spread`, `samples/flip_rate`, `samples/unanimous` and `samples/alpha`.
 
-    They are computed over questions with at least two readable samples. A question is one order of a pair, or one
-    response. The spread is the mean standard deviation (n - 1) of a question's samples, in margin or scale units. The
-    flip rate is the probability that two samples of a question differ in the winner (pairs) or the score (responses):
-    the mean share of differing pairs of samples, which does not depend on the number of samples. Questions are
-    unanimous if all their samples agree. Alpha corrects the agreement of samples for chance.
+    They are computed over questions with at least two readable samples. A question is one order of
+    a pair, or one response. The spread is the mean standard deviation (n - 1) of a question's
+    samples, in margin or scale units. The flip rate is the probability that two samples of a
+    question differ in the winner (pairs) or the score (responses): the mean share of differing
+    pairs of samples, which does not depend on the number of samples. Questions are unanimous if all
+    their samples agree. Alpha corrects the agreement of samples for chance.
     """
     if config.mode.samples < 2:
         return []
-    verdicts, judgments, pairs, scored = single, single.judgments, single.pairs, single.scores
+    verdicts = single
+    judgments = single.judgments
+    pairs = single.pairs
+    scored = single.scores
     value = result = judgment_values(config, verdicts)
     if verdicts.passes is None and scored is not None:
-        question, case = scored.offset[judgments.case] + judgments.i, scored.case
+        question = scored.offset[judgments.case] + judgments.i
+        case = scored.case
         span = Scale.of(config.rubric).span
     else:
-        question, case, result, span = passes_of(judgments, pairs), np.repeat(pairs.case, 2), winner_values(value), 2.0
+        question = passes_of(judgments, pairs)
+        case = np.repeat(pairs.case, 2)
+        result = winner_values(value)
+        span = 2.0
     repeats = Repeats.of(question, value, verdicts.tally.of(case))
     # Two samples at opposite ends differ most.
     ends = (0.0, span / np.sqrt(2.0)) if np.isfinite(span) else None
     spread = repeats.mean("spread", repeats.deviation(), span=ends, limits=ends)
     result = np.where(np.isfinite(value), result, np.nan)
-    return [spread, *_agreement(question, result, repeats.tally, numbers=verdicts.passes is None)]
+    return [
+        spread,
+        *_agreement(question, result, repeats.tally, numbers=verdicts.passes is None),
+    ]
 
 
-def class_sample_statistics(config: RunConfig, classes: ClassColumns, judgments: JudgmentColumns) -> list[Statistic]:
+def class_sample_statistics(
+    config: RunConfig, classes: ClassColumns, judgments: JudgmentColumns
+) -> list[Statistic]:
     """Return `samples/flip_rate`, `samples/unanimous` and `samples/alpha` of one judge's classes of each response.
 
     An abstention is one of the answers that two samples can agree on.
@@ -70,10 +105,14 @@ def class_sample_statistics(config: RunConfig, classes: ClassColumns, judgments:
     assert judgments.choice is not None  # read with the classes
     question = classes.rows(judgments)
     read = judgments.readable & (judgments.choice != MISSING)
-    return _agreement(question, np.where(read, judgments.choice, np.nan), classes.tally, numbers=False)
+    return _agreement(
+        question, np.where(read, judgments.choice, np.nan), classes.tally, numbers=False
+    )
 
 
-def _agreement(question: Ints, result: Floats, tally: Tally, *, numbers: bool) -> list[Statistic]:
+def _agreement(
+    question: Ints, result: Floats, tally: Tally, *, numbers: bool
+) -> list[Statistic]:
     """Return how often two samples of a question differ, are all equal, and agree beyond chance.
 
     Args:
@@ -83,7 +122,8 @@ def _agreement(question: Ints, result: Floats, tally: Tally, *, numbers: bool) -
         numbers: whether results are numbers, with distances, or else codes.
     """
     repeats = Repeats.of(question, result, tally)
-    different, missing = repeats.flips(), int(repeats.omitted.sum())
+    different = repeats.flips()
+    missing = int(repeats.omitted.sum())
     attributes = {
         "n": int(repeats.several.sum()),
         "missing": missing,
@@ -92,15 +132,27 @@ def _agreement(question: Ints, result: Floats, tally: Tally, *, numbers: bool) -
         "why": "all samples are equal" if repeats.several.any() else SAMPLES_UNREAD,
     }
     if numbers:
-        found = [alpha_of_numbers("samples/alpha", repeats.value, repeats.question, tally, **attributes)]
+        found = [
+            alpha_of_numbers(
+                "samples/alpha", repeats.value, repeats.question, tally, **attributes
+            )
+        ]
     else:
         _, code = np.unique(repeats.value, return_inverse=True)
         counts = np.zeros((len(tally.case), int(code.max(initial=0)) + 1))
         np.add.at(counts, (repeats.question, code), 1.0)
-        found = Confusion.among(counts, tally).coefficients("samples", "samples", **attributes)
+        found = Confusion.among(counts, tally).coefficients(
+            "samples", "samples", **attributes
+        )
     return [
         repeats.mean("flip_rate", different, span=(0.0, 1.0), proportion=True),
-        tally.rate("samples/unanimous", different == 0, repeats.several, repeats.omitted, why=SAMPLES_UNREAD),
+        tally.rate(
+            "samples/unanimous",
+            different == 0,
+            repeats.several,
+            repeats.omitted,
+            why=SAMPLES_UNREAD,
+        ),
         *found,
     ]
 
@@ -127,8 +179,13 @@ class Repeats:
     def of(cls, question: Ints, value: Floats, tally: Tally) -> Repeats:
         """Return the samples with a value, which is NaN if it is missing."""
         finite = np.isfinite(value)
-        asked, read = (np.bincount(rows, minlength=len(tally.case)) for rows in (question, question[finite]))
-        return cls(question[finite], value[finite], read, (read < 2) & (asked > 1), tally)
+        asked, read = (
+            np.bincount(rows, minlength=len(tally.case))
+            for rows in (question, question[finite])
+        )
+        return cls(
+            question[finite], value[finite], read, (read < 2) & (asked > 1), tally
+        )
 
     @property
     def several(self) -> Bools:
@@ -137,20 +194,35 @@ class Repeats:
 
     def mean(self, name: str, values: Floats, **attributes: Any) -> Statistic:
         """Return the mean of numbers of questions (questions,) over those with at least two samples."""
-        return self.tally.mean(f"samples/{name}", values, self.several, self.omitted, why=SAMPLES_UNREAD, **attributes)
+        return self.tally.mean(
+            f"samples/{name}",
+            values,
+            self.several,
+            self.omitted,
+            why=SAMPLES_UNREAD,
+            **attributes,
+        )
 
     def deviation(self) -> Floats:
         """Return the standard deviation (n - 1) of each question's samples, (questions,)."""
         size = len(self.read)
-        mean = np.bincount(self.question, weights=self.value, minlength=size) / np.maximum(self.read, 1)
-        squares = np.bincount(self.question, weights=(self.value - mean[self.question]) ** 2, minlength=size)
+        mean = np.bincount(
+            self.question, weights=self.value, minlength=size
+        ) / np.maximum(self.read, 1)
+        squares = np.bincount(
+            self.question,
+            weights=(self.value - mean[self.question]) ** 2,
+            minlength=size,
+        )
         return np.asarray(np.sqrt(squares / np.maximum(self.read - 1, 1)))
 
     def flips(self) -> Floats:
         """Return the share of each question's pairs of samples that differ, (questions,)."""
         order = np.lexsort((self.value, self.question))
         group, _, length = runs(self.question[order], self.value[order])
-        same = np.bincount(group, weights=length * (length - 1), minlength=len(self.read))
+        same = np.bincount(
+            group, weights=length * (length - 1), minlength=len(self.read)
+        )
         return np.asarray(1 - same / np.maximum(self.read * (self.read - 1), 1))
 
 
@@ -180,10 +252,16 @@ class Observations:
     def crossed(self) -> Observations:
         """Return the finite observations, centered, with the facets that vary within units."""
         finite = np.isfinite(self.value)
-        value, unit = self.value[finite], self.unit[finite]
+        value = self.value[finite]
+        unit = self.unit[finite]
         centred = value - value.mean() if len(value) else value
-        levels, units = {name: level[finite] for name, level in self.facets.items()}, len(np.unique(unit))
-        facets = {name: level for name, level in levels.items() if len(grouped(unit, level)[1]) > units}
+        levels = {name: level[finite] for name, level in self.facets.items()}
+        units = len(np.unique(unit))
+        facets = {
+            name: level
+            for name, level in levels.items()
+            if len(grouped(unit, level)[1]) > units
+        }
         return Observations(centred, self.case[finite], unit, facets, self.cases)
 
 
@@ -191,46 +269,72 @@ def grouped(*keys: Ints) -> tuple[Ints, Ints]:
     """Return the number of each row's distinct combination of keys, and a row for each number."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
-        code = np.unique(code * (int(key.max(initial=0)) + 1) + key, return_inverse=True)[1].reshape(-1)
+        code = np.unique(
+            code * (int(key.max(initial=0)) + 1) + key, return_inverse=True
+        )[1].reshape(-1)
     return code, np.unique(code, return_index=True)[1]
 
 
 class Design:
     """The crossed design of a run's observations; all estimates derive from the per-case sums in `table`.
 
-    Sums are of half the squared differences of pairs of observations, and of twice the number of pairs, for each
-    effect: of the pairs that share at least its case, unit and facets, and from these by inclusion and exclusion of
-    those that share exactly these.
+    Sums are of half the squared differences of pairs of observations, and of twice the number of
+    pairs, for each effect: of the pairs that share at least its case, unit and facets, and from
+    these by inclusion and exclusion of those that share exactly these.
     """
 
     def __init__(self, observations: Observations) -> None:
         self.crossed = crossed = observations.crossed()
         self.facets = tuple(crossed.facets)
         self._subsets = [
-            frozenset(chosen) for k in range(len(self.facets) + 1) for chosen in combinations(self.facets, k)
+            frozenset(chosen)
+            for k in range(len(self.facets) + 1)
+            for chosen in combinations(self.facets, k)
         ]
-        within = len(grouped(crossed.case, crossed.unit)[1]) > len(np.unique(crossed.case))
+        within = len(grouped(crossed.case, crossed.unit)[1]) > len(
+            np.unique(crossed.case)
+        )
         depths = [0, 1, 2] if within else [0, 1]
         self._every: list[Effect] = [*product(depths, self._subsets)]
-        self._signs = np.array([[_sign(larger, smaller) for smaller in self._every] for larger in self._every])
-        self._cells, first = grouped(*(crossed.facets.values() or [np.zeros(len(crossed.case), np.int64)]))
+        self._signs = np.array(
+            [
+                [_sign(larger, smaller) for smaller in self._every]
+                for larger in self._every
+            ]
+        )
+        self._cells, first = grouped(
+            *(crossed.facets.values() or [np.zeros(len(crossed.case), np.int64)])
+        )
         self._levels = {name: level[first] for name, level in crossed.facets.items()}
         self._number = len(first)
         self.table = Table.of(self._sums())
         self.top: Effect = (depths[-1], frozenset(self.facets))
-        self.effects = [effect for effect in self._every if effect not in (NO_EFFECT, self.top)]
-        pairs = dict(zip(self._every, self._exactly(self.table.sums[None])[1][0].tolist(), strict=True))
+        self.effects = [
+            effect for effect in self._every if effect not in (NO_EFFECT, self.top)
+        ]
+        pairs = dict(
+            zip(
+                self._every,
+                self._exactly(self.table.sums[None])[1][0].tolist(),
+                strict=True,
+            )
+        )
         self.repeated = pairs[self.top] > 0
-        self.identifiable = bool(self.every_effect) and all(pairs[effect] > 0 for effect in [NO_EFFECT, *self.effects])
+        self.identifiable = bool(self.every_effect) and all(
+            pairs[effect] > 0 for effect in [NO_EFFECT, *self.effects]
+        )
 
     def _sums(self) -> Floats:
         """Return by case: count, sum and sum of squares of each cell, then sums and pairs within cases and units."""
         crossed = self.crossed
-        value, tally = crossed.value, Tally(crossed.case, crossed.cases)
+        value = crossed.value
+        tally = Tally(crossed.case, crossed.cases)
         columns = []
         for cell in range(self._number):
             inside = self._cells == cell
-            columns += tally.columns(inside, np.where(inside, value, 0.0), np.where(inside, value**2, 0.0))
+            columns += tally.columns(
+                inside, np.where(inside, value, 0.0), np.where(inside, value**2, 0.0)
+            )
         for depth, subset in self._every:
             if depth:
                 keys = [
@@ -238,9 +342,13 @@ class Design:
                     *(crossed.facets[name] for name in sorted(subset)),
                 ]
                 code, first = grouped(*keys)
-                counts, sums, squares = (np.bincount(code, weights=value**power) for power in (0, 1, 2))
+                counts, sums, squares = (
+                    np.bincount(code, weights=value**power) for power in (0, 1, 2)
+                )
                 by_case = Tally(crossed.case[first], crossed.cases)
-                columns += by_case.columns(counts * squares - sums**2, counts * (counts - 1))
+                columns += by_case.columns(
+                    counts * squares - sums**2, counts * (counts - 1)
+                )
         return np.stack(columns, axis=1) if columns else np.zeros((crossed.cases, 0))
 
     def _exactly(self, totals: Floats) -> tuple[Floats, Floats]:
@@ -248,28 +356,40 @@ class Design:
         cells = totals[:, : 3 * self._number].reshape(len(totals), self._number, 3)
         least = []
         for subset in self._subsets:
-            keys = [self._levels[name] for name in sorted(subset)] or [np.zeros(self._number, np.int64)]
+            keys = [self._levels[name] for name in sorted(subset)] or [
+                np.zeros(self._number, np.int64)
+            ]
             code, first = grouped(*keys)
-            counts, sums, squares = (cells.swapaxes(1, 2) @ np.eye(len(first))[code]).swapaxes(0, 1)
-            least += [(counts * squares - sums**2).sum(axis=1), (counts * (counts - 1)).sum(axis=1)]
-        every = np.concatenate([np.array(least).T, totals[:, 3 * self._number :]], axis=1)
+            counts, sums, squares = (
+                cells.swapaxes(1, 2) @ np.eye(len(first))[code]
+            ).swapaxes(0, 1)
+            least += [
+                (counts * squares - sums**2).sum(axis=1),
+                (counts * (counts - 1)).sum(axis=1),
+            ]
+        every = np.concatenate(
+            [np.array(least).T, totals[:, 3 * self._number :]], axis=1
+        )
         return every[:, 0::2] @ self._signs, every[:, 1::2] @ self._signs
 
     def components(self, totals: Floats) -> Floats:
         """Return the variance component of each of `effects` and the residual, (rows, effects + 1).
 
-        Components can be negative. The residual is repeat noise; without repeated requests it includes the interaction
-        of everything.
+        Components can be negative. The residual is repeat noise; without repeated requests it
+        includes the interaction of everything.
         """
         sums, pairs = self._exactly(totals)
         half = divide(sums, np.rint(pairs))
-        total, top = half[:, self._every.index(NO_EFFECT)], half[:, self._every.index(self.top)]
+        total = half[:, self._every.index(NO_EFFECT)]
+        top = half[:, self._every.index(self.top)]
         found = []
         for effect in self.every_effect:
             signs = self._signs[self._every.index(effect)]
             shared = np.flatnonzero(signs)  # the others may be undefined
             found.append((total[:, None] - half[:, shared]) @ signs[shared])
-        return np.stack([*found, top if self.repeated else total - np.sum(found, axis=0)], axis=1)
+        return np.stack(
+            [*found, top if self.repeated else total - np.sum(found, axis=0)], axis=1
+        )
 
     @property
     def every_effect(self) -> list[Effect]:
@@ -280,7 +400,11 @@ class Design:
 def _sign(larger: Effect, smaller: Effect) -> int:
     """Return the sign of an effect in the inclusion and exclusion of one with fewer facets; 0 for no part of it."""
     deeper = larger[0] - smaller[0]
-    return (-1) ** (len(larger[1] - smaller[1]) + deeper) if deeper in (0, 1) and larger[1] >= smaller[1] else 0
+    return (
+        (-1) ** (len(larger[1] - smaller[1]) + deeper)
+        if deeper in (0, 1) and larger[1] >= smaller[1]
+        else 0
+    )
 
 
 PRECEDENCE = ("judge", "criterion", "order")
@@ -289,10 +413,15 @@ MAX_OBSERVATIONS = 2**25
 CONSTANT = "all values are equal: there is no variance"
 UNREPLICATED = "no case has two judgments, or there is only one case: variance components are not identifiable"
 UNCROSSED = "no unit was judged under more than one {}"
-ONCE = "no request was repeated (mode.samples): repeat noise cannot be separated from differences of {}"
+ONCE = (
+    "no request was repeated (mode.samples): repeat noise cannot be separated from differences"
+    " of {}"
+)
 
 
-def observe(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Observations:
+def observe(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Observations:
     """Return the values of the judgments behind verdicts, of each judge: scores by criterion, or margins of pairs.
 
     Args:
@@ -302,12 +431,21 @@ def observe(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) 
     """
     judgments = verdicts.judgments
     judges = judgments.by
-    size, sizes = 1 if verdicts.passes is None else 2, verdicts.pairs.sizes
+    size = 1 if verdicts.passes is None else 2
+    sizes = verdicts.pairs.sizes
     each = [judgments]
     if len(judges) > 1:
-        each = [of_one_judge(cases, judgments.select(name, third=False), sizes, size) for name in judges]
-    criteria = verdicts.passes is None and len(cases) * len(config.weights()) * len(each) <= MAX_OBSERVATIONS
-    parts = [_observed(config, columns, verdicts, by_criterion=criteria) for columns in each]
+        each = [
+            of_one_judge(cases, judgments.select(name, third=False), sizes, size)
+            for name in judges
+        ]
+    criteria = (
+        verdicts.passes is None
+        and len(cases) * len(config.weights()) * len(each) <= MAX_OBSERVATIONS
+    )
+    parts = [
+        _observed(config, columns, verdicts, by_criterion=criteria) for columns in each
+    ]
     value, case, unit_i, unit_j, order, criterion = (
         np.concatenate(list(column)) for column in zip(*parts, strict=True)
     )
@@ -318,7 +456,11 @@ def observe(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) 
 
 
 def _observed(
-    config: RunConfig, judgments: JudgmentColumns, verdicts: VerdictColumns, *, by_criterion: bool
+    config: RunConfig,
+    judgments: JudgmentColumns,
+    verdicts: VerdictColumns,
+    *,
+    by_criterion: bool,
 ) -> tuple[Floats | Ints, ...]:
     zeros = np.zeros(len(judgments), dtype=np.int64)
     places = (judgments.case, judgments.i, judgments.j, judgments.swapped)
@@ -335,14 +477,18 @@ def _observed(
     )
 
 
-def variance_results(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Tabled:
+def variance_results(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Tabled:
     """Return the parts of the variance of single judgments, and the table of all components."""
     scored = verdicts.passes is None
     parts = ["case"] if scored else ["case", "order"]
     parts += ["criterion"] if scored and len(config.criteria) > 1 else []
     parts += ["judge"] if len(verdicts.judgments.by) > 1 else []
     design = Design(observe(config, cases, verdicts))
-    table = variance_details(design, "units of the scale" if scored else "units of the margin")
+    table = variance_details(
+        design, "units of the scale" if scored else "units of the margin"
+    )
     return variance_statistics(design, [*parts, "sample"]), {"variance": table}
 
 
@@ -354,22 +500,35 @@ def part_of(effect: Effect) -> str:
 def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]:
     """Return `variance/<part>`: the share of the variance of single judgments in each part.
 
-    `case` is the variance between cases, or between units within them. `order`, `criterion` and `judge` include their
-    interactions with the case. `sample` is the variance between repeats of a request. Negative components count as 0.
+    `case` is the variance between cases, or between units within them. `order`, `criterion` and
+    `judge` include their interactions with the case. `sample` is the variance between repeats of a
+    request. Negative components count as 0.
     """
     names = [*map(part_of, design.every_effect), "sample"]
 
     def shares(totals: Floats) -> Floats:
         found = np.maximum(design.components(totals), 0.0)
         total = np.nan_to_num(found).sum(axis=1)
-        columns = [found[:, [name == part for name in names]].sum(axis=1) for part in parts]
-        return np.stack([divide(column, np.where(total > 1e-15, total, 0.0)) for column in columns], axis=1)
+        columns = [
+            found[:, [name == part for name in names]].sum(axis=1) for part in parts
+        ]
+        return np.stack(
+            [divide(column, np.where(total > 1e-15, total, 0.0)) for column in columns],
+            axis=1,
+        )
 
-    shared, once = SharedStatistic(shares), ONCE.format(_words(design.top))
+    shared = SharedStatistic(shares)
+    once = ONCE.format(_words(design.top))
     estimated = {*names} if design.repeated else {*names[:-1]}
     found = []
     for index, name in enumerate(parts):
-        why = CONSTANT if name in estimated else once if name == "sample" else UNCROSSED.format(name)
+        why = (
+            CONSTANT
+            if name in estimated
+            else once
+            if name == "sample"
+            else UNCROSSED.format(name)
+        )
         statistic = Statistic(
             f"variance/{name}",
             design.table,
@@ -384,9 +543,9 @@ def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]
 
 def _words(effect: Effect) -> str:
     depth, facets = effect
-    return " × ".join([("", "cases", "units")[depth], *(f"{name}s" for name in sorted(facets))]).replace(
-        "criterions", "criteria"
-    )
+    return " × ".join(
+        [("", "cases", "units")[depth], *(f"{name}s" for name in sorted(facets))]
+    ).replace("criterions", "criteria")
 
 
 def variance_details(design: Design, unit: str) -> JsonObject:
@@ -395,10 +554,19 @@ def variance_details(design: Design, unit: str) -> JsonObject:
         return {"unit": unit, "components": [], "note": UNREPLICATED}
     raw = design.components(design.table.sums[None])[0]
     components = [
-        {"effect": _words(effect).strip(" ×"), "part": part_of(effect), "variance": round_metric(value)}
+        {
+            "effect": _words(effect).strip(" ×"),
+            "part": part_of(effect),
+            "variance": round_metric(value),
+        }
         for effect, value in zip(design.every_effect, raw, strict=False)
     ]
-    residual = {"effect": "samples" if design.repeated else f"{_words(design.top)}, with samples", "part": "sample"}
+    residual = {
+        "effect": "samples"
+        if design.repeated
+        else f"{_words(design.top)}, with samples",
+        "part": "sample",
+    }
     return {
         "unit": f"squared {unit}",
         "components": [*components, residual | {"variance": round_metric(raw[-1])}],
@@ -409,16 +577,23 @@ def variance_details(design: Design, unit: str) -> JsonObject:
 def _halving(design: Design, components: Floats) -> JsonObject:
     """Return the number of cases, or of samples, that would halve the interval of the mean over cases.
 
-    With fixed facets, the variance of the mean is the sum of case effects over the cases, unit effects over the units,
-    and noise over the judgments (Brennan 2001, Generalizability Theory, section 4.1). Four times the cases divide it by
-    four; more samples reduce only the last term.
+    With fixed facets, the variance of the mean is the sum of case effects over the cases, unit
+    effects over the units, and noise over the judgments (Brennan 2001, Generalizability Theory,
+    section 4.1). Four times the cases divide it by four; more samples reduce only the last term.
     """
     crossed = design.crossed
-    cases, units, judgments = len(np.unique(crossed.case)), len(np.unique(crossed.unit)), len(crossed.value)
+    cases = len(np.unique(crossed.case))
+    units = len(np.unique(crossed.unit))
+    judgments = len(crossed.value)
     levels = {name: len(np.unique(level)) for name, level in crossed.facets.items()}
     fixed = 0.0
     for (depth, facets), value in zip(design.every_effect, components, strict=False):
-        fixed += value / (prod(levels[name] for name in facets) * (cases, cases, units)[depth]) if depth else 0.0
+        fixed += (
+            value
+            / (prod(levels[name] for name in facets) * (cases, cases, units)[depth])
+            if depth
+            else 0.0
+        )
     noise = float(components[-1]) / judgments
     total = fixed + noise
     found: JsonObject = {"cases": {"now": cases, "needed": 4 * cases}}
@@ -431,7 +606,10 @@ def _halving(design: Design, components: Floats) -> JsonObject:
         "samples": {
             "now": round_metric(now),
             "needed": ceil(now * noise / (total / 4 - fixed)) if possible else None,
-            "note": f"with infinitely many samples, the interval would have {sqrt(fixed / total):.0%} of its width",
+            "note": (
+                f"with infinitely many samples, the interval would have {sqrt(fixed / total):.0%}"
+                " of its width"
+            ),
         }
     }
 
@@ -444,7 +622,11 @@ THRESHOLDS = 21
 
 
 def ranking_results(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters, judgments: JudgmentColumns
+    config: RunConfig,
+    cases: Sequence[Case],
+    verdicts: VerdictColumns,
+    clusters: Clusters,
+    judgments: JudgmentColumns,
 ) -> Tabled:
     """Return the ranking of systems, and `jnd/noise` and `jnd/labels`, both in units of `tie.threshold`.
 
@@ -462,34 +644,51 @@ def ranking_results(
     if len(judgments.by) > 1:
         return ranked, {"ranking": table}
     noticed = [_from_noise(config, verdicts), _from_labels(verdicts)]
-    return [*ranked, *noticed], {"ranking": table, "jnd": jnd_details(config, verdicts, games, noticed)}
+    return [*ranked, *noticed], {
+        "ranking": table,
+        "jnd": jnd_details(config, verdicts, games, noticed),
+    }
 
 
 def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
     """Return the margin that noise between repeats exceeds with probability 1 - `scoring.confidence`.
 
-    It is z s sqrt(t / m), the coefficient of repeatability (Bland and Altman 1999, Stat. Methods Med. Res. 8, 135-160,
-    section 4). s² is the mean variance of repeats of the same request, m the harmonic mean of the number of answers per
-    margin, and t the number of terms of a margin: one for a pair, two for a difference of scores.
+    It is z s sqrt(t / m), the coefficient of repeatability (Bland and Altman 1999, Stat. Methods
+    Med. Res. 8, 135-160, section 4). s² is the mean variance of repeats of the same request, m the
+    harmonic mean of the number of answers per margin, and t the number of terms of a margin: one
+    for a pair, two for a difference of scores.
     """
-    judgments, scored, scoring = verdicts.judgments, verdicts.passes is None, config.scoring
+    judgments = verdicts.judgments
+    scored = verdicts.passes is None
+    scoring = config.scoring
     values = judgment_values(config, verdicts)
     finite = np.isfinite(values)
-    judged, swapped = (judgments.case[finite], judgments.i[finite], judgments.j[finite]), judgments.swapped[finite]
-    read, (unit, _), (request, _) = values[finite], grouped(*judged), grouped(*judged, swapped.astype(np.int64))
+    judged = (judgments.case[finite], judgments.i[finite], judgments.j[finite])
+    swapped = judgments.swapped[finite]
+    read = values[finite]
+    unit, _ = grouped(*judged)
+    request, _ = grouped(*judged, swapped.astype(np.int64))
     width = Scale.of(config.rubric).span if scored else 2.0
     span = width if scored and scoring.normalize == "minmax" else 1.0
-    size = NormalDist().inv_cdf((1 + scoring.confidence) / 2) * (2**0.5 if scored else 1.0) / span
+    size = (
+        NormalDist().inv_cdf((1 + scoring.confidence) / 2)
+        * (2**0.5 if scored else 1.0)
+        / span
+    )
     # Squares within requests, their degrees of freedom, and two sums over units for 1 / answers.
-    counts, answers = np.bincount(request).astype(np.float64), np.bincount(unit)[unit].astype(np.float64)
+    counts = np.bincount(request).astype(np.float64)
+    answers = np.bincount(unit)[unit].astype(np.float64)
     mean = np.bincount(request, weights=read) / counts
-    repeats, rescaled = (
-        len(read) - len(counts),
-        scored and (scoring.normalize in ("zscore", "rank") or config.rubric.real),
+    repeats = len(read) - len(counts)
+    rescaled = scored and (
+        scoring.normalize in ("zscore", "rank") or config.rubric.real
     )
     table = Table.of(
         verdicts.tally.of(judged[0]).columns(
-            (read - mean[request]) ** 2, 1.0 - 1.0 / counts[request], 1 / answers**2, 1 / answers
+            (read - mean[request]) ** 2,
+            1.0 - 1.0 / counts[request],
+            1 / answers**2,
+            1 / answers,
         )
     )
 
@@ -497,7 +696,9 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
         return size * np.sqrt(ratio(0, 1, totals) * ratio(2, 3, totals))
 
     # Two answers at opposite ends add half of the squared range, and one degree of freedom.
-    rows = np.array([[0.0 if rescaled else width**2 / 2, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    rows = np.array(
+        [[0.0 if rescaled else width**2 / 2, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    )
     rows += table.sums * [0, 0, 1, 1] / max(1, repeats)
     return Statistic(
         "jnd/noise",
@@ -515,9 +716,10 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
 def _from_labels(verdicts: VerdictColumns) -> Statistic:
     """Return the margin at which the judge's choice equals the label three times out of four.
 
-    With P(correct) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labeled pairs with a nonzero margin
-    and a label other than tie, it is ln 3 / b: the 75% point of a forced choice (Luce 1959, Individual Choice Behavior,
-    section 2.B). Margins are grouped into at most 20 levels.
+    With P(correct) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labeled pairs with
+    a nonzero margin and a label other than tie, it is ln 3 / b: the 75% point of a forced choice
+    (Luce 1959, Individual Choice Behavior, section 2.B). Margins are grouped into at most 20
+    levels.
     """
     decided = (
         verdicts.labeled
@@ -560,9 +762,12 @@ def _levels(sizes: Floats) -> tuple[Ints, Floats]:
 
 def _three_in_four(totals: Floats, levels: Floats) -> Floats:
     """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite positive estimate."""
-    hits, tries = totals[:, : len(levels)], totals[:, len(levels) :]
+    hits = totals[:, : len(levels)]
+    tries = totals[:, len(levels) :]
     wrong = hits.sum(axis=1) < tries.sum(axis=1)
-    hits, tries, b = hits[wrong], tries[wrong], np.zeros(int(wrong.sum()))
+    hits = hits[wrong]
+    tries = tries[wrong]
+    b = np.zeros(int(wrong.sum()))
     for _ in range(STEPS):
         chance = 1 / (1 + np.exp(-np.clip(b[:, None] * levels, -700.0, 700.0)))
         slope = (levels * (hits - tries * chance)).sum(axis=1)
@@ -573,29 +778,52 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
         if converged.all():
             break
     found = np.full(len(totals), np.nan)
-    found[wrong] = divide(np.full(len(b), np.log(3.0)), np.where(converged & (b > 1e-9), b, 0.0))
+    found[wrong] = divide(
+        np.full(len(b), np.log(3.0)), np.where(converged & (b > 1e-9), b, 0.0)
+    )
     return found
 
 
 def jnd_details(
-    config: RunConfig, verdicts: VerdictColumns, games: Games, statistics: Sequence[Statistic]
+    config: RunConfig,
+    verdicts: VerdictColumns,
+    games: Games,
+    statistics: Sequence[Statistic],
 ) -> JsonObject:
     """Return the content of jnd.json: both estimates, and the ranking of systems under each threshold."""
-    estimates = {statistic.name.partition("/")[2]: round_metric(statistic.observed()) for statistic in statistics}
+    estimates = {
+        statistic.name.partition("/")[2]: round_metric(statistic.observed())
+        for statistic in statistics
+    }
     return {
         "configured": config.tie.threshold,
         **estimates,
-        "ranking": _sensitivity(config, verdicts, games, estimates.values()) if games.compared else [],
+        "ranking": (
+            _sensitivity(config, verdicts, games, estimates.values())
+            if games.compared
+            else []
+        ),
     }
 
 
-def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, estimates: Any) -> list[JsonObject]:
-    useful, configured = useful_thresholds(verdicts.margin), config.tie.threshold
+def _sensitivity(
+    config: RunConfig, verdicts: VerdictColumns, games: Games, estimates: Any
+) -> list[JsonObject]:
+    useful = useful_thresholds(verdicts.margin)
+    configured = config.tie.threshold
     chosen = useful[:: max(1, len(useful) // THRESHOLDS)]
-    wanted = sorted({configured, *chosen, *(value for value in estimates if value is not None)})
+    wanted = sorted(
+        {configured, *chosen, *(value for value in estimates if value is not None)}
+    )
     # The winner of each game under each threshold, with ties allowed.
-    winners = [at_threshold(verdicts, each, config.tie.min_confidence)[0][games.pair] * games.side for each in wanted]
-    places = standing(*(np.stack(tables) for tables in zip(*map(games.tables, winners), strict=True)))
+    winners = [
+        at_threshold(verdicts, each, config.tie.min_confidence)[0][games.pair]
+        * games.side
+        for each in wanted
+    ]
+    places = standing(
+        *(np.stack(tables) for tables in zip(*map(games.tables, winners), strict=True))
+    )
     rated = np.where(np.isnan(places.rating), places.win_rate, places.rating)
     return [
         {
@@ -605,7 +833,9 @@ def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, esti
             "kendall": _tau(row, rated[wanted.index(configured)]),
             "by": "rating" if np.isfinite(rating).all() else "win rate",
         }
-        for threshold, winner, row, rating in zip(wanted, winners, rated, places.rating, strict=True)
+        for threshold, winner, row, rating in zip(
+            wanted, winners, rated, places.rating, strict=True
+        )
     ]
 
 

@@ -1,8 +1,8 @@
 """Which judges of a panel are worth their price: every subset's vote, and the choice of one without optimism.
 
-The best of many subsets on some labels is worse on others. So each fold of clusters is scored by the subset chosen on
-the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147), and the interval resamples these scores
-(Bayle et al. 2020, arXiv 2007.12671).
+The best of many subsets on some labels is worse on others. So each fold of clusters is scored by
+the subset chosen on the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147),
+and the interval resamples these scores (Bayle et al. 2020, arXiv 2007.12671).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ MOST: Final = 8
 ACCURACY: Final = "panel/subset_accuracy"
 LEAD: Final = "panel/subset_lead"
 TOO_MANY: Final = f"more than {MOST} judges have too many subsets to compare"
-TOO_FEW: Final = "fewer than ten labeled units were read by every judge, or all are in one fold"
+TOO_FEW: Final = (
+    "fewer than ten labeled units were read by every judge, or all are in one fold"
+)
 FEW: Final = 10
 
 
@@ -51,7 +53,9 @@ class Subsets:
 
     def accuracy(self, units: Bools) -> Floats:
         """Return the accuracy of each subset over some units."""
-        return np.asarray(np.average(self.right[:, units], axis=1, weights=self.weights[units]))
+        return np.asarray(
+            np.average(self.right[:, units], axis=1, weights=self.weights[units])
+        )
 
     def best(self, units: Bools) -> int:
         """Return the cheapest subset whose accuracy is within the margin of the highest."""
@@ -78,7 +82,8 @@ def subset_results(
     Args:
         panel: the panel.
         costs: (judges,) $ per case of each judge, NaN if unknown.
-        vote: maps the panel of some judges, and their indices, to whether its vote is right (units,).
+        vote: maps the panel of some judges, and their indices, to whether its vote is right
+            (units,).
         used: (units,) which units have a label and an answer of every judge.
         tally: the case of each unit.
         folds: (cases,) the fold of each case.
@@ -86,27 +91,49 @@ def subset_results(
         weights: (cases,) the weights of labeled cases; `None` without weights.
         pseudo: what the intervals of accuracies add to resampled totals.
     """
-    judges, fold = len(panel.names), folds[tally.case]
+    judges = len(panel.names)
+    fold = folds[tally.case]
     costs = costs if np.isfinite(costs).all() else np.full(judges, np.nan)
     enough = judges <= MOST and used.sum() >= FEW and len(np.unique(fold[used])) > 1
     why = TOO_MANY if judges > MOST else TOO_FEW if used.any() else NO_LABEL
-    chosen, whole = np.zeros(len(used)), np.zeros(len(used))
-    accuracies, table = list[Statistic](), dict[str, Any]()
+    chosen = np.zeros(len(used))
+    whole = np.zeros(len(used))
+    accuracies = list[Statistic]()
+    table = dict[str, Any]()
     if enough and judges > 1:
-        every = [one for size in range(1, judges + 1) for one in combinations(range(judges), size)]
+        every = [
+            one
+            for size in range(1, judges + 1)
+            for one in combinations(range(judges), size)
+        ]
         every.sort(key=lambda one: (np.nan_to_num(costs[list(one)].sum()), len(one)))
         right = np.stack([vote(_some(panel, one), one) for one in every])
         each = np.ones(len(used)) if weights is None else weights[tally.case]
-        subsets = Subsets(every, np.array([costs[list(one)].sum() for one in every]), right, each, margin)
+        subsets = Subsets(
+            every,
+            np.array([costs[list(one)].sum() for one in every]),
+            right,
+            each,
+            margin,
+        )
         for number in np.unique(fold[used]):
             held = used & (fold == number)
             chosen[held] = right[subsets.best(used & ~held), held]
         whole = right[every.index(tuple(range(judges)))].astype(np.float64)
         table = _table(panel, subsets, used)
         for place, hit in enumerate(right):
-            columns = [one if weights is None else one * weights for one in tally.columns(hit & used, used)]
-            kind: JsonObject = {"proportion": True, "weights": weights, "pseudo": pseudo}
-            accuracies.append(Statistic(str(place), columns, mean_of, n=int(used.sum()), **kind))
+            columns = [
+                one if weights is None else one * weights
+                for one in tally.columns(hit & used, used)
+            ]
+            kind: JsonObject = {
+                "proportion": True,
+                "weights": weights,
+                "pseudo": pseudo,
+            }
+            accuracies.append(
+                Statistic(str(place), columns, mean_of, n=int(used.sum()), **kind)
+            )
     among = used & bool(table)
     statistics = [
         tally.rate(ACCURACY, chosen > 0, among, why=why),
@@ -127,11 +154,14 @@ def with_intervals(table: Json, accuracies: Metrics) -> JsonObject:
 def _some(panel: Panel, judges: Sequence[int]) -> Panel:
     vote = "majority" if panel.vote == DAWID_SKENE and len(judges) < 3 else panel.vote
     names = tuple(panel.names[judge] for judge in judges)
-    return replace(panel, names=names, weights=panel.weights[list(judges)], vote=vote, quorum=1)
+    return replace(
+        panel, names=names, weights=panel.weights[list(judges)], vote=vote, quorum=1
+    )
 
 
 def _table(panel: Panel, subsets: Subsets, used: Bools) -> JsonObject:
-    best, accuracy = subsets.best(used), subsets.accuracy(used)
+    best = subsets.best(used)
+    accuracy = subsets.accuracy(used)
     rows = [
         {
             "judges": [panel.names[judge] for judge in judges],

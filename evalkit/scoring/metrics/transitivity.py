@@ -1,7 +1,7 @@
 """Conflicts among the responses of a case: cycles of wins, and ties that are not transitive.
 
-`scoring.conflict_edges` defines what counts as an edge. A case counts if it has at least three responses and every pair
-of them has an outcome under that rule.
+`scoring.conflict_edges` defines what counts as an edge. A case counts if it has at least three
+responses and every pair of them has an outcome under that rule.
 """
 
 from __future__ import annotations
@@ -18,8 +18,23 @@ from evalkit.config import RunConfig
 from evalkit.core.display import visible
 from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, VerdictColumns, sign
 from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tabled, Tally, mean_of, ratio
+from evalkit.scoring.stats.arrays import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    divide,
+    round_metric,
+)
+from evalkit.scoring.stats.bootstrap import (
+    Measures,
+    Statistic,
+    Table,
+    Tabled,
+    Tally,
+    mean_of,
+    ratio,
+)
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Metric, Verdict
 from evalkit.values import JsonObject, frozen
@@ -46,19 +61,32 @@ class Edges:
 
 def edges_of(config: RunConfig, verdicts: VerdictColumns) -> Edges:
     """Return the edges; for verdicts implied by scores, every rule but `ties` is `verdict`."""
-    rule, passes = config.scoring.conflict_edges, verdicts.passes
+    rule = config.scoring.conflict_edges
+    passes = verdicts.passes
     both_ways = rule == "ties"
     if passes is None or rule in ("verdict", "ties"):
-        return Edges(verdicts.pairs, verdicts.winner, verdicts.margin, verdicts.withheld, both_ways)
+        return Edges(
+            verdicts.pairs,
+            verdicts.winner,
+            verdicts.margin,
+            verdicts.withheld,
+            both_ways,
+        )
     first, second = passes.winner.T
     if not passes.both:
         winner = np.where(passes.read[:, 0], first, second)
     elif rule == "single":
         winner = first
     else:
-        found = np.sign(first + second) if rule == "net" else np.where(first == second, first, TIE)
+        found = (
+            np.sign(first + second)
+            if rule == "net"
+            else np.where(first == second, first, TIE)
+        )
         winner = np.where(passes.complete, found, NONE)
-    return Edges(verdicts.pairs, winner.astype(np.int8), verdicts.margin, verdicts.withheld)
+    return Edges(
+        verdicts.pairs, winner.astype(np.int8), verdicts.margin, verdicts.withheld
+    )
 
 
 def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
@@ -99,9 +127,9 @@ def in_cycle(wins: Bools) -> Bools:
 def chance_rate(n: int, tie_rate: Floats) -> Floats:
     """Return P(some cycle) among `n` responses if each pair is a tie with `tie_rate` and otherwise a fair coin toss.
 
-    It is exact for n up to 5. Beyond, it comes from a seeded simulation of when the first cycle closes as random
-    outcomes are added pair by pair, mixed exactly over the number of decided pairs, so that it is smooth in the tie
-    rate.
+    It is exact for n up to 5. Beyond, it comes from a seeded simulation of when the first cycle
+    closes as random outcomes are added pair by pair, mixed exactly over the number of decided
+    pairs, so that it is smooth in the tie rate.
     """
     from scipy.special import gammaln, xlogy
 
@@ -110,14 +138,18 @@ def chance_rate(n: int, tie_rate: Floats) -> Floats:
     k = np.arange(pairs + 1)
     ways = gammaln(pairs + 1) - gammaln(k + 1) - gammaln(pairs - k + 1)
     ties = np.asarray(tie_rate, dtype=np.float64)[..., None]
-    return np.asarray(np.exp(ways + xlogy(k, 1 - ties) + xlogy(pairs - k, ties)) @ cyclic)
+    return np.asarray(
+        np.exp(ways + xlogy(k, 1 - ties) + xlogy(pairs - k, ties)) @ cyclic
+    )
 
 
 def chance_rate_both_ways(n: int, tie_rate: Floats) -> Floats:
     """Return P(some cycle) among `n` responses if a tie is an edge in both directions: only the n! orders have none."""
     pairs = n * (n - 1) // 2
     orders = exp(lgamma(n + 1) - pairs * log(2))
-    return np.asarray(1 - (1 - np.asarray(tie_rate, dtype=np.float64)) ** pairs * orders)
+    return np.asarray(
+        1 - (1 - np.asarray(tie_rate, dtype=np.float64)) ** pairs * orders
+    )
 
 
 @cache
@@ -144,11 +176,15 @@ def simulate_shares(n: int) -> Floats:
     generator = np.random.default_rng(0)
     order = np.argsort(generator.random((runs, pairs)), axis=1)
     flipped = generator.random((runs, pairs)) < 0.5
-    winner, loser = np.where(flipped, j[order], i[order]), np.where(flipped, i[order], j[order])
+    winner = np.where(flipped, j[order], i[order])
+    loser = np.where(flipped, i[order], j[order])
     reach = np.broadcast_to(np.eye(n, dtype=bool), (runs, n, n)).copy()
-    cyclic, rows, shares = np.zeros(runs, dtype=bool), np.arange(runs), [0.0]
+    cyclic = np.zeros(runs, dtype=bool)
+    rows = np.arange(runs)
+    shares = [0.0]
     for step in range(pairs):
-        w, v = winner[:, step], loser[:, step]
+        w = winner[:, step]
+        v = loser[:, step]
         cyclic |= reach[rows, v, w]
         reach |= reach[rows, :, w][:, :, None] & reach[rows, v, :][:, None, :]
         shares.append(float(cyclic.mean()))
@@ -157,7 +193,10 @@ def simulate_shares(n: int) -> Floats:
 
 AMONG = "over cases with at least three responses and a verdict on every pair"
 NO_CASE = "no case has at least three responses and a verdict on every pair"
-BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"
+BY_RANKING = (
+    "one ranking has no cycles: only rankings of different orders, samples or responses can"
+    " form one"
+)
 BY_SCORE = "0 by construction: one score per response cannot make a cycle"
 
 
@@ -172,7 +211,8 @@ class Tournaments:
         triads: (cases,) the number of cyclic triples.
         weak: (cases,) whether its ties are intransitive.
         ties: (cases,) the number of ties.
-        incomplete: (cases,) whether it has at least three responses and lacks an outcome, and none is withheld.
+        incomplete: (cases,) whether it has at least three responses and lacks an outcome, and none
+            is withheld.
         both_ways: whether a tie is an edge in both directions.
     """
 
@@ -189,17 +229,31 @@ class Tournaments:
     def of(cls, edges: Edges) -> Tournaments:
         """Return the tournaments of the edges of every case."""
         sizes = edges.pairs.sizes
-        complete, incomplete, weak = (np.zeros(len(sizes), dtype=bool) for _ in range(3))
+        complete, incomplete, weak = (
+            np.zeros(len(sizes), dtype=bool) for _ in range(3)
+        )
         nodes, triads, ties = (np.zeros(len(sizes), dtype=np.int64) for _ in range(3))
         for case, winners in groups(edges.pairs, edges.winner):
             decided = (winners != NONE).all(axis=1)
             pairs = edges.pairs.start[case][:, None] + np.arange(winners.shape[1])
-            complete[case], incomplete[case] = decided, ~decided & ~edges.withheld[pairs].any(axis=1)
-            used, (wins, tied) = case[decided], matrices(winners[decided])
+            complete[case], incomplete[case] = (
+                decided,
+                ~decided & ~edges.withheld[pairs].any(axis=1),
+            )
+            used = case[decided]
+            wins, tied = matrices(winners[decided])
             beats = wins | tied if edges.both_ways else wins
-            nodes[used], triads[used] = in_cycle(beats).sum(axis=1), cyclic_triads(beats)
-            weak[used], ties[used] = weak_violation(wins, tied), (winners[decided] == TIE).sum(axis=1)
-        return cls(sizes, complete, nodes, triads, weak, ties, incomplete, edges.both_ways)
+            nodes[used], triads[used] = (
+                in_cycle(beats).sum(axis=1),
+                cyclic_triads(beats),
+            )
+            weak[used], ties[used] = (
+                weak_violation(wins, tied),
+                (winners[decided] == TIE).sum(axis=1),
+            )
+        return cls(
+            sizes, complete, nodes, triads, weak, ties, incomplete, edges.both_ways
+        )
 
     @property
     def pairs(self) -> Ints:
@@ -211,9 +265,13 @@ class Tournaments:
         """The number of triples of responses of each case, (cases,)."""
         return self.pairs * (self.size - 2) // 3
 
-    def rate(self, name: str, hit: Bools, note: str | None = None, why: str = NO_CASE) -> Statistic:
+    def rate(
+        self, name: str, hit: Bools, note: str | None = None, why: str = NO_CASE
+    ) -> Statistic:
         """Return the share of complete cases in `hit`."""
-        return Tally.each(len(hit)).rate(name, hit, self.complete, self.incomplete, note=note, why=why)
+        return Tally.each(len(hit)).rate(
+            name, hit, self.complete, self.incomplete, note=note, why=why
+        )
 
     def total(self, name: str, counts: Ints, maximum: Ints) -> Statistic:
         """Return a count summed over cases.
@@ -223,7 +281,9 @@ class Tournaments:
             counts: (cases,) the count of each case.
             maximum: (cases,) the largest possible count of each case.
         """
-        n, missing = (int(maximum[rows].sum()) for rows in (self.complete, self.incomplete))
+        n, missing = (
+            int(maximum[rows].sum()) for rows in (self.complete, self.incomplete)
+        )
         low = float(counts.sum())
         return Statistic(
             f"conflict/{name}",
@@ -241,10 +301,14 @@ class Tournaments:
 def cyclic_triads(beats: Bools) -> Ints:
     """Return the number of triples that beat one another in a cycle, for (cases, n, n) matrices.
 
-    A third of the closed walks of length three are cycles; a triple with all edges in both directions contains two.
+    A third of the closed walks of length three are cycles; a triple with all edges in both
+    directions contains two.
     """
     both = beats & np.swapaxes(beats, 1, 2)
-    walks, there_and_back = (np.einsum("cij,cji->c", (m := edges.astype(np.int64)) @ m, m) for edges in (beats, both))
+    walks, there_and_back = (
+        np.einsum("cij,cji->c", (m := edges.astype(np.int64)) @ m, m)
+        for edges in (beats, both)
+    )
     return np.asarray(walks // 3 - there_and_back // 6)
 
 
@@ -252,7 +316,9 @@ def weak_violation(wins: Bools, tied: Bools) -> Bools:
     """Return which cases have intransitive ties: A ~ B and B ~ C, but A > C."""
     found = np.zeros(len(wins), dtype=bool)
     for middle in range(wins.shape[-1]):
-        found |= (wins & tied[:, :, middle, None] & tied[:, None, middle, :]).any(axis=(1, 2))
+        found |= (wins & tied[:, :, middle, None] & tied[:, None, middle, :]).any(
+            axis=(1, 2)
+        )
     return found
 
 
@@ -260,16 +326,33 @@ def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures
     """Return the `conflict/` metrics; for verdicts implied by scores, those on cycles of wins are 0."""
     edges = edges_of(config, verdicts)
     found = Tournaments.of(edges)
-    weak = found.rate("conflict/weak_rate", found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}")
+    weak = found.rate(
+        "conflict/weak_rate", found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}"
+    )
     if verdicts.passes is None and not edges.both_ways:
-        maxima = {"rate": np.ones_like(found.size), "nodes": found.size, "triads": found.triples}
+        maxima = {
+            "rate": np.ones_like(found.size),
+            "nodes": found.size,
+            "triads": found.triples,
+        }
         zeros = []
         for name, maximum in maxima.items():
-            n, missing = int(maximum[found.complete].sum()), int(maximum[found.incomplete].sum())
-            zero = Metric(f"conflict/{name}", 0.0, 0.0, 0.0, n, missing, 0.0, 0.0, BY_SCORE)
-            zeros.append(zero if n else Metric(f"conflict/{name}", None, missing=missing, note=NO_CASE))
+            n = int(maximum[found.complete].sum())
+            missing = int(maximum[found.incomplete].sum())
+            zero = Metric(
+                f"conflict/{name}", 0.0, 0.0, 0.0, n, missing, 0.0, 0.0, BY_SCORE
+            )
+            zeros.append(
+                zero
+                if n
+                else Metric(f"conflict/{name}", None, missing=missing, note=NO_CASE)
+            )
         return [*zeros, weak]
-    note = f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}" if edges.both_ways else AMONG
+    note = (
+        f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}"
+        if edges.both_ways
+        else AMONG
+    )
     note += f"; {BY_RANKING}" if verdicts.listed else ""
     return [
         found.rate("conflict/rate", found.nodes > 0, note),
@@ -284,9 +367,9 @@ def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures
 def _zeta(found: Tournaments) -> Statistic:
     """Return Kendall's coefficient of consistence, pooled over case sizes.
 
-    It is 1 minus the number of cyclic triads divided by its maximum, (n³ - n)/24 for odd and (n³ - 4n)/24 for even n
-    (Kendall and Babington Smith 1940, Biometrika 31, 324-345). It is defined if every pair has a winner; cases with a
-    tie are omitted.
+    It is 1 minus the number of cyclic triads divided by its maximum, (n³ - n)/24 for odd and (n³ -
+    4n)/24 for even n (Kendall and Babington Smith 1940, Biometrika 31, 324-345). It is defined if
+    every pair has a winner; cases with a tie are omitted.
     """
     maximum = (found.size**3 - np.where(found.size % 2, 1, 4) * found.size) // 24
     decided = found.complete & (found.ties == 0)
@@ -299,8 +382,16 @@ def _zeta(found: Tournaments) -> Statistic:
         covered=decided,
         missing=int(found.incomplete.sum()),
         proportion=True,
-        note=f"over cases with a winner in every pair; {tied} with a tie are omitted" if tied else None,
-        why=f"every case has a tie, and zeta needs cases without ties ({tied} cases)" if tied else NO_CASE,
+        note=(
+            f"over cases with a winner in every pair; {tied} with a tie are omitted"
+            if tied
+            else None
+        ),
+        why=(
+            f"every case has a tie, and zeta needs cases without ties ({tied} cases)"
+            if tied
+            else NO_CASE
+        ),
     )
 
 
@@ -313,9 +404,13 @@ def _against_chance(found: Tournaments) -> list[Statistic]:
     table = Table.of([found.nodes > 0, found.ties, pairs, found.complete, *by_size])
 
     def chance(totals: Floats) -> Floats:
-        # A resample without complete cases has no tie rate; its number of cases, 0, makes the result undefined.
+        # A resample without complete cases has no tie rate; its number of cases, 0, makes the
+        # result undefined.
         tie_rate = np.nan_to_num(ratio(1, 2, totals))
-        expected = sum((totals[:, 4 + k] * random(n, tie_rate) for k, n in enumerate(sizes)), np.zeros(len(totals)))
+        expected = sum(
+            (totals[:, 4 + k] * random(n, tie_rate) for k, n in enumerate(sizes)),
+            np.zeros(len(totals)),
+        )
         return divide(expected, totals[:, 3])
 
     def over_chance(totals: Floats) -> Floats:
@@ -324,13 +419,32 @@ def _against_chance(found: Tournaments) -> list[Statistic]:
     n, missing = int(found.complete.sum()), int(found.incomplete.sum())
     tie_rate = round_metric(found.ties.sum() / max(1, pairs.sum()))
     note = (
-        f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of {tie_rate:.3g}" if n else None
+        f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of"
+        f" {tie_rate:.3g}"
+        if n
+        else None
     )
     why = "random outcomes would make no cycle either" if n else NO_CASE
     most = float(divide(np.ones(1), chance(table.sums[None]))[0])
     return [
-        Statistic("conflict/chance_rate", table, chance, n=n, missing=missing, note=note, why=NO_CASE),
-        Statistic("conflict/ratio", table, over_chance, n=n, missing=missing, limits=(0.0, most), why=why),
+        Statistic(
+            "conflict/chance_rate",
+            table,
+            chance,
+            n=n,
+            missing=missing,
+            note=note,
+            why=NO_CASE,
+        ),
+        Statistic(
+            "conflict/ratio",
+            table,
+            over_chance,
+            n=n,
+            missing=missing,
+            limits=(0.0, most),
+            why=why,
+        ),
     ]
 
 
@@ -338,14 +452,18 @@ NO_CRITERION_CASE = "no case has at least three responses and a winner or tie by
 
 
 def cycle_results(
-    config: RunConfig, cases: Sequence[Case], compared: VerdictColumns, judgments: JudgmentColumns
+    config: RunConfig,
+    cases: Sequence[Case],
+    compared: VerdictColumns,
+    judgments: JudgmentColumns,
 ) -> Tabled:
     """Return the metrics of the verdicts to reverse and of cycles by criterion, and the content of conflicts.json.
 
-    `conflict/reversals` is the minimum number of verdicts to reverse so that no case contains a cycle. With several
-    criteria, `conflict/rate/<criterion>` is about the sign of each one's margin, samples combined and orders averaged,
-    and `conflict/condorcet` is the share of cases whose verdicts contain a cycle although no criterion's outcomes do:
-    Condorcet's paradox with criteria as voters (Condorcet 1785, Essai).
+    `conflict/reversals` is the minimum number of verdicts to reverse so that no case contains a
+    cycle. With several criteria, `conflict/rate/<criterion>` is about the sign of each one's
+    margin, samples combined and orders averaged, and `conflict/condorcet` is the share of cases
+    whose verdicts contain a cycle although no criterion's outcomes do: Condorcet's paradox with
+    criteria as voters (Condorcet 1785, Essai).
 
     Args:
         config: the run's config.
@@ -353,26 +471,49 @@ def cycle_results(
         compared: the verdicts of a judge that compares; single scores have no cycles of wins.
         judgments: all judgments.
     """
-    verdicts, how = compared, "mean" if len(judgments.by) > 1 else config.scoring.combine
-    edges, judgments, pairs = edges_of(config, verdicts), verdicts.judgments, verdicts.pairs
+    verdicts = compared
+    how = "mean" if len(judgments.by) > 1 else config.scoring.combine
+    edges = edges_of(config, verdicts)
+    judgments = verdicts.judgments
+    pairs = verdicts.pairs
     counts, entries = list_conflicts(cases, edges)
     whole = Tournaments.of(edges)
     found = [whole.total("reversals", counts, whole.pairs)]
     margins = by_criterion(judgments, pairs.rows(judgments), len(pairs), how)
     criteria = {}  # a single criterion is the verdict itself
-    for name, margin in zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ():
-        criteria[name] = Tournaments.of(Edges(pairs, sign(margin), margin, verdicts.withheld))
-    listed = {name: [cases[k].id for k in np.flatnonzero(of.nodes > 0).tolist()] for name, of in criteria.items()}
+    for name, margin in (
+        zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ()
+    ):
+        criteria[name] = Tournaments.of(
+            Edges(pairs, sign(margin), margin, verdicts.withheld)
+        )
+    listed = {
+        name: [cases[k].id for k in np.flatnonzero(of.nodes > 0).tolist()]
+        for name, of in criteria.items()
+    }
     found += [
-        of.rate(f"conflict/rate/{visible(name)}", of.nodes > 0, why=NO_CRITERION_CASE) for name, of in criteria.items()
+        of.rate(f"conflict/rate/{visible(name)}", of.nodes > 0, why=NO_CRITERION_CASE)
+        for name, of in criteria.items()
     ]
     if criteria:
-        complete = np.logical_and.reduce([of.complete for of in (whole, *criteria.values())])
+        complete = np.logical_and.reduce(
+            [of.complete for of in (whole, *criteria.values())]
+        )
         consistent = np.logical_and.reduce([of.nodes == 0 for of in criteria.values()])
-        every = replace(whole, complete=complete, incomplete=(whole.complete | whole.incomplete) & ~complete)
+        every = replace(
+            whole,
+            complete=complete,
+            incomplete=(whole.complete | whole.incomplete) & ~complete,
+        )
         paradox = consistent & (whole.nodes > 0)
         found.append(every.rate("conflict/condorcet", paradox, why=NO_CRITERION_CASE))
-    return found, {"conflicts": {"edges": config.scoring.conflict_edges, "cases": entries, "criteria": listed}}
+    return found, {
+        "conflicts": {
+            "edges": config.scoring.conflict_edges,
+            "cases": entries,
+            "criteria": listed,
+        }
+    }
 
 
 MAX_EXACT_KNOT = 12
@@ -391,10 +532,10 @@ class Reversals:
 def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
     """Return the minimum set of wins to reverse for each case; ties are broken by the smallest margins.
 
-    Strongly connected components ("knots") of up to 12 responses are solved exactly by dynamic programming over
-    subsets: the best order of a set is the best order of the set without its last response (Lawler 1964, Manage. Sci.
-    11, 280-288). Larger ones are ordered by wins and improved by moving one response at a time, so their set may not be
-    minimal.
+    Strongly connected components ("knots") of up to 12 responses are solved exactly by dynamic
+    programming over subsets: the best order of a set is the best order of the set without its last
+    response (Lawler 1964, Manage. Sci. 11, 280-288). Larger ones are ordered by wins and improved
+    by moving one response at a time, so their set may not be minimal.
 
     Args:
         wins: (cases, n, n) row beats column.
@@ -410,32 +551,52 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
     exact = [True] * len(wins)
     for members, places in by_size.items():
         block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in places])
-        orders = _best_orders(block) if members <= MAX_EXACT_KNOT else [_local_optimum(matrix) for matrix in block]
+        orders = (
+            _best_orders(block)
+            if members <= MAX_EXACT_KNOT
+            else [_local_optimum(matrix) for matrix in block]
+        )
         for (case, knot), positions in zip(places, orders, strict=True):
             exact[case] &= members <= MAX_EXACT_KNOT
             order = [knot[k] for k in positions]
-            found[case] += [(v, u) for k, v in enumerate(order) for u in order[:k] if cost[case][v, u] > 0]
-    return [Reversals(tuple(sorted(backward)), sure) for backward, sure in zip(found, exact, strict=True)]
+            found[case] += [
+                (v, u)
+                for k, v in enumerate(order)
+                for u in order[:k]
+                if cost[case][v, u] > 0
+            ]
+    return [
+        Reversals(tuple(sorted(backward)), sure)
+        for backward, sure in zip(found, exact, strict=True)
+    ]
 
 
 def knots(wins: Bools) -> list[list[int]]:
     """Return the strongly connected components of more than one response of one case, in ascending order."""
     reach = closure(wins)
     mutual = reach & reach.T
-    return [list(map(int, np.flatnonzero(row))) for k, row in enumerate(mutual) if row.any() and row.argmax() == k]
+    return [
+        list(map(int, np.flatnonzero(row)))
+        for k, row in enumerate(mutual)
+        if row.any() and row.argmax() == k
+    ]
 
 
 def _best_orders(cost: Floats) -> Ints:
     """Return for each (k, k) cost matrix the order, best first, with the smallest cost of backward wins."""
     k = cost.shape[-1]
     step = max(1, CHUNK // (k << k))
-    return np.concatenate([_solve(cost[start : start + step]) for start in range(0, len(cost), step)])
+    return np.concatenate(
+        [_solve(cost[start : start + step]) for start in range(0, len(cost), step)]
+    )
 
 
 def _solve(cost: Floats) -> Ints:
     batch, k, _ = cost.shape
-    rows, behind = np.arange(batch), np.zeros((batch, k, 1 << k))
-    best, last = np.zeros((batch, 1 << k)), np.zeros((batch, 1 << k), dtype=np.int64)
+    rows = np.arange(batch)
+    behind = np.zeros((batch, k, 1 << k))
+    best = np.zeros((batch, 1 << k))
+    last = np.zeros((batch, 1 << k), dtype=np.int64)
     for mask in range(1, 1 << k):
         members = np.array([v for v in range(k) if mask >> v & 1])
         # The cost of a response behind a set: its wins over the members.
@@ -444,7 +605,8 @@ def _solve(cost: Floats) -> Ints:
         totals = best[:, before] + behind[:, members, before]
         choice = totals.argmin(axis=1)
         best[:, mask], last[:, mask] = totals[rows, choice], members[choice]
-    order, left = np.zeros((batch, k), dtype=np.int64), np.full(batch, (1 << k) - 1)
+    order = np.zeros((batch, k), dtype=np.int64)
+    left = np.full(batch, (1 << k) - 1)
     for position in reversed(range(k)):
         order[:, position] = last[rows, left]
         left ^= 1 << order[:, position]
@@ -453,7 +615,9 @@ def _solve(cost: Floats) -> Ints:
 
 def _local_optimum(cost: Floats) -> list[int]:
     """Return an order that no move of a single response improves."""
-    order = [int(v) for v in np.argsort(cost.sum(axis=0) - cost.sum(axis=1), kind="stable")]
+    order = [
+        int(v) for v in np.argsort(cost.sum(axis=0) - cost.sum(axis=1), kind="stable")
+    ]
     improved = True
     while improved:
         improved = any(_move(cost, order, v) for v in list(order))
@@ -464,7 +628,9 @@ def _move(cost: Floats, order: list[int], v: int) -> bool:
     """Move `v` to its cheapest position, and return whether that reduces the cost."""
     rest = [u for u in order if u != v]
     # At position p, v's wins over rest[:p] are backward, and so are the wins of rest[p:] over v.
-    costs = [cost[v, rest[:p]].sum() + cost[rest[p:], v].sum() for p in range(len(order))]
+    costs = [
+        cost[v, rest[:p]].sum() + cost[rest[p:], v].sum() for p in range(len(order))
+    ]
     position = int(np.argmin(costs))
     if costs[position] >= costs[order.index(v)] - 1e-9:
         return False
@@ -473,12 +639,15 @@ def _move(cost: Floats, order: list[int], v: int) -> bool:
 
 
 MAX_CYCLES = 100
-"""At most this many cycles of one case are listed, shortest first; a knot of eight can contain thousands."""
+"""At most this many cycles of one case are listed, shortest first; a knot of eight can contain
+thousands."""
 MAX_STEPS = 200_000
 """At most this many steps are taken to find them."""
 
 
-def list_conflicts(cases: Sequence[Case], edges: Edges) -> tuple[Ints, list[JsonObject]]:
+def list_conflicts(
+    cases: Sequence[Case], edges: Edges
+) -> tuple[Ints, list[JsonObject]]:
     """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
     counts = np.zeros(len(cases), dtype=np.int64)
     found: dict[int, JsonObject] = {}
@@ -487,9 +656,14 @@ def list_conflicts(cases: Sequence[Case], edges: Edges) -> tuple[Ints, list[Json
         wins, _ = matrices(winners[complete])
         cyclic = in_cycle(wins).any(axis=1)
         used, wins, n = case[complete][cyclic], wins[cyclic], wins.shape[-1]
-        margins, (i, j) = np.zeros((len(used), n, n)), np.triu_indices(n, 1)
-        margins[:, i, j] = margins[:, j, i] = edges.margin[edges.pairs.start[used][:, None] + np.arange(len(i))]
-        for number, matrix, reversals in zip(used.tolist(), wins, fewest_reversals(wins, margins), strict=True):
+        margins = np.zeros((len(used), n, n))
+        i, j = np.triu_indices(n, 1)
+        margins[:, i, j] = margins[:, j, i] = edges.margin[
+            edges.pairs.start[used][:, None] + np.arange(len(i))
+        ]
+        for number, matrix, reversals in zip(
+            used.tolist(), wins, fewest_reversals(wins, margins), strict=True
+        ):
             cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
             counts[number] = len(reversals.wins)
             found[number] = {
@@ -504,9 +678,15 @@ def list_conflicts(cases: Sequence[Case], edges: Edges) -> tuple[Ints, list[Json
     return counts, [found[number] for number in sorted(found)]
 
 
-def cycles_among(verdicts: Sequence[Verdict], limit: int = MAX_CYCLES) -> list[tuple[int, ...]]:
+def cycles_among(
+    verdicts: Sequence[Verdict], limit: int = MAX_CYCLES
+) -> list[tuple[int, ...]]:
     """Return up to `limit` cycles of wins among one case's verdicts, shortest first, each as response indices."""
-    won = [v.unit if v.winner == "A" else v.unit[::-1] for v in verdicts if len(v.unit) == 2 and v.winner in ("A", "B")]
+    won = [
+        v.unit if v.winner == "A" else v.unit[::-1]
+        for v in verdicts
+        if len(v.unit) == 2 and v.winner in ("A", "B")
+    ]
     wins = np.zeros((1 + max((max(pair) for pair in won), default=0),) * 2, dtype=bool)
     for better, worse in won:
         wins[better, worse] = True
@@ -526,9 +706,12 @@ def shortest_cycles(wins: Bools, limit: int) -> list[tuple[int, ...]]:
     return list(islice(cycles, limit))
 
 
-def _walk(wins: Bools, knot: list[int], path: tuple[int, ...], length: int) -> Iterator[tuple[int, ...] | None]:
+def _walk(
+    wins: Bools, knot: list[int], path: tuple[int, ...], length: int
+) -> Iterator[tuple[int, ...] | None]:
     """Yield the cycles of a length that extend a path, and `None` for each step of the search."""
-    start, here = path[0], path[-1]
+    start = path[0]
+    here = path[-1]
     if len(path) == length:
         yield path if wins[here, start] else None
         return

@@ -1,9 +1,10 @@
 """Scores of systems without labels, corrected by labels of other systems, and the test of whether that works.
 
-The correction is a linear regression of grades on scores over the labeled systems. Each labeled system tests it: the
-mean of its grades is compared with the correction fitted on the other labeled systems. It passes if the interval of the
-difference lies within the margin (equivalence; Westlake 1976, Biometrics 32, 741-744), and fails if it lies outside.
-A system whose scores go beyond those with labels has no correction, because nothing shows how it continues there.
+The correction is a linear regression of grades on scores over the labeled systems. Each labeled
+system tests it: the mean of its grades is compared with the correction fitted on the other labeled
+systems. It passes if the interval of the difference lies within the margin (equivalence; Westlake
+1976, Biometrics 32, 741-744), and fails if it lies outside. A system whose scores go beyond those
+with labels has no correction, because nothing shows how it continues there.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ REFUSED: Final = "its scores go beyond those with labels"
 
 
 def transport_statistics(
-    config: RunConfig, cases: Sequence[Case], responses: ScoreColumns, weights: Floats | None = None
+    config: RunConfig,
+    cases: Sequence[Case],
+    responses: ScoreColumns,
+    weights: Floats | None = None,
 ) -> Tabled:
     """Return the gap of each labeled system and the corrected mean of each other one, and their table.
 
@@ -45,43 +49,80 @@ def transport_statistics(
         responses: the scores.
         weights: (cases,) the weights of labeled cases; `None` without weights.
     """
-    scored, (names, system) = responses, system_codes(cases)
+    scored = responses
+    names, system = system_codes(cases)
     known = np.isfinite(scored.raw)
     read = known & np.isfinite(scored.grade)
     labels = np.bincount(system[read & (system >= 0)], minlength=len(names))
     labeled = np.flatnonzero(labels >= FEW)
-    others = [code for code in range(len(names)) if labels[code] < FEW and (known & (system == code)).any()]
+    others = [
+        code
+        for code in range(len(names))
+        if labels[code] < FEW and (known & (system == code)).any()
+    ]
     if len(labeled) < 2 or not others:
         return [], {}
     usable = read & np.isin(system, labeled)
-    x, y = scored.raw[usable], scored.grade[usable]
+    x = scored.raw[usable]
+    y = scored.grade[usable]
     span = Scale.of(config.rubric).span
     margin = config.scoring.margin * (float(np.ptp(y)) if np.isinf(span) else span)
     weight = np.ones(len(cases)) if weights is None else weights
     moments = [_sums(scored, usable & (system == code), weight) for code in labeled]
-    table, rows, found = Table.of([column for each in moments for column in each]), [], []
+    table = Table.of([column for each in moments for column in each])
+    rows = []
+    found = []
     for place, code in enumerate(labeled.tolist()):
         note = "difference of grades from scores corrected by the other labeled systems"
-        value, n = partial(_gap, place), int(labels[code])
-        found.append(Statistic(GAP + names[code], table, value, n=n, covered=scored.tally(usable) > 0, note=note))
+        value = partial(_gap, place)
+        n = int(labels[code])
+        found.append(
+            Statistic(
+                GAP + names[code],
+                table,
+                value,
+                n=n,
+                covered=scored.tally(usable) > 0,
+                note=note,
+            )
+        )
         rows.append({"system": names[code], "labels": n, "outside": None})
     for code in others:
         own = known & (system == code)
-        outside = float(np.mean((scored.raw[own] < x.min()) | (scored.raw[own] > x.max())))
+        outside = float(
+            np.mean((scored.raw[own] < x.min()) | (scored.raw[own] > x.max()))
+        )
         mean = scored.tally.columns(own, np.where(own, scored.raw, 0.0))
         refused = outside > OUTSIDE
         columns = [*table.columns, *mean]
-        made = Statistic(MEAN + names[code], columns, _mean, n=int(own.sum()), note=f"corrected by {len(x)} labels")
+        made = Statistic(
+            MEAN + names[code],
+            columns,
+            _mean,
+            n=int(own.sum()),
+            note=f"corrected by {len(x)} labels",
+        )
         if refused:
-            made = Statistic(MEAN + names[code], columns, undefined, n=int(own.sum()), why=REFUSED)
+            made = Statistic(
+                MEAN + names[code], columns, undefined, n=int(own.sum()), why=REFUSED
+            )
         found.append(made)
-        rows.append({"system": names[code], "labels": int(labels[code]), "outside": round_metric(outside)})
+        rows.append(
+            {
+                "system": names[code],
+                "labels": int(labels[code]),
+                "outside": round_metric(outside),
+            }
+        )
     return found, {"transport": {"margin": round_metric(margin), "systems": rows}}
 
 
 def _sums(scored: ScoreColumns, rows: Bools, weights: Floats) -> list[Floats]:
-    x, y = np.where(rows, scored.raw, 0.0), np.where(rows, scored.grade, 0.0)
-    return [column * weights for column in scored.tally.columns(rows, x, y, x * x, x * y)]
+    x = np.where(rows, scored.raw, 0.0)
+    y = np.where(rows, scored.grade, 0.0)
+    return [
+        column * weights for column in scored.tally.columns(rows, x, y, x * x, x * y)
+    ]
 
 
 def _line(moments: Floats) -> tuple[Floats, Floats]:
@@ -106,7 +147,10 @@ def _mean(totals: Floats) -> Floats:
 
 def with_results(table: Json, metrics: Metrics) -> JsonObject:
     """Return the table with the result of each system: `pass`, `fail`, `undecided`, `untested` or `refused`."""
-    rows = [{**row, "result": _result(row, metrics, table["margin"])} for row in table["systems"]]
+    rows = [
+        {**row, "result": _result(row, metrics, table["margin"])}
+        for row in table["systems"]
+    ]
     return {**table, "systems": rows}
 
 
@@ -114,6 +158,11 @@ def _result(row: Json, metrics: Metrics, margin: float) -> str:
     if row["outside"] is not None:
         return "refused" if row["outside"] > OUTSIDE else "untested"
     gap = metrics[GAP + row["system"]]
-    if gap.low is None or gap.high is None or (gap.low < -margin <= gap.high) or (gap.low <= margin < gap.high):
+    if (
+        gap.low is None
+        or gap.high is None
+        or (gap.low < -margin <= gap.high)
+        or (gap.low <= margin < gap.high)
+    ):
         return "undecided"
     return "pass" if -margin <= gap.low <= gap.high <= margin else "fail"

@@ -1,8 +1,9 @@
 """Turns and steps of conversations: agreement by position, the first failure, and outcome against process.
 
-A conversation is judged in parts, each a case of its own. Whether a part fails follows from its verdict and its label
-by one rule: a class other than `rubric.positive`, a score below the middle of the scale, or a checklist with a required
-item that is not met. A part without a verdict neither passes nor fails, so what depends on it is missing.
+A conversation is judged in parts, each a case of its own. Whether a part fails follows from its
+verdict and its label by one rule: a class other than `rubric.positive`, a score below the middle of
+the scale, or a checklist with a required item that is not met. A part without a verdict neither
+passes nor fails, so what depends on it is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from evalkit.scoring.verdicts.checklists import ItemColumns, rescored, score_ite
 from evalkit.types import Case
 from evalkit.values import frozen
 
-PASS, FAIL, UNKNOWN = 1, 0, -1
+PASS = 1
+FAIL = 0
+UNKNOWN = -1
 MOST: Final = 2**31
 """A count that no conversation reaches: a larger one is not that of a conversation."""
 NEVER: Final = 0
@@ -35,9 +38,13 @@ NONE: Final = "turns/no_failure"
 OUTCOME: Final = "turns/outcome_agreement"
 RECOVERED: Final = "turns/outcome_after_failure"
 UNLABELED: Final = "no turn or step with a label has a verdict"
-NO_CONVERSATION: Final = "no conversation has labels and verdicts up to its first failure"
+NO_CONVERSATION: Final = (
+    "no conversation has labels and verdicts up to its first failure"
+)
 ONE_PLACE: Final = "no conversation has labels and verdicts of two turns or steps"
-NO_OUTCOME: Final = "no conversation has a verdict on its last turn or step and on those before it"
+NO_OUTCOME: Final = (
+    "no conversation has a verdict on its last turn or step and on those before it"
+)
 NONE_FAILED: Final = "no turn or step before the last one fails"
 NO_POSITIVE: Final = "no class is known to pass: set rubric.positive"
 
@@ -67,13 +74,28 @@ class Parts:
         rows = []
         for place, case in enumerate(cases):
             number, of = (case.metadata.get(name) for name in (TURN, TURNS))
-            numbered = type(number) is int and type(of) is int and 1 <= number <= of < MOST
+            numbered = (
+                type(number) is int and type(of) is int and 1 <= number <= of < MOST
+            )
             if numbered and case.metadata.keys() >= {*UNIT_KEYS}:
-                rows.append((keys.setdefault(str(case.metadata[CONVERSATION]), len(keys)), number, of, place))
+                rows.append(
+                    (
+                        keys.setdefault(str(case.metadata[CONVERSATION]), len(keys)),
+                        number,
+                        of,
+                        place,
+                    )
+                )
         if not rows:
             return None
         conversation, number_, of_, case_ = np.array(sorted(rows), dtype=np.int64).T
-        return cls(case_, number_, of_, np.flatnonzero(np.diff(conversation, prepend=-1)), len(cases))
+        return cls(
+            case_,
+            number_,
+            of_,
+            np.flatnonzero(np.diff(conversation, prepend=-1)),
+            len(cases),
+        )
 
     @property
     def sizes(self) -> Ints:
@@ -93,16 +115,28 @@ class Parts:
         Args:
             passed: (cases,) PASS, FAIL or UNKNOWN.
         """
-        codes, row, here = passed[self.case], np.arange(len(self.case)), self._gapless
-        stop = np.minimum.reduceat(np.where((codes != PASS) | ~here, row, len(row)), self.start)
-        last, at = self.start + self.sizes - 1, np.minimum(stop, len(row) - 1)
+        codes = passed[self.case]
+        row = np.arange(len(self.case))
+        here = self._gapless
+        stop = np.minimum.reduceat(
+            np.where((codes != PASS) | ~here, row, len(row)), self.start
+        )
+        last = self.start + self.sizes - 1
+        at = np.minimum(stop, len(row) - 1)
         fails = np.where((codes[at] == FAIL) & here[at], self.number[at], UNKNOWN)
-        return np.where(stop < len(row), fails, np.where(self.number[last] == self.of[last], NEVER, UNKNOWN))
+        return np.where(
+            stop < len(row),
+            fails,
+            np.where(self.number[last] == self.of[last], NEVER, UNKNOWN),
+        )
 
     @property
     def _gapless(self) -> Bools:
         """Which parts have all parts before them among the cases, (parts,)."""
-        return np.asarray(self.number == np.arange(len(self.case)) - np.repeat(self.start, self.sizes) + 1)
+        return np.asarray(
+            self.number
+            == np.arange(len(self.case)) - np.repeat(self.start, self.sizes) + 1
+        )
 
     def outcomes(self, passed: Codes) -> tuple[Codes, Codes]:
         """Return of each conversation whether all parts but the last pass, and whether the last does.
@@ -110,13 +144,18 @@ class Parts:
         Args:
             passed: (cases,) PASS, FAIL or UNKNOWN.
         """
-        codes, last = passed[self.case], self.start + self.sizes - 1
+        codes = passed[self.case]
+        last = self.start + self.sizes - 1
         ends = self.number == self.of
-        passing = np.add.reduceat(((codes == PASS) & self._gapless & ~ends).astype(np.int64), self.start)
+        passing = np.add.reduceat(
+            ((codes == PASS) & self._gapless & ~ends).astype(np.int64), self.start
+        )
         failed = np.maximum.reduceat((codes == FAIL) & ~ends, self.start)
         complete = (passing == self.of[last] - 1) & (self.sizes <= self.of[last])
         process = np.select([failed, complete], [FAIL, PASS], UNKNOWN)
-        return process.astype(np.int8), np.where(ends[last], codes[last], UNKNOWN).astype(np.int8)
+        return process.astype(np.int8), np.where(
+            ends[last], codes[last], UNKNOWN
+        ).astype(np.int8)
 
 
 @frozen
@@ -156,7 +195,9 @@ class Passes:
 
 
 def turn_statistics(
-    cases: Sequence[Case], scale: Scale, answers: VerdictColumns | ClassColumns | ItemColumns
+    cases: Sequence[Case],
+    scale: Scale,
+    answers: VerdictColumns | ClassColumns | ItemColumns,
 ) -> list[Statistic]:
     """Return the metrics of turns or steps; nothing if the cases are none.
 
@@ -170,26 +211,40 @@ def turn_statistics(
         return []
     agreement = Agreement(answers.right, answers.read, answers.unread, answers.tally)
     if isinstance(answers, ClassColumns):
-        return [*_by_position(parts, agreement), *_failures(parts, _class_passes(answers))]
+        return [
+            *_by_position(parts, agreement),
+            *_failures(parts, _class_passes(answers)),
+        ]
     if isinstance(answers, ItemColumns):
-        return [*_by_position(parts, agreement), *_failures(parts, _checklist_passes(answers))]
+        return [
+            *_by_position(parts, agreement),
+            *_failures(parts, _checklist_passes(answers)),
+        ]
     scored = answers.scores
     if answers.passes is None and scored is not None:
-        return [*_by_position(parts, _of_scores(scale, scored)), *_failures(parts, _score_passes(scale, scored))]
+        return [
+            *_by_position(parts, _of_scores(scale, scored)),
+            *_failures(parts, _score_passes(scale, scored)),
+        ]
     return _by_position(parts, agreement)
 
 
 def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
     why = scored.off_scale(scale)
-    graded, known = np.isfinite(scored.grade) & (not why), np.isfinite(scored.raw)
+    graded = np.isfinite(scored.grade) & (not why)
+    known = np.isfinite(scored.raw)
     distance = np.nan_to_num(np.abs(scored.raw - scored.grade) / scale.span)
-    return Agreement(1 - distance, graded & known, graded & ~known, scored.tally, why or UNLABELED)
+    return Agreement(
+        1 - distance, graded & known, graded & ~known, scored.tally, why or UNLABELED
+    )
 
 
 def _coded(tally: Tally, passes: Bools, known: Bools) -> Codes:
     """Return whether each case passes, (cases,): UNKNOWN if one of its rows is, or it has none."""
     rows, unknown, failing = tally.columns(np.ones(len(known)), ~known, known & ~passes)
-    return np.select([(rows == 0) | (unknown > 0), failing > 0], [UNKNOWN, FAIL], PASS).astype(np.int8)
+    return np.select(
+        [(rows == 0) | (unknown > 0), failing > 0], [UNKNOWN, FAIL], PASS
+    ).astype(np.int8)
 
 
 def _class_passes(columns: ClassColumns) -> Passes:
@@ -197,8 +252,13 @@ def _class_passes(columns: ClassColumns) -> Passes:
     if positive is None:
         nothing = np.full(columns.cases, UNKNOWN, dtype=np.int8)
         return Passes(nothing, nothing, NO_POSITIVE, known=False)
-    verdicts, labels = (_coded(columns.tally, of == positive, of >= 0) for of in (columns.verdicts, columns.labels))
-    return Passes(verdicts, labels, rule=f"a class other than '{columns.names[positive]}' fails")
+    verdicts, labels = (
+        _coded(columns.tally, of == positive, of >= 0)
+        for of in (columns.verdicts, columns.labels)
+    )
+    return Passes(
+        verdicts, labels, rule=f"a class other than '{columns.names[positive]}' fails"
+    )
 
 
 def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
@@ -208,47 +268,82 @@ def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
         _coded(scored.tally, of >= least - FUZZ, np.isfinite(of) & (not scale.real))
         for of in (scored.raw, np.where(why, np.nan, scored.grade))
     )
-    return Passes(verdicts, labels, rule=why if scale.real else f"a score below {least:g} fails", known=not scale.real)
+    return Passes(
+        verdicts,
+        labels,
+        rule=why if scale.real else f"a score below {least:g} fails",
+        known=not scale.real,
+    )
 
 
 def _checklist_passes(columns: ItemColumns) -> Passes:
-    tally, by_label = Tally(columns.response_case, columns.cases), []
+    tally = Tally(columns.response_case, columns.cases)
+    by_label = []
     for items, verdicts in zip(columns.checklists, columns.verdicts, strict=True):
-        met = {one.id: None if one.label not in ("met", "not_met") else one.label == "met" for one in verdicts}
+        met = {
+            one.id: None if one.label not in ("met", "not_met") else one.label == "met"
+            for one in verdicts
+        }
         by_label.append(score_items(items, met, "required").value)
-    each = np.array([one.value for one in rescored(columns, "required").scores]), np.array(by_label)
+    each = (
+        np.array([one.value for one in rescored(columns, "required").scores]),
+        np.array(by_label),
+    )
     judged, labeled = (_coded(tally, of > 0, np.isfinite(of)) for of in each)
-    return Passes(judged, labeled, rule="a checklist with a required item that is not met fails")
+    return Passes(
+        judged, labeled, rule="a checklist with a required item that is not met fails"
+    )
 
 
 def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     """Return the agreement in the first and the second half of conversations, and its slope within conversations.
 
-    The slope is that of a regression with a level for each conversation (Wooldridge 2010, Econometric Analysis of Cross
-    Section and Panel Data, section 10.5), so that longer conversations that are harder do not make it. The number is
-    scaled to 0 for the first and 1 for the last part.
+    The slope is that of a regression with a level for each conversation (Wooldridge 2010,
+    Econometric Analysis of Cross Section and Panel Data, section 10.5), so that longer
+    conversations that are harder do not make it. The number is scaled to 0 for the first and 1 for
+    the last part.
     """
     tally = agreement.tally
-    (number, of), group = np.zeros((2, parts.cases)), np.zeros(parts.cases, dtype=np.int64)
+    number, of = np.zeros((2, parts.cases))
+    group = np.zeros(parts.cases, dtype=np.int64)
     number[parts.case], of[parts.case] = parts.number, parts.of
     group[parts.case] = np.repeat(np.arange(len(parts.start)), parts.sizes)
-    number, of, group = number[tally.case], of[tally.case], group[tally.case]
+    number = number[tally.case]
+    of = of[tally.case]
+    group = group[tally.case]
     found = []
-    for name, rows in ((EARLY, (of > 0) & (2 * number - 1 < of)), (LATE, 2 * number - 1 > of)):
-        read, unread = agreement.read & rows, agreement.unread & rows
+    for name, rows in (
+        (EARLY, (of > 0) & (2 * number - 1 < of)),
+        (LATE, 2 * number - 1 > of),
+    ):
+        read = agreement.read & rows
+        unread = agreement.unread & rows
         if agreement.values.dtype == np.bool_:
             right = np.asarray(agreement.values, dtype=np.bool_)
             found.append(tally.rate(name, right, read, unread, why=agreement.why))
         else:
             ends = (0.0, 1.0)
-            found.append(tally.mean(name, agreement.values, read, unread, span=ends, ends=ends, why=agreement.why))
+            found.append(
+                tally.mean(
+                    name,
+                    agreement.values,
+                    read,
+                    unread,
+                    span=ends,
+                    ends=ends,
+                    why=agreement.why,
+                )
+            )
     used = agreement.read & (of > 1)
     used &= np.bincount(group, weights=used, minlength=len(parts.start))[group] > 1
     by = Tally(group[used], len(parts.start))
     place = (number[used] - 1) / (of[used] - 1)
     x = place - divide(by(place), by(used[used]))[by.case]
-    n, sums = int(used.sum()), (float(np.abs(x).sum()) / 2, float(x @ x))
-    low, high = (np.array([side * sums[0], sums[1]]) / max(n, 1) for side in (-1.0, 1.0))
+    n = int(used.sum())
+    sums = (float(np.abs(x).sum()) / 2, float(x @ x))
+    low, high = (
+        np.array([side * sums[0], sums[1]]) / max(n, 1) for side in (-1.0, 1.0)
+    )
     missing = int((agreement.unread & (of > 1)).sum())
     slope = Statistic(
         SLOPE,
@@ -265,21 +360,33 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
 
 def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
     """Return how often the first failure is that of the labels, and how the last part compares with those before it."""
-    tally, note = parts.tally, passes.rule if passes.known else None
-    judged, labeled = parts.first_failures(passes.verdicts), parts.first_failures(passes.labels)
-    found, read, known = [], labeled != UNKNOWN, judged != UNKNOWN
+    tally = parts.tally
+    note = passes.rule if passes.known else None
+    judged = parts.first_failures(passes.verdicts)
+    labeled = parts.first_failures(passes.labels)
+    found = []
+    read = labeled != UNKNOWN
+    known = judged != UNKNOWN
     near = (judged > NEVER) & (labeled > NEVER) & (np.abs(judged - labeled) <= 1)
     why = NO_CONVERSATION if passes.known else passes.rule
     for name, hit in ((EXACT, judged == labeled), (NEAR, near | (judged == labeled))):
-        found.append(tally.rate(name, hit, read & known, read & ~known, note=note, why=why))
+        found.append(
+            tally.rate(name, hit, read & known, read & ~known, note=note, why=why)
+        )
     found.append(tally.rate(NONE, labeled == NEVER, read, note=note, why=why))
     process, last = parts.outcomes(passes.verdicts)
     several = parts.of[parts.start] > 1
-    both, after = several & (process != UNKNOWN) & (last != UNKNOWN), several & (process != PASS)
-    unread, why = several & ~both, NO_OUTCOME if passes.known else passes.rule
-    failed = passes.rule if not passes.known else NONE_FAILED if both.any() else NO_OUTCOME
+    both = several & (process != UNKNOWN) & (last != UNKNOWN)
+    after = several & (process != PASS)
+    unread = several & ~both
+    why = NO_OUTCOME if passes.known else passes.rule
+    failed = (
+        passes.rule if not passes.known else NONE_FAILED if both.any() else NO_OUTCOME
+    )
     return [
         *found,
         tally.rate(OUTCOME, process == last, both, unread, note=note, why=why),
-        tally.rate(RECOVERED, last == PASS, both & after, unread & after, note=note, why=failed),
+        tally.rate(
+            RECOVERED, last == PASS, both & after, unread & after, note=note, why=failed
+        ),
     ]

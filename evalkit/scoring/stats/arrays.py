@@ -30,7 +30,9 @@ def round_metric(value: float) -> float | None:
 def divide(numerator: Floats, denominator: Floats) -> Floats:
     """Return `numerator` / `denominator` elementwise, NaN where the denominator is 0."""
     out = np.full(np.shape(numerator), np.nan)
-    return np.asarray(np.divide(numerator, denominator, out=out, where=denominator != 0))
+    return np.asarray(
+        np.divide(numerator, denominator, out=out, where=denominator != 0)
+    )
 
 
 def group_mean(group: Ints, values: Floats, size: int) -> Floats:
@@ -47,15 +49,17 @@ def group_mean(group: Ints, values: Floats, size: int) -> Floats:
     finite = np.isfinite(values)
     counts = np.bincount(group[finite], minlength=size)
     sums = np.bincount(group[finite], weights=values[finite], minlength=size)
-    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
+    return np.asarray(
+        np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0)
+    )
 
 
 def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
     """Return one number for each group's values, ignoring NaN.
 
     Args:
-        how: `mean`, `median` (for an even number of values the mean of the middle two) or `majority` (the most frequent
-            value, or the mean of several most frequent ones).
+        how: `mean`, `median` (for an even number of values the mean of the middle two) or
+            `majority` (the most frequent value, or the mean of several most frequent ones).
         group: (n,) the group of each value, from 0.
         values: (n,) the values.
         size: the number of groups.
@@ -65,7 +69,8 @@ def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
     """
     finite = np.isfinite(values)
     order = np.lexsort((values[finite], group[finite]))
-    group, values = group[finite][order], values[finite][order]
+    group = group[finite][order]
+    values = values[finite][order]
     if how == "median":
         return _median(group, values, size)
     if how == "majority":
@@ -73,16 +78,19 @@ def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
         longest = np.zeros(size, dtype=np.int64)
         np.maximum.at(longest, group, length)
         chosen = length == longest[group]
-        group, values = group[chosen], values[chosen]
+        group = group[chosen]
+        values = values[chosen]
     return group_mean(group, values, size)
 
 
 def _median(group: Ints, values: Floats, size: int) -> Floats:
     """Return each group's median; `values` are sorted by group, then by value."""
     counts = np.bincount(group, minlength=size)
-    starts, filled = np.cumsum(counts) - counts, counts > 0
+    starts = np.cumsum(counts) - counts
+    filled = counts > 0
     found = np.full(size, np.nan)
-    low, high = starts + (counts - 1) // 2, starts + counts // 2
+    low = starts + (counts - 1) // 2
+    high = starts + counts // 2
     found[filled] = (values[low[filled]] + values[high[filled]]) / 2
     return found
 
@@ -95,7 +103,9 @@ def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
     return group[starts], values[starts], np.diff(np.append(starts, len(values)))
 
 
-def bisect(beyond: Callable[[float], bool], inside: float, outside: float, steps: int) -> tuple[float, float]:
+def bisect(
+    beyond: Callable[[float], bool], inside: float, outside: float, steps: int
+) -> tuple[float, float]:
     """Return the numbers, closer by half with each step, between which a monotonic condition begins to hold.
 
     Args:

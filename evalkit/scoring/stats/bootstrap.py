@@ -1,8 +1,8 @@
 """Statistics as functions of per-case sums, and their intervals by resampling clusters of cases.
 
-A cluster is resampled as a whole, with all its cases and their pairs, orders, samples and responses. Rows of one case
-are dependent, and so are cases of one cluster. A statistic depends only on column totals over clusters, so one resample
-is one product of weights and columns.
+A cluster is resampled as a whole, with all its cases and their pairs, orders, samples and
+responses. Rows of one case are dependent, and so are cases of one cluster. A statistic depends only
+on column totals over clusters, so one resample is one product of weights and columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, bisect, divide, round_metric
+from evalkit.scoring.stats.arrays import (
+    Bools,
+    Bounds,
+    Floats,
+    Ints,
+    bisect,
+    divide,
+    round_metric,
+)
 from evalkit.scoring.stats.bounded_intervals import (
     FEW,
     PseudoCounts,
@@ -39,7 +47,8 @@ from evalkit.types import Metric
 from evalkit.values import JsonObject, frozen
 
 FEWEST = 5
-"""Resamples of at most so many clusters reach too little beyond the value: the interval also holds Student's."""
+"""Resamples of at most so many clusters reach too little beyond the value: the interval also holds
+Student's."""
 MANY = 2**12
 """From this number of clusters, those of a few kinds are resampled by kind."""
 FLOATS = 2**20
@@ -53,7 +62,8 @@ class Table:
     Attributes:
         columns: each (cases,).
         cases: the number of cases.
-        observed: (1, columns) the column sums over all cases; always the same array, see `SharedStatistic`.
+        observed: (1, columns) the column sums over all cases; always the same array, see
+            `SharedStatistic`.
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -95,7 +105,10 @@ def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
     """Return the sums (rows, columns) of the columns under each row of weights (rows, cases)."""
     width = max(1, FLOATS // max(1, weights.shape[1]))
     parts = [columns[start : start + width] for start in range(0, len(columns), width)]
-    sums = [weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe") for part in parts]
+    sums = [
+        weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe")
+        for part in parts
+    ]
     return np.concatenate(sums, axis=1) if sums else np.zeros((len(weights), 0))
 
 
@@ -118,25 +131,31 @@ class Statistic:
         worst: the lowest and highest value if every missing unit had counted against it, or for it.
         proportion: whether it lies in [0, 1].
         weighted: whether `value` takes the weights of cases (rows, cases) instead of totals.
-        strict: whether it is undefined exactly where it would be extreme, so that too many undefined resamples leave no
-            interval; otherwise undefined resamples are ignored.
+        strict: whether it is undefined exactly where it would be extreme, so that too many
+            undefined resamples leave no interval; otherwise undefined resamples are ignored.
         note: a remark on the value.
         why: why the value is undefined, if it is.
-        covered: (cases,) the cases it depends on; by default those with a nonzero number in any column.
-        gaps: the number of columns whose absolute totals are summed and divided by the total of the last column; the
-            value is corrected for the bias of their noise, and the interval inverts a test.
+        covered: (cases,) the cases it depends on; by default those with a nonzero number in any
+            column.
+        gaps: the number of columns whose absolute totals are summed and divided by the total of the
+            last column; the value is corrected for the bias of their noise, and the interval
+            inverts a test.
         ends: the bounds of the values whose mean it is, the first column divided by the second.
-        pseudo: what its interval adds to the resampled totals, for statistics that do not vary between resamples of few
-            cases although another sample of cases would differ.
-        weights: (cases,) the weights of cases that its columns include, if they differ: they count as fewer clusters.
+        pseudo: what its interval adds to the resampled totals, for statistics that do not vary
+            between resamples of few cases although another sample of cases would differ.
+        weights: (cases,) the weights of cases that its columns include, if they differ: they count
+            as fewer clusters.
         unread: (cases,) the missing units of each case, if it is a share.
         limits: the lowest and highest possible value; by default those of the catalog.
-        reach: how far a share of clusters unlike those seen could move it, for the interval of a statistic that does
-            not vary between resamples; or (alternatives, columns) what one of its `n` units could add to the columns in
-            an unlike cluster (see `mixed`); by default that of a mean within `limits`.
-        own: an interval of its own, instead of percentiles, or together with them if a cluster has several units.
-        unseen: what no resample can have because no cluster has it, and other clusters could: the interval then also
-            holds the `reach`, so that it does not end where the resamples do; `None` if there is nothing of the kind.
+        reach: how far a share of clusters unlike those seen could move it, for the interval of a
+            statistic that does not vary between resamples; or (alternatives, columns) what one of
+            its `n` units could add to the columns in an unlike cluster (see `mixed`); by default
+            that of a mean within `limits`.
+        own: an interval of its own, instead of percentiles, or together with them if a cluster has
+            several units.
+        unseen: what no resample can have because no cluster has it, and other clusters could: the
+            interval then also holds the `reach`, so that it does not end where the resamples do;
+            `None` if there is nothing of the kind.
     """
 
     name: str
@@ -164,7 +183,11 @@ class Statistic:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
         if isinstance(self.reach, np.ndarray):
-            object.__setattr__(self, "reach", mixed(self.value, self.table.sums, self.reach, float(self.n)))
+            object.__setattr__(
+                self,
+                "reach",
+                mixed(self.value, self.table.sums, self.reach, float(self.n)),
+            )
 
     @property
     def table(self) -> Table:
@@ -173,7 +196,8 @@ class Statistic:
 
     def clusters(self, clusters: Clusters) -> int:
         """Return the number of clusters it depends on: of weighted ones, the effective number (Kish 1965)."""
-        table, some = self.table, self.covered
+        table = self.table
+        some = self.covered
         if some is None:
             some = np.zeros(table.cases, dtype=bool)
             for column in table.columns:
@@ -186,7 +210,11 @@ class Statistic:
 
     def observed(self) -> float:
         """Return the value on the observed cases."""
-        return float(self.value(np.ones((1, self.table.cases)) if self.weighted else self.table.observed)[0])
+        return float(
+            self.value(
+                np.ones((1, self.table.cases)) if self.weighted else self.table.observed
+            )[0]
+        )
 
     def estimate(self, clusters: Clusters) -> float:
         """Return the observed value, corrected for the bias of noise if it is a sum of absolute values."""
@@ -194,13 +222,22 @@ class Statistic:
         if not self.gaps or isnan(observed):
             return observed
         columns = np.stack(self.table.columns, axis=1, dtype=np.float64)
-        values, of = columns[:, : self.gaps], columns[:, -1]
-        return debiased_sum(values.sum(axis=0) / of.sum(), standard_errors(values, of, clusters))
+        values = columns[:, : self.gaps]
+        of = columns[:, -1]
+        return debiased_sum(
+            values.sum(axis=0) / of.sum(), standard_errors(values, of, clusters)
+        )
 
     def bounds(self, share: float, value: float) -> Bounds:
         """Return the lowest and highest value if a `share` of the clusters were unlike those seen."""
-        low, high = self.reach(share) if callable(self.reach) else toward(value, self.possible)(share)
-        return None if low is None else min(low, value), None if high is None else max(high, value)
+        low, high = (
+            self.reach(share)
+            if callable(self.reach)
+            else toward(value, self.possible)(share)
+        )
+        return None if low is None else min(low, value), None if high is None else max(
+            high, value
+        )
 
     @property
     def possible(self) -> Bounds:
@@ -210,11 +247,20 @@ class Statistic:
         if self.ends is not None:
             return self.ends
         spec = None if self.proportion else CATALOG.spec(self.name)
-        return (0.0, 1.0) if self.proportion else (None, None) if spec is None else (spec.low, spec.high)
+        return (
+            (0.0, 1.0)
+            if self.proportion
+            else (None, None)
+            if spec is None
+            else (spec.low, spec.high)
+        )
 
     def parts(self) -> list[Statistic]:
         """Return the gaps as separate statistics."""
-        return [replace(self, value=partial(ratio, index, -1), gaps=0) for index in range(self.gaps)]
+        return [
+            replace(self, value=partial(ratio, index, -1), gaps=0)
+            for index in range(self.gaps)
+        ]
 
 
 Measures: TypeAlias = list[Statistic | Metric]
@@ -240,7 +286,8 @@ mean_of = partial(ratio, 0, 1)
 class SharedStatistic:
     """Several numbers from one computation, done once for each block of resamples.
 
-    Statistics that use it must share one array of columns, so that they receive the same array of totals.
+    Statistics that use it must share one array of columns, so that they receive the same array of
+    totals.
     """
 
     def __init__(self, compute: Callable[[Floats], Floats]) -> None:
@@ -286,7 +333,10 @@ class Tally:
 
     def __call__(self, values: Bools | Floats | Ints) -> Floats:
         """Return the sum of `values` for each case."""
-        return np.asarray(np.bincount(self.case, weights=values, minlength=self.cases), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.case, weights=values, minlength=self.cases),
+            dtype=np.float64,
+        )
 
     def columns(self, *values: Bools | Floats | Ints) -> list[Floats]:
         """Return the sums of several columns of values."""
@@ -315,15 +365,29 @@ class Tally:
             attributes: other attributes of the statistic.
         """
         weight = np.asarray(each, dtype=np.float64)
-        used, counted = np.where(among, values, 0.0) * weight, among * weight
-        total, lost = float(used.sum()), float(np.sum(unread * weight))
+        used = np.where(among, values, 0.0) * weight
+        counted = among * weight
+        total = float(used.sum())
+        lost = float(np.sum(unread * weight))
         worst: Bounds = (None, None)
         if span is not None and (whole := float(counted.sum()) + lost):
             worst = (total + lost * span[0]) / whole, (total + lost * span[1]) / whole
-        attributes = {"n": int(among.sum()), "missing": int(np.sum(unread)), "worst": worst, **attributes}
+        attributes = {
+            "n": int(among.sum()),
+            "missing": int(np.sum(unread)),
+            "worst": worst,
+            **attributes,
+        }
         return Statistic(name, self.columns(used, counted), mean_of, **attributes)
 
-    def rate(self, name: str, hit: Bools, among: Bools, unread: Bools | None = None, **attributes: Any) -> Statistic:
+    def rate(
+        self,
+        name: str,
+        hit: Bools,
+        among: Bools,
+        unread: Bools | None = None,
+        **attributes: Any,
+    ) -> Statistic:
         """Return the share of rows in `among` that are also in `hit`; each row in `unread` could be either.
 
         Args:
@@ -334,12 +398,23 @@ class Tally:
             attributes: other attributes of the statistic, such as `note` and `why`.
         """
         made = self.mean(
-            name, hit, among, 0 if unread is None else unread, span=(0.0, 1.0), proportion=True, **attributes
+            name,
+            hit,
+            among,
+            0 if unread is None else unread,
+            span=(0.0, 1.0),
+            proportion=True,
+            **attributes,
         )
         return made if unread is None else replace(made, unread=self(unread))
 
 
-def weighted_sum(name: str, means: Sequence[Statistic], weights: tuple[float, float], **attributes: Any) -> Statistic:
+def weighted_sum(
+    name: str,
+    means: Sequence[Statistic],
+    weights: tuple[float, float],
+    **attributes: Any,
+) -> Statistic:
     """Return a weighted sum of two means, such as their difference or their mean.
 
     Args:
@@ -352,12 +427,15 @@ def weighted_sum(name: str, means: Sequence[Statistic], weights: tuple[float, fl
     for mean, weight in zip(means, weights, strict=True):
         for side, end in enumerate(mean.worst if weight > 0 else mean.worst[::-1]):
             ends[side] += np.nan if end is None else weight * end
-    n, missing = sum(mean.n for mean in means), sum(mean.missing for mean in means)
+    n = sum(mean.n for mean in means)
+    missing = sum(mean.missing for mean in means)
     worst = (None, None) if np.isnan(ends).any() else tuple(ends)
     return Statistic(
         name,
         [column for mean in means for column in mean.table.columns],
-        lambda totals: weights[0] * ratio(0, 1, totals) + weights[1] * ratio(2, 3, totals),
+        lambda totals: (
+            weights[0] * ratio(0, 1, totals) + weights[1] * ratio(2, 3, totals)
+        ),
         **{"n": n, "missing": missing, "worst": worst, **attributes},
     )
 
@@ -367,36 +445,53 @@ def share(hits: float, total: float, unknown: float) -> Bounds:
     return (hits / total, (hits + unknown) / total) if total else (None, None)
 
 
-def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> dict[str, Metric]:
-    """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann. Statist. 7, 1-26).
+def measure(
+    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters
+) -> dict[str, Metric]:
+    """Return each statistic as a Metric with its percentile interval (Efron 1979, Ann.
 
-    The percentiles are expanded for the number of clusters (`tail_of`). A statistic that does not vary between
-    resamples, such as a proportion or a coefficient of exactly 1, has the interval that follows from the exact bound of
-    the share of clusters that could differ (`unlike_share`, `Statistic.bounds`); for a proportion of 0 or 1 it is the
-    exact binomial interval over clusters.
+    Statist. 7, 1-26).
+
+    The percentiles are expanded for the number of clusters (`tail_of`). A statistic that does not
+    vary between resamples, such as a proportion or a coefficient of exactly 1, has the interval
+    that follows from the exact bound of the share of clusters that could differ (`unlike_share`,
+    `Statistic.bounds`); for a proportion of 0 or 1 it is the exact binomial interval over clusters.
     """
     return measure_with_draws(statistics, scoring, clusters, paired=False)[0]
 
 
 def measure_with_draws(
-    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters, *, paired: bool = True
+    statistics: Sequence[Statistic],
+    scoring: ScoringConfig,
+    clusters: Clusters,
+    *,
+    paired: bool = True,
 ) -> tuple[dict[str, Metric], Floats]:
     """Return the metrics as `measure` does, and the value of each statistic (rows) in each resample (columns)."""
     parts = [part for statistic in statistics for part in statistic.parts()]
     rows = resample([*statistics, *parts], scoring, clusters, paired=paired)
-    draws, rest, found = rows[: len(statistics)], rows[len(statistics) :], {}
+    draws = rows[: len(statistics)]
+    rest = rows[len(statistics) :]
+    found = {}
     for statistic, values in zip(statistics, draws, strict=True):
         value = statistic.estimate(clusters)
         metric = as_metric(statistic, value, values, scoring, clusters)
-        own, rest = rest[: statistic.gaps], rest[statistic.gaps :]
-        found[statistic.name] = _special_interval(statistic, metric, own, scoring, clusters)
+        own = rest[: statistic.gaps]
+        rest = rest[statistic.gaps :]
+        found[statistic.name] = _special_interval(
+            statistic, metric, own, scoring, clusters
+        )
         # Differences of two runs are then differences of their estimates.
         values += value - statistic.observed() if statistic.gaps else 0.0
     return found, draws
 
 
 def _special_interval(
-    statistic: Statistic, metric: Metric, gaps: Floats, scoring: ScoringConfig, clusters: Clusters
+    statistic: Statistic,
+    metric: Metric,
+    gaps: Floats,
+    scoring: ScoringConfig,
+    clusters: Clusters,
 ) -> Metric:
     """Return the metric with a special interval where percentiles of resamples are not accurate enough."""
     value = metric.value
@@ -404,47 +499,75 @@ def _special_interval(
         return metric
     if statistic.gaps:
         bias = statistic.observed() - value
-        worst = [None if end is None else round_metric(max(0.0, end - bias)) for end in statistic.worst]
+        worst = [
+            None if end is None else round_metric(max(0.0, end - bias))
+            for end in statistic.worst
+        ]
         metric = replace(metric, worst_low=worst[0], worst_high=worst[1])
     if not scoring.bootstrap or not (n := statistic.clusters(clusters)):
         return metric
     if statistic.own is not None:
         low, high = statistic.own(clusters, scoring.confidence)
         if n < statistic.n and metric.low is not None and metric.high is not None:
-            low, high = min(low, metric.low), max(high, metric.high)
+            low = min(low, metric.low)
+            high = max(high, metric.high)
     elif statistic.gaps:
         if n < 2 or UNVARYING in (metric.note or ""):
             return metric
         seen = np.array([part.observed() for part in statistic.parts()])
         defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
-        wider = expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf((1 - scoring.confidence) / 2)
+        wider = expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf(
+            (1 - scoring.confidence) / 2
+        )
         low, high = invert_test(seen, (defined - seen) * wider, scoring.confidence)
         most = statistic.possible[1]
         high = min(high, most) if most is not None else high
     elif statistic.ends is not None and n <= FEW:
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
-        low, high = bounded_mean(sums, counts, statistic.ends, scoring.bootstrap, scoring.confidence, scoring.seed)
-    elif statistic.pseudo is not None and not (statistic.proportion and value in (0.0, 1.0)):
+        low, high = bounded_mean(
+            sums,
+            counts,
+            statistic.ends,
+            scoring.bootstrap,
+            scoring.confidence,
+            scoring.seed,
+        )
+    elif statistic.pseudo is not None and not (
+        statistic.proportion and value in (0.0, 1.0)
+    ):
         found = _pseudo_interval(statistic, statistic.pseudo, scoring, clusters)
         if found is None:
             return metric
         low, high = found
     else:
         return metric
-    return replace(metric, low=round_metric(min(low, value)), high=round_metric(max(high, value)), note=statistic.note)
+    return replace(
+        metric,
+        low=round_metric(min(low, value)),
+        high=round_metric(max(high, value)),
+        note=statistic.note,
+    )
 
 
 def _pseudo_interval(
-    statistic: Statistic, pseudo: PseudoCounts, scoring: ScoringConfig, clusters: Clusters
+    statistic: Statistic,
+    pseudo: PseudoCounts,
+    scoring: ScoringConfig,
+    clusters: Clusters,
 ) -> tuple[float, float] | None:
     """Return the interval with pseudo-counts; `None` if too many resamples are undefined, or clusters too different."""
     columns = statistic.table.columns
-    sums = columns if clusters.number is None else [clusters.sums(column) for column in columns]
+    sums = (
+        columns
+        if clusters.number is None
+        else [clusters.sums(column) for column in columns]
+    )
     totals = pseudo.resample(sums, scoring.bootstrap, scoring.seed)
     if totals is None:
         return None
     draws = statistic.value(totals)
-    defined, tail = draws[np.isfinite(draws)], (1 - scoring.confidence) / 2
+    defined = draws[np.isfinite(draws)]
+    tail = (1 - scoring.confidence) / 2
     if not len(defined) or (statistic.strict and 1 - len(defined) / len(draws) > tail):
         return None
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
@@ -452,11 +575,16 @@ def _pseudo_interval(
 
 
 def resample(
-    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters, *, paired: bool = False
+    statistics: Sequence[Statistic],
+    scoring: ScoringConfig,
+    clusters: Clusters,
+    *,
+    paired: bool = False,
 ) -> Floats:
     """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the clusters (columns).
 
-    Many clusters of a few kinds are resampled by kind: how often each kind is sampled is multinomial.
+    Many clusters of a few kinds are resampled by kind: how often each kind is sampled is
+    multinomial.
 
     Args:
         statistics: the statistics.
@@ -467,15 +595,24 @@ def resample(
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
     if not clusters.cases or not scoring.bootstrap:
         return out
-    distinct, indices = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
-    summed = distinct if clusters.number is None else [clusters.sums(column) for column in distinct]
+    distinct, indices = _distinct_columns(
+        {id(statistic.table): statistic.table for statistic in statistics}
+    )
+    summed = (
+        distinct
+        if clusters.number is None
+        else [clusters.sums(column) for column in distinct]
+    )
     some_weighted = any(statistic.weighted for statistic in statistics)
-    first, counts = kinds([] if paired or some_weighted or clusters.count < MANY else summed)
+    first, counts = kinds(
+        [] if paired or some_weighted or clusters.count < MANY else summed
+    )
     if not 0 < len(first) <= clusters.count // 16:
         draws = clusters.draw(scoring.bootstrap, scoring.seed)
     else:
         summed = [column[first] for column in summed]
-        generator, shares = np.random.default_rng(scoring.seed), counts / clusters.count
+        generator = np.random.default_rng(scoring.seed)
+        shares = counts / clusters.count
         sampled = generator.multinomial(clusters.count, shares, size=scoring.bootstrap)
         draws = iter([(slice(None), sampled.astype(np.float64))])
     for rows, weights in draws:
@@ -483,14 +620,19 @@ def resample(
         totals = {name: sums[:, columns] for name, columns in indices.items()}
         by_case = clusters.to_cases(weights) if some_weighted else weights
         for row, statistic in enumerate(statistics):
-            out[row, rows] = statistic.value(by_case if statistic.weighted else totals[id(statistic.table)])
+            out[row, rows] = statistic.value(
+                by_case if statistic.weighted else totals[id(statistic.table)]
+            )
     return out
 
 
-def _distinct_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
+def _distinct_columns(
+    tables: Mapping[int, Table],
+) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
     """Return the distinct columns of all tables, and the positions of each table's columns among them.
 
-    Statistics share much of what they count: fewer than half of the columns of a large run are distinct.
+    Statistics share much of what they count: fewer than half of the columns of a large run are
+    distinct.
     """
     known: dict[bytes, int] = {}
     kept: list[NDArray[Any]] = []
@@ -527,12 +669,22 @@ def metric_of_draws(
         attributes: other attributes of the statistic, such as `n` and `limits`.
     """
     statistic = Statistic(
-        name, np.zeros((len(covered), 0)), lambda totals: np.full(len(totals), value), covered=covered, **attributes
+        name,
+        np.zeros((len(covered), 0)),
+        lambda totals: np.full(len(totals), value),
+        covered=covered,
+        **attributes,
     )
     return as_metric(statistic, value, draws, scoring, clusters)
 
 
-def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig, clusters: Clusters) -> Metric:
+def as_metric(
+    statistic: Statistic,
+    value: float,
+    draws: Floats,
+    scoring: ScoringConfig,
+    clusters: Clusters,
+) -> Metric:
     """Return a statistic's observed value as a Metric, with its interval from its values in resamples.
 
     Args:
@@ -544,7 +696,9 @@ def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: Scorin
     """
     low, high, caveat = _interval(statistic, value, draws, scoring.confidence, clusters)
     notes = [statistic.why] if isnan(value) else [statistic.note, caveat]
-    worst_low, worst_high = (None if bound is None else round_metric(bound) for bound in statistic.worst)
+    worst_low, worst_high = (
+        None if bound is None else round_metric(bound) for bound in statistic.worst
+    )
     return Metric(
         statistic.name,
         round_metric(value),
@@ -559,7 +713,11 @@ def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: Scorin
 
 
 def _interval(
-    statistic: Statistic, value: float, draws: Floats, confidence: float, clusters: Clusters
+    statistic: Statistic,
+    value: float,
+    draws: Floats,
+    confidence: float,
+    clusters: Clusters,
 ) -> tuple[float | None, float | None, str | None]:
     if isnan(value) or not len(draws) or not (n := statistic.clusters(clusters)):
         return None, None, None
@@ -568,25 +726,42 @@ def _interval(
     if statistic.proportion and value in (0.0, 1.0):
         low, high = exact_interval(value, n, confidence)
         agreed = units if n == 1 else f"all {units} agree"
-        return round_metric(low), round_metric(high), f"{agreed}: exact binomial interval"
+        return (
+            round_metric(low),
+            round_metric(high),
+            f"{agreed}: exact binomial interval",
+        )
     defined = draws[np.isfinite(draws)]
     if statistic.strict and 1 - len(defined) / len(draws) > (1 - confidence) / 2:
-        return None, None, f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval"
+        return (
+            None,
+            None,
+            f"not defined in {1 - len(defined) / len(draws):.0%} of the resamples: no interval",
+        )
     if n < 2 or not len(defined) or np.ptp(defined) < 1e-12:
         ends = statistic.bounds(unlike_share(n, confidence), value)
         if ends[0] is None or ends[1] is None:
             return None, None, f"{UNVARYING}, and without limits: no interval"
-        return round_metric(ends[0]), round_metric(ends[1]), f"{UNVARYING}: exact bound on how many of {units} differ"
+        return (
+            round_metric(ends[0]),
+            round_metric(ends[1]),
+            f"{UNVARYING}: exact bound on how many of {units} differ",
+        )
     tail = tail_of(n, confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
     if n <= FEWEST:
-        half, limits = -expanded_quantile(n, confidence) * defined.std(), np.array(statistic.possible, dtype=np.float64)
-        low, high = np.fmin(low, np.fmax(value - half, limits[0])), np.fmax(high, np.fmin(value + half, limits[1]))
+        half = -expanded_quantile(n, confidence) * defined.std()
+        limits = np.array(statistic.possible, dtype=np.float64)
+        low = np.fmin(low, np.fmax(value - half, limits[0]))
+        high = np.fmax(high, np.fmin(value + half, limits[1]))
     caveat = None
     if statistic.unseen is not None:
-        reached = np.array(statistic.bounds(unlike_share(n, confidence), value), dtype=np.float64)
+        reached = np.array(
+            statistic.bounds(unlike_share(n, confidence), value), dtype=np.float64
+        )
         if reached[0] < low or reached[1] > high:
-            low, high = np.fmin(low, reached[0]), np.fmax(high, reached[1])
+            low = np.fmin(low, reached[0])
+            high = np.fmax(high, reached[1])
             caveat = f"{statistic.unseen}: with the exact bound on how many of {units} differ"
     return round_metric(low), round_metric(high), caveat
 
@@ -603,11 +778,12 @@ _CORNISH_FISHER = (
 def tail_of(n: int, confidence: float) -> float:
     """Return the share of resamples beyond each end of an interval, for `n` clusters, at least two.
 
-    The plain percentile interval is too narrow by the ratio of Student's t to the normal quantile and by the bias of
-    the resamples' variance. Both are corrected by more extreme percentiles, those of sqrt(n / (n - 1)) t (Hesterberg
-    2015, Am. Stat. 69, 371-386, "expanded percentile interval"). The percentile p of B resamples is at rank p (B + 1),
-    so that p is the probability that a new value is below it (Davison and Hinkley 1997, Bootstrap Methods and their
-    Application, ch. 2).
+    The plain percentile interval is too narrow by the ratio of Student's t to the normal quantile
+    and by the bias of the resamples' variance. Both are corrected by more extreme percentiles,
+    those of sqrt(n / (n - 1)) t (Hesterberg 2015, Am. Stat. 69, 371-386, "expanded percentile
+    interval"). The percentile p of B resamples is at rank p (B + 1), so that p is the probability
+    that a new value is below it (Davison and Hinkley 1997, Bootstrap Methods and their Application,
+    ch. 2).
     """
     return NormalDist().cdf(expanded_quantile(n, confidence))
 
@@ -621,24 +797,37 @@ def expanded_quantile(n: int, confidence: float) -> float:
 def student_quantile(p: float, degrees: int) -> float:
     """Return the quantile of Student's t (Abramowitz and Stegun 1964, 26.7.3, 26.7.4; above 1000 degrees 26.7.5).
 
-    SciPy has it too, but importing SciPy takes an eighth of the time of a whole run, and every run needs this quantile.
+    SciPy has it too, but importing SciPy takes an eighth of the time of a whole run, and every run
+    needs this quantile.
     """
     if degrees > 1000:
         z = NormalDist().inv_cdf(p)
-        terms = [float(np.polyval(one, z * z)) / divisor for one, divisor in _CORNISH_FISHER]
-        return z * (1 + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1)))
+        terms = [
+            float(np.polyval(one, z * z)) / divisor for one, divisor in _CORNISH_FISHER
+        ]
+        return z * (
+            1
+            + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1))
+        )
     inside = _student_inside(degrees)
-    ends = bisect(lambda angle: (1 + inside(angle)) / 2 >= p, -pi / 2, pi / 2, 80)  # to the last bit
+    ends = bisect(
+        lambda angle: (1 + inside(angle)) / 2 >= p, -pi / 2, pi / 2, 80
+    )  # to the last bit
     return sqrt(degrees) * tan(sum(ends) / 2)
 
 
 def student_share(t: float, degrees: int) -> float:
     """Return the share of Student's t below `t`, as `student_quantile`.
 
-    Above 1000 degrees it is Wallace's (1959, Ann. Math. Statist. 30, 1124-1130), with an error of about 1e-8.
+    Above 1000 degrees it is Wallace's (1959, Ann. Math. Statist. 30, 1124-1130), with an error of
+    about 1e-8.
     """
     if degrees > 1000:
-        z = (8 * degrees + 1) / (8 * degrees + 3) * sqrt(degrees * log1p(t * t / degrees))
+        z = (
+            (8 * degrees + 1)
+            / (8 * degrees + 3)
+            * sqrt(degrees * log1p(t * t / degrees))
+        )
         return NormalDist().cdf(copysign(z, t))
     return (1 + _student_inside(degrees)(atan(t / sqrt(degrees)))) / 2
 
@@ -661,8 +850,8 @@ def _student_inside(degrees: int) -> Callable[[float], float]:
 def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the exact interval of a proportion `p` of 0 or 1 among `n` (Clopper and Pearson 1934, Biometrika 26, 404).
 
-    If a judge prefers either response with probability 1/2, four cases in a row agree one time in eight. Wilson's
-    interval would call that a preference at a confidence of 0.95.
+    If a judge prefers either response with probability 1/2, four cases in a row agree one time in
+    eight. Wilson's interval would call that a preference at a confidence of 0.95.
     """
     far = unlike_share(n, confidence)
     return (0.0, far) if p == 0.0 else (1 - far, 1.0)
@@ -670,11 +859,18 @@ def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
 
 def share_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the interval of a single share `p` of `n`: exact for 0 and 1, otherwise Wilson's."""
-    return exact_interval(p, n, confidence) if p in (0.0, 1.0) else wilson(p, n, confidence)
+    return (
+        exact_interval(p, n, confidence)
+        if p in (0.0, 1.0)
+        else wilson(p, n, confidence)
+    )
 
 
 def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:
-    """Return the score interval of a proportion `p` of `n` (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212)."""
+    """Return the score interval of a proportion `p` of `n` (Wilson 1927, J. Am. Stat.
+
+    Assoc. 22, 209-212).
+    """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     center = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)

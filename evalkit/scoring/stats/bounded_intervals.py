@@ -16,7 +16,8 @@ STEPS = 40
 FEW = 1000
 """With more clusters than this, the bounds no longer affect the interval of the mean."""
 Reach: TypeAlias = Callable[[float], Bounds]
-"""Maps a share of clusters that are unlike those seen to the lowest and highest value they could give."""
+"""Maps a share of clusters that are unlike those seen to the lowest and highest value they could
+give."""
 _PAIRED = 40
 """Alternatives are also mixed in pairs if there are at most this many."""
 _FLOATS = 2**18
@@ -26,7 +27,8 @@ _FLOATS = 2**18
 def unlike_share(clusters: int, confidence: float) -> float:
     """Return the largest share of clusters unlike those seen, if all `clusters` seen are alike.
 
-    It is the exact bound of a share of which none was seen (Clopper and Pearson 1934, Biometrika 26, 404-413).
+    It is the exact bound of a share of which none was seen (Clopper and Pearson 1934, Biometrika
+    26, 404-413).
     """
     return float(1 - ((1 - confidence) / 2) ** (1 / clusters))
 
@@ -38,7 +40,10 @@ def toward(value: float, limits: Bounds) -> Reach:
     """
 
     def reach(share: float) -> Bounds:
-        low, high = (None if limit is None else value + share * (limit - value) for limit in limits)
+        low, high = (
+            None if limit is None else value + share * (limit - value)
+            for limit in limits
+        )
         return low, high
 
     return reach
@@ -68,11 +73,17 @@ class Halves:
         return rows
 
 
-def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats | Halves, units: float) -> Reach:
+def mixed(
+    value: Callable[[Floats], Floats],
+    totals: Floats,
+    rows: Floats | Halves,
+    units: float,
+) -> Reach:
     """Return the reach of a function of column totals.
 
-    The share of unlike clusters replaces as many of those seen. Its units are all like one of the `rows`, or half like
-    one and half like another, whichever is worst: a kappa of 1 falls most if all of them confuse the same two classes.
+    The share of unlike clusters replaces as many of those seen. Its units are all like one of the
+    `rows`, or half like one and half like another, whichever is worst: a kappa of 1 falls most if
+    all of them confuse the same two classes.
 
     Args:
         value: maps totals (rows, columns) to the statistic.
@@ -88,7 +99,10 @@ def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats | Halv
             every = (rows[:][first] + rows[:][second]) / 2
         size = max(1, _FLOATS // max(1, len(totals)))
         parts = (every[start : start + size] for start in range(0, len(every), size))
-        ends = [extremes(value((1 - share) * totals + share * units * part)) for part in parts]
+        ends = [
+            extremes(value((1 - share) * totals + share * units * part))
+            for part in parts
+        ]
         return extremes(np.array(ends, dtype=np.float64))
 
     return reach
@@ -97,16 +111,18 @@ def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats | Halv
 def extremes(values: Floats) -> Bounds:
     """Return the lowest and highest of the values that are defined."""
     defined = values[np.isfinite(values)]
-    return (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
+    return (
+        (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
+    )
 
 
 def debiased_sum(gaps: Floats, errors: Floats) -> float:
     """Return the sum of absolute gaps, corrected for what their noise adds to it.
 
-    Noise makes absolute values larger. For normal gaps t g with standard errors s, the expected sum is that of folded
-    normals. The result is t times the observed sum, for the t whose expected sum equals the observed one, and 0 if
-    noise alone would give more (MacKinnon and Smith 1998, J. Econometrics 85, 205-230; for calibration errors compare
-    Roelofs et al. 2022, arXiv 2012.08668).
+    Noise makes absolute values larger. For normal gaps t g with standard errors s, the expected sum
+    is that of folded normals. The result is t times the observed sum, for the t whose expected sum
+    equals the observed one, and 0 if noise alone would give more (MacKinnon and Smith 1998, J.
+    Econometrics 85, 205-230; for calibration errors compare Roelofs et al. 2022, arXiv 2012.08668).
 
     Args:
         gaps: (k,) the observed gaps.
@@ -120,7 +136,9 @@ def debiased_sum(gaps: Floats, errors: Floats) -> float:
     def expected(t: float) -> float:
         size = np.abs(t * gaps)
         z = size / unit
-        folded = size * (1 - 2 * ndtr(-z)) + unit * np.sqrt(2 / np.pi) * np.exp(-z * z / 2)
+        folded = size * (1 - 2 * ndtr(-z)) + unit * np.sqrt(2 / np.pi) * np.exp(
+            -z * z / 2
+        )
         return float(np.where(noisy, folded, size).sum())
 
     observed = float(np.abs(gaps).sum())
@@ -130,21 +148,27 @@ def debiased_sum(gaps: Floats, errors: Floats) -> float:
 def invert_test(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, float]:
     """Return the interval of the sum of absolute gaps by inverting a test.
 
-    For each t, the test asks whether the observed sum is unusual if the gaps were t times those observed. The interval
-    holds every t that is not rejected (Carpenter 1999, J. R. Stat. Soc. B 61, 159). If every t is rejected, because the
-    gaps are smaller than their noise explains, it ends at the observed sum.
+    For each t, the test asks whether the observed sum is unusual if the gaps were t times those
+    observed. The interval holds every t that is not rejected (Carpenter 1999, J. R. Stat. Soc. B
+    61, 159). If every t is rejected, because the gaps are smaller than their noise explains, it
+    ends at the observed sum.
 
     Args:
         gaps: (k,) the observed gaps.
         noise: (resamples, k) the noise of the gaps in each resample.
         confidence: the confidence of the interval.
     """
-    observed, tail = float(np.abs(gaps).sum()), (1 - confidence) / 2
+    observed = float(np.abs(gaps).sum())
+    tail = (1 - confidence) / 2
 
     def quantile(of: float) -> Callable[[float], float]:
-        return lambda t: float(np.quantile(np.abs(t * gaps + noise).sum(axis=1), of, method="weibull"))
+        return lambda t: float(
+            np.quantile(np.abs(t * gaps + noise).sum(axis=1), of, method="weibull")
+        )
 
-    low, high = (_first_crossing(quantile(of), observed) * observed for of in (1 - tail, tail))
+    low, high = (
+        _first_crossing(quantile(of), observed) * observed for of in (1 - tail, tail)
+    )
     return low, high or observed
 
 
@@ -154,20 +178,27 @@ def _first_crossing(increasing: Callable[[float], float], target: float) -> floa
         return 0.0
     low, high = 0.0, 1.0
     while increasing(high) < target and high < 1e6:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     return bisect(lambda t: increasing(t) >= target, low, high, STEPS)[1]
 
 
 def bounded_mean(
-    sums: Floats, counts: Floats, ends: tuple[float, float], resamples: int, confidence: float, seed: int
+    sums: Floats,
+    counts: Floats,
+    ends: tuple[float, float],
+    resamples: int,
+    confidence: float,
+    seed: int,
 ) -> tuple[float, float]:
     """Return the interval of a mean of values between `ends`.
 
-    This is the Bayesian bootstrap (Rubin 1981, Ann. Statist. 9, 130-134) with half a cluster added at the end of the
-    range. With a whole cluster it is Gaffke's interval (2005), which never undercovers (Learned-Miller and Thomas 2019,
-    arXiv 1905.06208), and for shares Clopper and Pearson's. With half a cluster it is Jeffreys', which is narrower
-    (Brown, Cai and DasGupta 2001, Statist. Sci. 16, 101-133). A few correlations that are mostly high have no lower
-    tail to resample.
+    This is the Bayesian bootstrap (Rubin 1981, Ann. Statist. 9, 130-134) with half a cluster added
+    at the end of the range. With a whole cluster it is Gaffke's interval (2005), which never
+    undercovers (Learned-Miller and Thomas 2019, arXiv 1905.06208), and for shares Clopper and
+    Pearson's. With half a cluster it is Jeffreys', which is narrower (Brown, Cai and DasGupta 2001,
+    Statist. Sci. 16, 101-133). A few correlations that are mostly high have no lower tail to
+    resample.
 
     Args:
         sums: (clusters,) the sum of the values of each cluster.
@@ -178,13 +209,17 @@ def bounded_mean(
         seed: the seed of the resamples.
     """
     nonempty = counts > 0
-    sums, counts = sums[nonempty], counts[nonempty]
-    generator, tail = np.random.default_rng(seed), (1 - confidence) / 2
+    sums = sums[nonempty]
+    counts = counts[nonempty]
+    generator = np.random.default_rng(seed)
+    tail = (1 - confidence) / 2
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
     extra = generator.standard_gamma(0.5, size=resamples) * counts.mean()
-    over, under = weights @ sums, weights @ counts + extra
+    over = weights @ sums
+    under = weights @ counts + extra
     low, high = (
-        float(np.quantile((over + extra * end) / under, of)) for end, of in zip(ends, (tail, 1 - tail), strict=True)
+        float(np.quantile((over + extra * end) / under, of))
+        for end, of in zip(ends, (tail, 1 - tail), strict=True)
     )
     return low, high
 
@@ -193,14 +228,16 @@ def bounded_mean(
 class PseudoCounts:
     """Clusters that no case is in, which take part in every resample with a small weight.
 
-    Where all answers to a rare class are right, no resample has a wrong one, though other cases would. Half a cluster
-    that is right and half a cluster that is wrong for each class make the interval of a share Jeffreys' (Brown, Cai and
-    DasGupta 2001, Statist. Sci. 16, 101-133), and extend it to functions of several shares: the resamples are those of
-    the Bayesian bootstrap (Rubin 1981, Ann. Statist. 9, 130-134), which for independent cases is the posterior
+    Where all answers to a rare class are right, no resample has a wrong one, though other cases
+    would. Half a cluster that is right and half a cluster that is wrong for each class make the
+    interval of a share Jeffreys' (Brown, Cai and DasGupta 2001, Statist. Sci. 16, 101-133), and
+    extend it to functions of several shares: the resamples are those of the Bayesian bootstrap
+    (Rubin 1981, Ann. Statist. 9, 130-134), which for independent cases is the posterior
     distribution of the confusion matrix under a Dirichlet prior.
 
     Attributes:
-        rows: (pseudo, columns) what each pseudo-cluster adds to the columns; `None` if one to one of the last columns.
+        rows: (pseudo, columns) what each pseudo-cluster adds to the columns; `None` if one to one
+            of the last columns.
         weights: (pseudo,) the weight of each, where a cluster of cases has 1.
         units: (columns,) the columns, as factors, that add up to the number of units of a cluster.
     """
@@ -215,7 +252,9 @@ class PseudoCounts:
         weights = np.where(np.eye(k) > 0, each / 2, each / 2 / (k - 1))
         return cls(None, weights.ravel(), np.ones(k * k))
 
-    def resample(self, columns: Sequence[NDArray[Any]], resamples: int, seed: int) -> Floats | None:
+    def resample(
+        self, columns: Sequence[NDArray[Any]], resamples: int, seed: int
+    ) -> Floats | None:
         """Return resampled totals (resamples, columns); `None` if more than `FEW` clusters differ from all others.
 
         Args:
@@ -226,14 +265,19 @@ class PseudoCounts:
         # Clusters with equal sums are one term, whose weight is that of all of them.
         first, counts = kinds(columns)
         used = np.any([column[first] for column in columns], axis=0)
-        first, counts = first[used], counts[used]
+        first = first[used]
+        counts = counts[used]
         if len(first) > FEW:
             return None
         sums = np.stack([column[first] for column in columns], axis=1, dtype=np.float64)
         size = float(counts @ (sums @ self.units) / counts.sum())
         generator = np.random.default_rng(seed)
-        weights = generator.standard_gamma(counts.astype(np.float64), size=(resamples, len(counts)))
-        pseudo = generator.standard_gamma(self.weights, size=(resamples, len(self.weights)))
+        weights = generator.standard_gamma(
+            counts.astype(np.float64), size=(resamples, len(counts))
+        )
+        pseudo = generator.standard_gamma(
+            self.weights, size=(resamples, len(self.weights))
+        )
         totals = weights @ sums
         totals[:, -len(self.weights) if self.rows is None else 0 :] += (
             size * pseudo if self.rows is None else size * pseudo @ self.rows
@@ -247,7 +291,9 @@ def kinds(columns: Sequence[NDArray[Any]] | Floats) -> tuple[Ints, Ints]:
     Their fingerprints are equal, and else almost surely differ.
     """
     fingerprints = np.zeros(len(columns[0]) if len(columns) else 0)
-    for column, factor in zip(columns, np.random.default_rng(0).random(len(columns)), strict=True):
+    for column, factor in zip(
+        columns, np.random.default_rng(0).random(len(columns)), strict=True
+    ):
         fingerprints += factor * column
     _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
     return first, counts
@@ -263,8 +309,10 @@ def standard_errors(values: Floats, counts: Floats, clusters: Clusters) -> Float
     """
     sums = np.stack([clusters.sums(column) for column in values.T], axis=1)
     sizes = clusters.sums(counts)
-    sums, sizes = sums[sizes > 0], sizes[sizes > 0]
-    n, total = len(sizes), float(sizes.sum())
+    sums = sums[sizes > 0]
+    sizes = sizes[sizes > 0]
+    n = len(sizes)
+    total = float(sizes.sum())
     if n < 2:
         return np.zeros(values.shape[1])
     residuals = sums - sizes[:, None] * sums.sum(axis=0) / total

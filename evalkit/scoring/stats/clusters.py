@@ -1,7 +1,8 @@
 """Clusters of cases, the unit of resampling: cases of one cluster, such as those with the same prompt, are dependent.
 
-The cluster bootstrap samples whole clusters with replacement (Davison and Hinkley 1997, Bootstrap Methods and their
-Application, section 3.8; Cameron, Gelbach and Miller 2008, Rev. Econ. Stat. 90, 414-427).
+The cluster bootstrap samples whole clusters with replacement (Davison and Hinkley 1997, Bootstrap
+Methods and their Application, section 3.8; Cameron, Gelbach and Miller 2008, Rev. Econ. Stat. 90,
+414-427).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Clusters:
     Attributes:
         cases: the number of cases.
         count: the number of clusters.
-        number: (cases,) the cluster of each case, in order of first appearance; `None` if each case is its own cluster.
+        number: (cases,) the cluster of each case, in order of first appearance; `None` if each case
+            is its own cluster.
         by: the column that defines the clusters.
     """
 
@@ -53,12 +55,14 @@ class Clusters:
         return cls(cases, cases)
 
     @classmethod
-    def of(cls, config: RunConfig, cases: Sequence[Case], column: str | None = None) -> Clusters:
+    def of(
+        cls, config: RunConfig, cases: Sequence[Case], column: str | None = None
+    ) -> Clusters:
         """Return the clusters of cases defined by `column`, or else by `scoring.cluster`.
 
-        By default, the turns or steps of a conversation form a cluster, and else cases with the same prompt and
-        context, or in a benchmark those with the same question. Each case is its own cluster if all cases have the
-        same prompt or the prompt is empty.
+        By default, the turns or steps of a conversation form a cluster, and else cases with the
+        same prompt and context, or in a benchmark those with the same question. Each case is its
+        own cluster if all cases have the same prompt or the prompt is empty.
 
         Args:
             config: the run's config.
@@ -69,15 +73,26 @@ class Clusters:
             ConfigError: if no case has the column.
         """
         named = column or config.scoring.cluster
-        default = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark).cluster
+        default = (
+            None
+            if config.dataset.benchmark is None
+            else find_benchmark(config.dataset.benchmark).cluster
+        )
         if named is None and len(cases) and cases[0].metadata.keys() >= {*UNIT_KEYS}:
             named = CONVERSATION
-        if named is None and default is not None and any(default in case.metadata for case in cases):
+        if (
+            named is None
+            and default is not None
+            and any(default in case.metadata for case in cases)
+        ):
             named = default
         if named == ID or not len(cases):
             return cls.each(len(cases))
         if named is None or named == PROMPT:
-            keys = [_key((text, case.context)) if (text := case.prompt.strip()) else 0 for case in cases]
+            keys = [
+                _key((text, case.context)) if (text := case.prompt.strip()) else 0
+                for case in cases
+            ]
         else:
             keys = [_key(case.metadata.get(named)) for case in cases]
             if not any(keys):
@@ -91,7 +106,8 @@ class Clusters:
         Args:
             keys: the key of each case.
             by: the name of the column that the keys are from.
-            explicit: whether the user chose the column; if not, one key for all cases makes each case its own cluster.
+            explicit: whether the user chose the column; if not, one key for all cases makes each
+                case its own cluster.
         """
         hashes = np.array(keys, dtype=np.int64)
         _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
@@ -104,7 +120,11 @@ class Clusters:
 
     def of_clusters(self) -> Clusters:
         """Return the clusters of an array with one row for each cluster."""
-        return self if self.number is None else Clusters(self.count, self.count, np.arange(self.count), self.by)
+        return (
+            self
+            if self.number is None
+            else Clusters(self.count, self.count, np.arange(self.count), self.by)
+        )
 
     def of_rows(self, case: Ints) -> Ints:
         """Return the cluster of each row, given its case."""
@@ -112,17 +132,27 @@ class Clusters:
 
     def by_id(self, cases: Sequence[Case]) -> dict[str, int]:
         """Return the cluster of each case by its id; empty if each case is its own cluster."""
-        return {} if self.number is None else {c.id: int(n) for c, n in zip(cases, self.number, strict=True)}
+        return (
+            {}
+            if self.number is None
+            else {c.id: int(n) for c, n in zip(cases, self.number, strict=True)}
+        )
 
     def sums(self, values: NDArray[Any]) -> Floats:
         """Return the sum over each cluster of a per-case number."""
         if self.number is None:
             return np.asarray(values, dtype=np.float64)
-        return np.asarray(np.bincount(self.number, weights=values, minlength=self.count), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.number, weights=values, minlength=self.count),
+            dtype=np.float64,
+        )
 
     def folds(self, cases: Sequence[Case]) -> Ints:
         """Return the fold of each case, 0 to 4, by the id of the first case of its cluster."""
-        own = np.array([int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases], dtype=np.int64)
+        own = np.array(
+            [int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases],
+            dtype=np.int64,
+        )
         if self.number is None:
             return own
         first = np.unique(self.number, return_index=True)[1]
@@ -142,21 +172,27 @@ class Clusters:
         """Yield (rows, weights): how often each cluster is sampled in each resample, in bounded chunks."""
         generator = np.random.default_rng(seed)
         count = self.count
-        step, few = max(1, CHUNK // max(self.cases, count)), max(1, CHUNK // (16 * count))
+        step = max(1, CHUNK // max(self.cases, count))
+        few = max(1, CHUNK // (16 * count))
         for start in range(0, resamples, step):
             counts = np.empty((min(step, resamples - start), count))
             for first in range(0, len(counts), few):
                 part = counts[first : first + few]
                 sampled = generator.integers(0, count, size=part.shape)
                 sampled += count * np.arange(len(part))[:, None]
-                part[:] = np.bincount(sampled.ravel(), minlength=part.size).reshape(part.shape)
+                part[:] = np.bincount(sampled.ravel(), minlength=part.size).reshape(
+                    part.shape
+                )
             yield slice(start, start + len(counts)), counts
 
     def note(self) -> str | None:
         """Return a note on the clusters, or `None` if each case is its own cluster."""
         if self.number is None:
             return None
-        return f"{NOTE}{self.cases} cases in {self.count} clusters by {self.by}; intervals and tests resample clusters"
+        return (
+            f"{NOTE}{self.cases} cases in {self.count} clusters by {self.by}; intervals and tests"
+            " resample clusters"
+        )
 
 
 def _key(value: Any) -> int:
@@ -172,11 +208,17 @@ def check_column(column: str | None, cases: Iterable[Case]) -> None:
     Raises:
         ConfigError: if it is a column that no case has.
     """
-    if column is not None and column not in (ID, PROMPT) and not any(_key(case.metadata.get(column)) for case in cases):
+    if (
+        column is not None
+        and column not in (ID, PROMPT)
+        and not any(_key(case.metadata.get(column)) for case in cases)
+    ):
         raise _unknown_column(column, cases)
 
 
 def _unknown_column(column: str, cases: Iterable[Case]) -> ConfigError:
     known = {name: None for case in cases for name in case.metadata}
     remedy = did_you_mean(column, [ID, PROMPT, *known])
-    return ConfigError("no case has this column", where=f"scoring.cluster={column}", remedy=remedy)
+    return ConfigError(
+        "no case has this column", where=f"scoring.cluster={column}", remedy=remedy
+    )

@@ -1,8 +1,8 @@
 """Coefficients of confusion matrices of any number of classes, their bounds over missing verdicts, and alpha.
 
-A flat confusion matrix is (rows, classes²): labels by row, verdicts by column. Bounds answer what a coefficient would
-be if every missing verdict had named a class. The matrices that this can give form a polytope, whose vertices put all
-missing verdicts of a label in one class.
+A flat confusion matrix is (rows, classes²): labels by row, verdicts by column. Bounds answer what a
+coefficient would be if every missing verdict had named a class. The matrices that this can give
+form a polytope, whose vertices put all missing verdicts of a label in one class.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from evalkit.scoring.stats.bounded_intervals import Halves, extremes, mixed
 from evalkit.values import JsonObject, frozen
 
 VERTICES: Final = 4096
-"""With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
+"""With more vertices than this, bounds are those of numerator and denominator apart, which are
+wider."""
 _TANGENTS: Final = 40
 ONE_AGREED: Final = "agreement on at most one class"
 """Why an interval is wider than its resamples."""
-Raters: TypeAlias = Literal["pairs", "classes", "ordered classes", "items", "annotators", "panel", "samples"]
-"""Verdicts and labels of pairs, of classes or of items; annotators, judges of a panel, or samples of one judge."""
+Raters: TypeAlias = Literal[
+    "pairs", "classes", "ordered classes", "items", "annotators", "panel", "samples"
+]
+"""Verdicts and labels of pairs, of classes or of items; annotators, judges of a panel, or samples
+of one judge."""
 
 
 @frozen
@@ -63,11 +67,18 @@ class Confusion:
             classes: the codes of the classes.
         """
         k = len(classes)
-        row, column = (np.equal.outer(codes, classes).argmax(axis=1) for codes in (labels, verdicts))
+        row, column = (
+            np.equal.outer(codes, classes).argmax(axis=1)
+            for codes in (labels, verdicts)
+        )
         cell = np.where(read, row * k + column, -1)
         cells = Table.of(tally.columns(*(cell == index for index in range(k * k))))
         lost = np.bincount(row[unread], minlength=k).astype(np.float64)
-        return cls(cells, Unread(cells.sums.reshape(k, k), lost), Halves(np.arange(k * k), np.arange(k * k), k * k))
+        return cls(
+            cells,
+            Unread(cells.sums.reshape(k, k), lost),
+            Halves(np.arange(k * k), np.arange(k * k), k * k),
+        )
 
     @classmethod
     def among(cls, counts: Floats, tally: Tally) -> Confusion:
@@ -77,21 +88,38 @@ class Confusion:
             counts: (units, classes) how many values of each unit are of each class.
             tally: the case of each unit.
         """
-        size, k = counts.sum(axis=1), counts.shape[1]
-        weight, same = np.where(size > 1, 0.5 / np.maximum(size - 1, 1), 0.0), np.eye(k)
-        pairs = [counts[:, a] * (counts[:, b] - same[a, b]) * weight for a, b in product(range(k), repeat=2)]
+        size = counts.sum(axis=1)
+        k = counts.shape[1]
+        weight = np.where(size > 1, 0.5 / np.maximum(size - 1, 1), 0.0)
+        same = np.eye(k)
+        pairs = [
+            counts[:, a] * (counts[:, b] - same[a, b]) * weight
+            for a, b in product(range(k), repeat=2)
+        ]
         cells = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
         one, two = np.triu_indices(k)
         rows = Halves(one * k + two, two * k + one, k * k)
         return cls(cells, Unread(cells.sums.reshape(k, k), np.zeros(0)), rows)
 
-    def coefficients(self, group: str, raters: Raters, **attributes: Any) -> list[Statistic]:
+    def coefficients(
+        self, group: str, raters: Raters, **attributes: Any
+    ) -> list[Statistic]:
         """Return the coefficients that raters have, as metrics of a group; for attributes see `statistic`."""
         found = []
         for name, one in coefficients_of(raters).items():
             # What is missing among several values of a unit is not known.
-            worst = one.bounds(self.unread) if self.unread.missing.size else (None, None)
-            found.append(self.statistic(f"{group}/{name}", one.value, worst, contrast=one.contrast, **attributes))
+            worst = (
+                one.bounds(self.unread) if self.unread.missing.size else (None, None)
+            )
+            found.append(
+                self.statistic(
+                    f"{group}/{name}",
+                    one.value,
+                    worst,
+                    contrast=one.contrast,
+                    **attributes,
+                )
+            )
         return found
 
     def statistic(
@@ -109,16 +137,22 @@ class Confusion:
             name: the metric's name.
             value: maps flat matrices (rows, classes²) to the coefficient.
             worst: its bounds over missing verdicts.
-            contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
+            contrast: whether it is 0 by construction if all labels are of one class, and so
+                undefined.
             attributes: other attributes of the statistic, such as `note` and `why`.
         """
         counts = self.unread.table
         if contrast and np.count_nonzero(counts.sum(axis=1)) == 1:
             value = undefined
-        n, missing = int(counts.sum()), int(self.unread.missing.sum())
+        n = int(counts.sum())
+        missing = int(self.unread.missing.sum())
         reach = mixed(value, self.cells.sums, self.rows, float(counts.sum()))
-        # No resample agrees on a second class, so a kappa would end at 0, for three cases as for a thousand.
-        unseen = value(counts.reshape(1, -1))[0] <= 0 and np.count_nonzero(np.diag(counts)) < 2
+        # No resample agrees on a second class, so a kappa would end at 0, for three cases as for a
+        # thousand.
+        unseen = (
+            value(counts.reshape(1, -1))[0] <= 0
+            and np.count_nonzero(np.diag(counts)) < 2
+        )
         attributes = {
             "n": n,
             "missing": missing,
@@ -129,11 +163,15 @@ class Confusion:
         return Statistic(name, self.cells, value, worst=worst, **attributes)
 
 
-def counts_by_label(labels: Mapping[str, Bools], verdicts: Mapping[str, Bools]) -> JsonObject:
+def counts_by_label(
+    labels: Mapping[str, Bools], verdicts: Mapping[str, Bools]
+) -> JsonObject:
     """Return {"labels": {label: {verdict: count}}} of which rows have each label and each verdict."""
     return {
         "labels": {
-            label: {name: int((rows & column).sum()) for name, column in verdicts.items()}
+            label: {
+                name: int((rows & column).sum()) for name, column in verdicts.items()
+            }
             for label, rows in labels.items()
         }
     }
@@ -156,7 +194,10 @@ def accuracy(totals: Floats) -> Floats:
 
 
 def kappa(totals: Floats) -> Floats:
-    """Return Cohen's kappa (Cohen 1960, Educ. Psychol. Meas. 20, 37-46); NaN if chance agreement is 1."""
+    """Return Cohen's kappa (Cohen 1960, Educ. Psychol.
+
+    Meas. 20, 37-46); NaN if chance agreement is 1.
+    """
     table = matrices(totals)
     n = table.sum(axis=(1, 2))
     by_chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
@@ -166,7 +207,9 @@ def kappa(totals: Floats) -> Floats:
 def distances(k: int, power: int = 1) -> Floats:
     """Return the distances between ordered classes (k, k): of their places, or with `power` 2 the squares."""
     places = np.arange(k)
-    return np.asarray(np.abs(np.subtract.outer(places, places)) ** power, dtype=np.float64)
+    return np.asarray(
+        np.abs(np.subtract.outer(places, places)) ** power, dtype=np.float64
+    )
 
 
 def weighted_kappa(totals: Floats, power: int = 1) -> Floats:
@@ -177,20 +220,23 @@ def weighted_kappa(totals: Floats, power: int = 1) -> Floats:
     table = matrices(totals)
     steps = distances(table.shape[1], power)
     by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
-    observed, expected = (table * steps).sum(axis=(1, 2)), (by_chance * steps).sum(axis=(1, 2))
+    observed = (table * steps).sum(axis=(1, 2))
+    expected = (by_chance * steps).sum(axis=(1, 2))
     return np.asarray(1 - divide(observed * table.sum(axis=(1, 2)), expected))
 
 
 def _shares(table: Floats) -> Floats:
     """Return the mean share of each class among labels and verdicts, (rows, classes)."""
-    return divide(table.sum(axis=1) + table.sum(axis=2), 2 * table.sum(axis=(1, 2))[:, None])
+    return divide(
+        table.sum(axis=1) + table.sum(axis=2), 2 * table.sum(axis=(1, 2))[:, None]
+    )
 
 
 def ac1(totals: Floats, categories: int | None = None) -> Floats:
     """Return Gwet's AC1 over `categories` classes, by default those of the matrix.
 
-    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5. Unlike kappa, it does not fall to 0 when nearly all labels
-    belong to one class.
+    Gwet 2008, Br. J. Math. Stat. Psychol. 61, 29-48, eq. 5. Unlike kappa, it does not fall to 0
+    when nearly all labels belong to one class.
     """
     table = matrices(totals)
     rate = _shares(table)
@@ -201,14 +247,16 @@ def ac1(totals: Floats, categories: int | None = None) -> Floats:
 def scott_pi(totals: Floats) -> Floats:
     """Return Scott's pi (Scott 1955, Public Opin. Q. 19, 321-325); NaN if only one class occurs."""
     expected = 1 - (_shares(matrices(totals)) ** 2).sum(axis=1)
-    return np.asarray(1 - divide(1 - accuracy(totals), np.where(expected > 1e-12, expected, 0.0)))
+    return np.asarray(
+        1 - divide(1 - accuracy(totals), np.where(expected > 1e-12, expected, 0.0))
+    )
 
 
 def alpha(totals: Floats) -> Floats:
     """Return Krippendorff's nominal alpha of labels and verdicts; NaN if only one class occurs.
 
-    Krippendorff 2011, Computing Krippendorff's alpha-reliability. With two values for each unit it is Scott's pi with
-    a correction for the number of units.
+    Krippendorff 2011, Computing Krippendorff's alpha-reliability. With two values for each unit it
+    is Scott's pi with a correction for the number of units.
     """
     return _alpha_of_pi(scott_pi(totals), totals.sum(axis=1))
 
@@ -220,10 +268,13 @@ def _alpha_of_pi(pi: Floats, n: Floats) -> Floats:
 def matthews(totals: Floats) -> Floats:
     """Return Matthews' correlation coefficient, for more than two classes R_K; NaN if labels or verdicts are all equal.
 
-    Matthews 1975, Biochim. Biophys. Acta 405, 442-451; Gorodkin 2004, Comput. Biol. Chem. 28, 367-374.
+    Matthews 1975, Biochim. Biophys. Acta 405, 442-451; Gorodkin 2004, Comput. Biol. Chem. 28,
+    367-374.
     """
     table = matrices(totals)
-    n, labels, verdicts = table.sum(axis=(1, 2)), table.sum(axis=2), table.sum(axis=1)
+    n = table.sum(axis=(1, 2))
+    labels = table.sum(axis=2)
+    verdicts = table.sum(axis=1)
     spread = (n * n - (labels**2).sum(axis=1)) * (n * n - (verdicts**2).sum(axis=1))
     scale = np.sqrt(np.where(spread > 1e-9, spread, 0.0))
     return divide(_agreed(table) * n - (labels * verdicts).sum(axis=1), scale)
@@ -238,7 +289,9 @@ def recalls(totals: Floats) -> Floats:
 def f1_scores(totals: Floats) -> Floats:
     """Return the F1 score of each class, (rows, classes); NaN for a class without labels and verdicts."""
     table = matrices(totals)
-    return divide(2 * np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2) + table.sum(axis=1))
+    return divide(
+        2 * np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2) + table.sum(axis=1)
+    )
 
 
 def _share(right: int, wrong: int, totals: Floats) -> Floats:
@@ -246,7 +299,9 @@ def _share(right: int, wrong: int, totals: Floats) -> Floats:
     return divide(totals[:, right], totals[:, right] + totals[:, wrong])
 
 
-precision, recall, specificity = (partial(_share, right, wrong) for right, wrong in ((0, 1), (0, 2), (3, 1)))
+precision, recall, specificity = (
+    partial(_share, right, wrong) for right, wrong in ((0, 1), (0, 2), (3, 1))
+)
 
 
 def f1(totals: Floats) -> Floats:
@@ -262,7 +317,10 @@ def youden(totals: Floats) -> Floats:
 def mean_defined(values: Floats) -> Floats:
     """Return the mean of each row's defined values, NaN without any."""
     defined = np.isfinite(values)
-    return divide(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(np.float64))
+    return divide(
+        np.where(defined, values, 0.0).sum(axis=1),
+        defined.sum(axis=1).astype(np.float64),
+    )
 
 
 @frozen
@@ -299,8 +357,13 @@ class Unread:
             value: maps hits, false alarms, misses and the rest (rows, 4) to the statistic.
             c: the class.
         """
-        hits, answers, labels, lost = self.table[c, c], self.table[:, c].sum(), self.table[c].sum(), self.missing[c]
-        alarms, misses, others = answers - hits, labels - hits, self.missing.sum() - lost
+        hits = self.table[c, c]
+        answers = self.table[:, c].sum()
+        labels = self.table[c].sum()
+        lost = self.missing[c]
+        alarms = answers - hits
+        misses = labels - hits
+        others = self.missing.sum() - lost
         rest = self.table.sum() - hits - alarms - misses
         ends = [
             (hits + right, alarms + wrong, misses + lost - right, rest + others - wrong)
@@ -315,11 +378,13 @@ class Unread:
     def macro_f1(self) -> Bounds:
         """Return bounds of the mean F1 score.
 
-        All missing verdicts correct is best for every class at once. The lower bound takes the worst for every class
-        on its own. It is exact for two classes.
+        All missing verdicts correct is best for every class at once. The lower bound takes the
+        worst for every class on its own. It is exact for two classes.
         """
         low, _ = _mean_bounds([self.of_class(f1, c) for c in range(len(self.table))])
-        _, high = extremes(mean_defined(f1_scores((self.table + np.diag(self.missing)).reshape(1, -1))))
+        _, high = extremes(
+            mean_defined(f1_scores((self.table + np.diag(self.missing)).reshape(1, -1)))
+        )
         return self.bounds(lambda totals: mean_defined(f1_scores(totals)), (low, high))
 
     # Coefficients that correct for chance.
@@ -330,21 +395,28 @@ class Unread:
 
     def weighted_kappa(self, power: int) -> Bounds:
         """Return exact bounds of weighted kappa, as for kappa."""
-        return self._linear_kappa(distances(len(self.table), power), lambda t: weighted_kappa(t, power))
+        return self._linear_kappa(
+            distances(len(self.table), power), lambda t: weighted_kappa(t, power)
+        )
 
     def _linear_kappa(self, steps: Floats, value: Callable[[Floats], Floats]) -> Bounds:
         """Return bounds of 1 minus observed over expected disagreement; `None` if all labels are of one class."""
         if np.count_nonzero(self.labels) < 2:
             return None, None
-        observed, expected = self.n * steps, np.tile(self.labels @ steps, (len(steps), 1))
-        low, high = (1 - self._extreme_ratio(observed, expected, sign)[0] for sign in (1.0, -1.0))
+        observed = self.n * steps
+        expected = np.tile(self.labels @ steps, (len(steps), 1))
+        low, high = (
+            1 - self._extreme_ratio(observed, expected, sign)[0] for sign in (1.0, -1.0)
+        )
         return self.bounds(value, (low, high))
 
-    def _extreme_ratio(self, top: Floats, bottom: Floats, sign: float, offset: float = 0.0) -> tuple[float, Floats]:
+    def _extreme_ratio(
+        self, top: Floats, bottom: Floats, sign: float, offset: float = 0.0
+    ) -> tuple[float, Floats]:
         """Return the largest (`sign` 1) or smallest (-1) ratio of two sums over the filled matrix, and the filling.
 
-        Dinkelbach 1967, Manage. Sci. 13, 492-498: for the ratio q, the filling that is best for top - q · bottom has a
-        better ratio, until there is none.
+        Dinkelbach 1967, Manage. Sci. 13, 492-498: for the ratio q, the filling that is best for top
+        - q · bottom has a better ratio, until there is none.
 
         Args:
             top: (classes, classes) what each cell adds to the numerator.
@@ -352,7 +424,8 @@ class Unread:
             sign: 1 or -1.
             offset: what the denominator has in addition.
         """
-        places, fill = np.arange(len(top)), np.diag(self.missing)
+        places = np.arange(len(top))
+        fill = np.diag(self.missing)
         ratio = -sign * np.inf
         while True:
             filled = self.table + fill
@@ -381,25 +454,36 @@ class Unread:
         k = len(self.table)
         return self.bounds(ac1, self._squares((k - 2) / (k - 1), 1 / (k - 1), ac1))
 
-    def _squares(self, constant: float, factor: float, value: Callable[[Floats], Floats]) -> Bounds:
+    def _squares(
+        self, constant: float, factor: float, value: Callable[[Floats], Floats]
+    ) -> Bounds:
         """Return bounds of 1 - do / de, where de is `constant` plus `factor` times the sum of squared mean shares.
 
-        If de is concave, do / de is largest at a vertex. Its tangents are above it, so the smallest ratio to a tangent
-        is a lower bound of do / de, and close to it where the tangent touches at the best filling. If de is convex,
-        both are the other way round.
+        If de is concave, do / de is largest at a vertex. Its tangents are above it, so the smallest
+        ratio to a tangent is a lower bound of do / de, and close to it where the tangent touches at
+        the best filling. If de is convex, both are the other way round.
         """
-        n, k = self.n, len(self.table)
+        n = self.n
+        k = len(self.table)
         if not self.missing.any():
             return None, None
-        wrong, sign = 1 - np.eye(k), 1.0 if factor > 0 else -1.0
-        fill, bound = np.diag(self.missing), sign * np.inf
+        wrong = 1 - np.eye(k)
+        sign = 1.0 if factor > 0 else -1.0
+        fill = np.diag(self.missing)
+        bound = sign * np.inf
         for step in range(_TANGENTS):
             both = self.labels + (self.table + fill).sum(axis=0)
             slope = factor * both / (2 * n * n)
-            rest = constant + factor * float((both**2).sum()) / (4 * n * n) - float(slope @ (both - self.labels))
+            rest = (
+                constant
+                + factor * float((both**2).sum()) / (4 * n * n)
+                - float(slope @ (both - self.labels))
+            )
             if rest + float(slope.min()) * n <= 1e-12:
                 break
-            ratio, best = self._extreme_ratio(wrong / n, np.tile(slope, (k, 1)), sign, rest)
+            ratio, best = self._extreme_ratio(
+                wrong / n, np.tile(slope, (k, 1)), sign, rest
+            )
             bound = min(bound, ratio) if sign > 0 else max(bound, ratio)
             fill = fill + (best - fill) * 2 / (step + 3)
         if not np.isfinite(bound):  # one class only, with or without missing verdicts
@@ -407,22 +491,34 @@ class Unread:
         low, high = self.at_vertices(value)
         if low is None or high is None:
             far = self._apart(constant, factor)
-            return (max(-1.0, 1 - far[1]), 1 - bound) if sign < 0 else (max(-1.0, 1 - bound), 1 - far[0])
+            return (
+                (max(-1.0, 1 - far[1]), 1 - bound)
+                if sign < 0
+                else (max(-1.0, 1 - bound), 1 - far[0])
+            )
         return (low, max(1 - bound, high)) if sign < 0 else (min(1 - bound, low), high)
 
     def _apart(self, constant: float, factor: float) -> tuple[float, float]:
         """Return bounds of do / de from those of do and de apart."""
-        n, unknown = self.n, float(self.missing.sum())
+        n = self.n
+        unknown = float(self.missing.sum())
         wrong = self.n - unknown - float(np.trace(self.table))
         both = self.labels + self.table.sum(axis=0)
-        even, far = most_even(both, unknown), both.copy()
+        even = most_even(both, unknown)
+        far = both.copy()
         far[both.argmax()] += unknown
-        ends = sorted(constant + factor * float((counts**2).sum()) / (4 * n * n) for counts in (even, far))
-        return wrong / n / ends[1], (wrong + unknown) / n / ends[0] if ends[0] > 1e-12 else np.inf
+        ends = sorted(
+            constant + factor * float((counts**2).sum()) / (4 * n * n)
+            for counts in (even, far)
+        )
+        return wrong / n / ends[1], (wrong + unknown) / n / ends[0] if ends[
+            0
+        ] > 1e-12 else np.inf
 
     def at_vertices(self, value: Callable[[Floats], Floats]) -> Bounds:
         """Return the lowest and highest value at a vertex; `None` if there are too many vertices, or none has one."""
-        k, rows = len(self.table), np.flatnonzero(self.missing)
+        k = len(self.table)
+        rows = np.flatnonzero(self.missing)
         if k ** len(rows) > VERTICES:
             return None, None
         tables = []
@@ -435,8 +531,9 @@ class Unread:
     def matthews(self) -> Bounds:
         """Return bounds of Matthews' coefficient.
 
-        It is linear over concave, so that positive maxima and negative minima are at vertices. For two classes it rises
-        with every correct verdict, so all correct and all wrong are its exact bounds.
+        It is linear over concave, so that positive maxima and negative minima are at vertices. For
+        two classes it rises with every correct verdict, so all correct and all wrong are its exact
+        bounds.
         """
         if np.count_nonzero(self.labels) < 2:
             return None, None
@@ -444,7 +541,9 @@ class Unread:
             return self.bounds(matthews, (None, None))
         if len(self.table) == 2:
             fills = (np.diag(self.missing)[:, ::-1], np.diag(self.missing))
-            ends = [float(matthews((self.table + fill).reshape(1, 4))[0]) for fill in fills]
+            ends = [
+                float(matthews((self.table + fill).reshape(1, 4))[0]) for fill in fills
+            ]
             low, high = (0.0 if end != end else end for end in ends)
             return self.bounds(matthews, (low, high))
         low, high = self._matthews_apart()
@@ -456,15 +555,27 @@ class Unread:
 
     def _matthews_apart(self) -> tuple[float, float]:
         """Return bounds of Matthews' coefficient from those of its numerator and denominator apart."""
-        n, labels, unknown = self.n, self.labels, float(self.missing.sum())
+        n = self.n
+        labels = self.labels
+        unknown = float(self.missing.sum())
         gain = n * np.eye(len(labels)) - labels
         fixed = float((self.table * gain).sum())
-        low, high = (fixed + float(self.missing @ pick) for pick in (gain.min(axis=1), gain.max(axis=1)))
-        far, even = self.table.sum(axis=0), most_even(self.table.sum(axis=0), unknown)
+        low, high = (
+            fixed + float(self.missing @ pick)
+            for pick in (gain.min(axis=1), gain.max(axis=1))
+        )
+        far = self.table.sum(axis=0)
+        even = most_even(self.table.sum(axis=0), unknown)
         far[far.argmax()] += unknown
         spread = n * n - float((labels**2).sum())
-        small, large = (np.sqrt(max(spread * (n * n - float((c**2).sum())), 0.0)) for c in (far, even))
-        worst = divide(np.array([low, high]), np.array([large if low > 0 else small, large if high < 0 else small]))
+        small, large = (
+            np.sqrt(max(spread * (n * n - float((c**2).sum())), 0.0))
+            for c in (far, even)
+        )
+        worst = divide(
+            np.array([low, high]),
+            np.array([large if low > 0 else small, large if high < 0 else small]),
+        )
         return float(np.clip(np.nan_to_num(worst[0], nan=-1.0), -1, 1)), float(
             np.clip(np.nan_to_num(worst[1], nan=1.0), -1, 1)
         )
@@ -474,14 +585,20 @@ def _mean_bounds(ends: list[Bounds]) -> Bounds:
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     if not known:
         return None, None
-    return sum(low for low, _ in known) / len(known), sum(high for _, high in known) / len(known)
+    return sum(low for low, _ in known) / len(known), sum(
+        high for _, high in known
+    ) / len(known)
 
 
 def most_even(fixed: Floats, extra: float) -> Floats:
     """Return counts with `extra` added to the smallest ones, so that they become as even as possible."""
     ordered = np.sort(fixed)
     levels = [(ordered[:k].sum() + extra) / k for k in range(1, len(ordered) + 1)]
-    level = next(level for k, level in enumerate(levels, 1) if k == len(ordered) or level <= ordered[k])
+    level = next(
+        level
+        for k, level in enumerate(levels, 1)
+        if k == len(ordered) or level <= ordered[k]
+    )
     return np.asarray(np.maximum(fixed, level))
 
 
@@ -503,21 +620,32 @@ class Coefficient:
 
 
 COEFFICIENTS: Final[dict[str, Coefficient]] = {
-    "kappa": Coefficient(kappa, Unread.kappa, ("pairs", "classes", "items"), contrast=True),
+    "kappa": Coefficient(
+        kappa, Unread.kappa, ("pairs", "classes", "items"), contrast=True
+    ),
     "kappa_weighted": Coefficient(
-        weighted_kappa, lambda unread: unread.weighted_kappa(1), ("pairs", "ordered classes"), contrast=True
+        weighted_kappa,
+        lambda unread: unread.weighted_kappa(1),
+        ("pairs", "ordered classes"),
+        contrast=True,
     ),
     "scott_pi": Coefficient(scott_pi, Unread.scott_pi, ("classes",)),
     "ac1": Coefficient(ac1, Unread.ac1, ("pairs", "classes")),
-    "alpha": Coefficient(alpha, Unread.alpha, ("classes", "annotators", "panel", "samples")),
+    "alpha": Coefficient(
+        alpha, Unread.alpha, ("classes", "annotators", "panel", "samples")
+    ),
     "kappa_quadratic": Coefficient(
-        partial(weighted_kappa, power=2), lambda unread: unread.weighted_kappa(2), ("ordered classes",), contrast=True
+        partial(weighted_kappa, power=2),
+        lambda unread: unread.weighted_kappa(2),
+        ("ordered classes",),
+        contrast=True,
     ),
 }
-"""Coefficients by the last part of the metric's name, for verdicts and labels, or any two of several values of a unit.
+"""Coefficients by the last part of the metric's name, for verdicts and labels, or any two of
+several values of a unit.
 
-A new one is a line here and a row in catalog/metrics.toml for each group of metrics: `agreement` of pairs and classes,
-`checklist` of items, `human`, `panel` and `samples`."""
+A new one is a line here and a row in catalog/metrics.toml for each group of metrics: `agreement` of
+pairs and classes, `checklist` of items, `human`, `panel` and `samples`."""
 
 
 def coefficients_of(raters: Raters) -> dict[str, Coefficient]:
@@ -525,7 +653,9 @@ def coefficients_of(raters: Raters) -> dict[str, Coefficient]:
     return {name: one for name, one in COEFFICIENTS.items() if raters in one.raters}
 
 
-def alpha_of_numbers(name: str, values: Floats, unit: Ints, tally: Tally, **attributes: Any) -> Statistic:
+def alpha_of_numbers(
+    name: str, values: Floats, unit: Ints, tally: Tally, **attributes: Any
+) -> Statistic:
     """Return Krippendorff's interval alpha; NaN if all values are equal.
 
     Args:
@@ -538,14 +668,25 @@ def alpha_of_numbers(name: str, values: Floats, unit: Ints, tally: Tally, **attr
     units = len(tally.case)
     # Centered, because sums of squares of large, similar numbers lose precision.
     values = values - values.mean() if len(values) else values
-    size, sums, squares = (np.bincount(unit, weights=values**power, minlength=units) for power in (0, 1, 2))
+    size, sums, squares = (
+        np.bincount(unit, weights=values**power, minlength=units) for power in (0, 1, 2)
+    )
     paired = size > 1
     differences = 2 * (size * squares - sums * sums) / np.maximum(size - 1, 1)
-    table = Table.of(tally.columns(*(np.where(paired, part, 0.0) for part in (differences, size, sums, squares))))
+    table = Table.of(
+        tally.columns(
+            *(
+                np.where(paired, part, 0.0)
+                for part in (differences, size, sums, squares)
+            )
+        )
+    )
     # The two values of an unlike unit are at the ends, or both at one.
-    low, high = values.min(initial=0.0), values.max(initial=0.0)
+    low = values.min(initial=0.0)
+    high = values.max(initial=0.0)
     rows = [
-        [2 * (a - b) ** 2, 1.0, (a + b) / 2, (a * a + b * b) / 2] for a, b in ((low, low), (high, high), (low, high))
+        [2 * (a - b) ** 2, 1.0, (a + b) / 2, (a * a + b * b) / 2]
+        for a, b in ((low, low), (high, high), (low, high))
     ]
     reach = mixed(interval_alpha, table.sums, np.array(rows), float(table.sums[1]))
     return Statistic(name, table, interval_alpha, **{"reach": reach, **attributes})
@@ -555,4 +696,6 @@ def interval_alpha(totals: Floats) -> Floats:
     """Return interval alpha from squared differences, number, sum and sum of squares, (rows, 4)."""
     differences, n, sums, squares = totals.T
     expected = 2 * (n * squares - sums * sums)
-    return np.asarray(1 - (n - 1) * divide(differences, np.where(expected > 1e-9 * n, expected, 0.0)))
+    return np.asarray(
+        1 - (n - 1) * divide(differences, np.where(expected > 1e-9 * n, expected, 0.0))
+    )

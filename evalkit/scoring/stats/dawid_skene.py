@@ -1,7 +1,10 @@
-"""The model of Dawid and Skene (1979, Appl. Statist. 28, 20-28): truth and each judge's errors from votes alone.
+"""The model of Dawid and Skene (1979, Appl.
 
-Each judge has a matrix of errors: how often it votes for each code, given the true one. Expectation maximization
-begins with the shares of votes, and takes missing votes to be missing at random. No label is used.
+Statist. 28, 20-28): truth and each judge's errors from votes alone.
+
+Each judge has a matrix of errors: how often it votes for each code, given the true one. Expectation
+maximization begins with the shares of votes, and takes missing votes to be missing at random. No
+label is used.
 """
 
 from __future__ import annotations
@@ -37,13 +40,19 @@ class VotePatterns:
         """Return the patterns of votes (codes, judges, units), each for at most one code."""
         code = np.where(cast.any(axis=0), cast.argmax(axis=0), -1)
         patterns, of = np.unique(code, axis=1, return_inverse=True)
-        return cls((patterns[:, None] == np.arange(len(cast))[:, None]).astype(np.float64), of.reshape(-1))
+        return cls(
+            (patterns[:, None] == np.arange(len(cast))[:, None]).astype(np.float64),
+            of.reshape(-1),
+        )
 
     def fit(self, counts: Floats) -> Floats:
         """Return the probability of each true code, (rows, codes, patterns), from the counts (rows, patterns)."""
-        votes, step = self.hot.sum(axis=0), max(1, CELLS // max(1, self.hot.size))
+        votes = self.hot.sum(axis=0)
+        step = max(1, CELLS // max(1, self.hot.size))
         counts = counts * (votes.sum(axis=0) > 0)
-        found = np.repeat((votes / np.maximum(votes.sum(axis=0), 1.0))[None], len(counts), axis=0)
+        found = np.repeat(
+            (votes / np.maximum(votes.sum(axis=0), 1.0))[None], len(counts), axis=0
+        )
         for start in range(0, len(counts), step):
             rows = np.arange(start, min(start + step, len(counts)))
             for _ in range(ROUNDS):
@@ -62,8 +71,13 @@ class VotePatterns:
         errors = (expected @ hot.T).reshape(-1, codes, judges, codes)
         errors /= np.maximum(errors.sum(axis=3, keepdims=True), TINY)
         share = expected.sum(axis=2, keepdims=True)
-        logs = np.log(np.maximum(share / np.maximum(share.sum(axis=1, keepdims=True), TINY), TINY))
-        logs = logs + np.log(np.maximum(errors, TINY)).reshape(-1, codes, judges * codes) @ hot
+        logs = np.log(
+            np.maximum(share / np.maximum(share.sum(axis=1, keepdims=True), TINY), TINY)
+        )
+        logs = (
+            logs
+            + np.log(np.maximum(errors, TINY)).reshape(-1, codes, judges * codes) @ hot
+        )
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
@@ -76,4 +90,7 @@ def true_codes(cast: Bools) -> Floats:
     """
     patterns = VotePatterns.read(cast)
     counts = np.bincount(patterns.of, minlength=patterns.hot.shape[2])
-    return np.asarray(patterns.fit(counts[None].astype(np.float64))[0][:, patterns.of] * cast.any(axis=(0, 1)))
+    return np.asarray(
+        patterns.fit(counts[None].astype(np.float64))[0][:, patterns.of]
+        * cast.any(axis=(0, 1))
+    )

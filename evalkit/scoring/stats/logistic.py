@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, expanded_quantile, undefined
+from evalkit.scoring.stats.bootstrap import (
+    Statistic,
+    Tally,
+    expanded_quantile,
+    undefined,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.values import frozen
 
@@ -24,7 +29,8 @@ SMALL = 1e-10
 TOLERANCE = 1e-8
 """Of the signed root of a likelihood ratio at the end of an interval."""
 VANISHED = 1e-6
-"""Below this share of the initial information, the outcomes are separated and no finite fit is optimal."""
+"""Below this share of the initial information, the outcomes are separated and no finite fit is
+optimal."""
 SEPARATED = "the outcomes are separated: no finite coefficient is optimal"
 COLLINEAR = "the columns are collinear"
 
@@ -50,8 +56,8 @@ def logit(values: Floats) -> Floats:
 def fit(design: Floats, outcome: Floats) -> Fit:
     """Fit E[y] = expit(X b) to outcomes in [0, 1] by Newton's method (McCullagh and Nelder 1989, section 4.4).
 
-    With outcomes strictly between 0 and 1, such as 1/2 for a tie, this is the quasi-likelihood fit of Papke and
-    Wooldridge (1996, J. Appl. Econometrics 11, 619-632).
+    With outcomes strictly between 0 and 1, such as 1/2 for a tie, this is the quasi-likelihood fit
+    of Papke and Wooldridge (1996, J. Appl. Econometrics 11, 619-632).
 
     Args:
         design: (n, k) the design matrix X.
@@ -84,8 +90,9 @@ def _information(design: Floats, p: Floats, weights: Floats | float) -> Floats:
 class Penalized:
     """The likelihood of a logistic regression times the square root of the determinant of its information.
 
-    The penalty is Jeffreys' prior. It removes the first-order bias of the coefficients and keeps them finite if the
-    outcomes are separated (Firth 1993, Biometrika 80, 27-38; Heinze and Schemper 2002, Statist. Med. 21, 2409-2419).
+    The penalty is Jeffreys' prior. It removes the first-order bias of the coefficients and keeps
+    them finite if the outcomes are separated (Firth 1993, Biometrika 80, 27-38; Heinze and Schemper
+    2002, Statist. Med. 21, 2409-2419).
 
     Attributes:
         design: (n, k) the design matrix, whose columns must be independent.
@@ -99,18 +106,23 @@ class Penalized:
 
     def likelihood(self, b: Floats) -> float:
         """Return the logarithm of the penalized likelihood."""
-        x, y = self.design @ b, self.outcome
+        x = self.design @ b
+        y = self.outcome
         with np.errstate(invalid="ignore"):  # of a matrix that vanishes
-            sign, determinant = np.linalg.slogdet(_information(self.design, expit(x), self.weights))
+            sign, determinant = np.linalg.slogdet(
+                _information(self.design, expit(x), self.weights)
+            )
         if not (sign > 0 and determinant > FARTHEST):
             return -inf
         return float(self.weights @ (y * x - np.logaddexp(0.0, x)) + determinant / 2)
 
-    def design_effect(self, fitted: Floats, place: int, cluster: Ints, counted: int) -> float:
+    def design_effect(
+        self, fitted: Floats, place: int, cluster: Ints, counted: int
+    ) -> float:
         """Return how much more a coefficient varies than if all rows were independent, at least 1.
 
-        It is the sandwich estimate over clusters (Liang and Zeger 1986, Biometrika 73, 13-22) divided by the variance
-        of the model (Rao and Scott 1984, Ann. Statist. 12, 46-60).
+        It is the sandwich estimate over clusters (Liang and Zeger 1986, Biometrika 73, 13-22)
+        divided by the variance of the model (Rao and Scott 1984, Ann. Statist. 12, 46-60).
 
         Args:
             fitted: (k,) the coefficients with the largest likelihood.
@@ -118,7 +130,10 @@ class Penalized:
             cluster: (n,) the cluster of each row.
             counted: the number of clusters that inform the estimate.
         """
-        sums = np.stack([np.bincount(cluster, weights=column) for column in self.scores(fitted).T], axis=1)
+        sums = np.stack(
+            [np.bincount(cluster, weights=column) for column in self.scores(fitted).T],
+            axis=1,
+        )
         inverse = self._inverse(expit(self.design @ fitted))
         sandwich = float(((sums @ inverse[place]) ** 2).sum()) * counted / (counted - 1)
         return max(1.0, sandwich / float(inverse[place, place]))
@@ -129,31 +144,40 @@ class Penalized:
         return self._scores(p, self._leverage(p))
 
     def _scores(self, p: Floats, leverage: Floats) -> Floats:
-        return np.asarray(self.design * (self.outcome - p + leverage * (0.5 - p))[:, None])
+        return np.asarray(
+            self.design * (self.outcome - p + leverage * (0.5 - p))[:, None]
+        )
 
     def _leverage(self, p: Floats) -> Floats:
         """Return the diagonal of the hat matrix for a weight of 1, (n,)."""
-        return np.asarray(p * (1 - p) * ((self.design @ self._inverse(p)) * self.design).sum(axis=1))
+        return np.asarray(
+            p * (1 - p) * ((self.design @ self._inverse(p)) * self.design).sum(axis=1)
+        )
 
     def _inverse(self, p: Floats) -> Floats:
         return np.asarray(np.linalg.inv(_information(self.design, p, self.weights)))
 
     def maximize(self, start: Floats, free: Bools) -> Floats:
         """Return the coefficients with the largest likelihood, varying those that are `free` from `start`."""
-        b, best = start, self.likelihood(start)
+        b = start
+        best = self.likelihood(start)
         for _ in range(STEPS):
             p = expit(self.design @ b)
             leverage = self._leverage(p)
             gradient = (self.weights @ self._scores(p, leverage))[free]
-            # The penalty is worth as many more rows as the leverage, half of them won and half lost.
+            # The penalty is worth as many more rows as the leverage, half of them won and half
+            # lost.
             curvature = _information(self.design, p, self.weights * (1 + leverage))
             step = np.zeros(len(b))
             step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient)
-            reached, added = (float(np.abs(self.design @ part).max()) for part in (b, step))
+            reached, added = (
+                float(np.abs(self.design @ part).max()) for part in (b, step)
+            )
             step *= min(1.0, max(LEAP, reached) / max(added, SMALL))
             for _ in range(HALVINGS):
                 if (found := self.likelihood(b + step)) >= best - SMALL:
-                    b, best = b + step, found
+                    b = b + step
+                    best = found
                     break
                 step = step / 2
             if np.abs(step).max() < SMALL * max(1.0, float(np.abs(b).max())):
@@ -163,20 +187,26 @@ class Penalized:
     def interval(self, fitted: Floats, place: int, z: float) -> tuple[float, float]:
         """Return the profile interval of a coefficient.
 
-        It holds the values at which the likelihood, maximized over all other coefficients, is not significantly lower
-        than at the fit (Heinze and Schemper 2002, section 2.2).
+        It holds the values at which the likelihood, maximized over all other coefficients, is not
+        significantly lower than at the fit (Heinze and Schemper 2002, section 2.2).
 
         Args:
             fitted: (k,) the coefficients with the largest likelihood.
             place: the place of the coefficient.
             z: the quantile of the signed root of the likelihood ratio.
         """
-        free, top = np.arange(len(fitted)) != place, self.likelihood(fitted)
+        free = np.arange(len(fitted)) != place
+        top = self.likelihood(fitted)
         error = float(np.sqrt(self._inverse(expit(self.design @ fitted))[place, place]))
-        low, high = (self._limit(fitted, place, free, top, sign * z * error, z) for sign in (-1, 1))
+        low, high = (
+            self._limit(fitted, place, free, top, sign * z * error, z)
+            for sign in (-1, 1)
+        )
         return low, high
 
-    def _limit(self, fitted: Floats, place: int, free: Bools, top: float, step: float, z: float) -> float:
+    def _limit(
+        self, fitted: Floats, place: int, free: Bools, top: float, step: float, z: float
+    ) -> float:
         """Return where the signed root of the likelihood ratio is `z`, which is nearly linear in the coefficient."""
         seen = fitted
 
@@ -184,26 +214,39 @@ class Penalized:
             nonlocal seen
             start = seen.copy()
             start[place] = value
-            if self.likelihood(start) == -inf:  # so far off that the information vanishes
+            if (
+                self.likelihood(start) == -inf
+            ):  # so far off that the information vanishes
                 return z
             seen = self.maximize(start, free)
             return sqrt(max(0.0, 2 * (top - self.likelihood(seen)))) - z
 
-        inside, outside = float(fitted[place]), float(fitted[place]) + step
-        below, above = -z, excess(outside)
+        inside = float(fitted[place])
+        outside = float(fitted[place]) + step
+        below = -z
+        above = excess(outside)
         while above < 0:
             inside, below = outside, above
             outside += step
             step *= 2
             above = excess(outside)
-        for _ in range(STEPS):  # regula falsi, halving the end that stays (Dowell and Jarratt 1971, BIT 11, 168)
+        for _ in range(
+            STEPS
+        ):  # regula falsi, halving the end that stays (Dowell and Jarratt 1971, BIT 11, 168)
             middle = (inside * above - outside * below) / (above - below)
-            if abs(outside - inside) < SMALL * max(1.0, abs(middle)) or abs(found := excess(middle)) < TOLERANCE:
+            if (
+                abs(outside - inside) < SMALL * max(1.0, abs(middle))
+                or abs(found := excess(middle)) < TOLERANCE
+            ):
                 break
             if copysign(1.0, found) == copysign(1.0, above):
-                outside, above, below = middle, found, below / 2
+                outside = middle
+                above = found
+                below = below / 2
             else:
-                inside, below, above = middle, found, above / 2
+                inside = middle
+                below = found
+                above = above / 2
         return middle
 
 
@@ -217,7 +260,11 @@ def penalized_fit(design: Floats, outcome: Floats) -> Fit:
     if not _independent(design):
         return Fit(None, COLLINEAR)
     k = design.shape[1]
-    return Fit(Penalized(design, outcome, np.ones(len(outcome))).maximize(np.zeros(k), np.ones(k, dtype=bool)))
+    return Fit(
+        Penalized(design, outcome, np.ones(len(outcome))).maximize(
+            np.zeros(k), np.ones(k, dtype=bool)
+        )
+    )
 
 
 def slope(
@@ -233,10 +280,11 @@ def slope(
 ) -> Statistic:
     """Return a coefficient of a penalized regression as a statistic.
 
-    Where every cluster has one row, the interval is that of the profile penalized likelihood. Otherwise it resamples
-    clusters, and is at least as wide as the profile interval of the likelihood divided by the design effect, with as
-    many degrees of freedom as clusters have a rare outcome: a few of them are too few to resample. If the outcomes are
-    separated, no cluster varies, and each counts as one row.
+    Where every cluster has one row, the interval is that of the profile penalized likelihood.
+    Otherwise it resamples clusters, and is at least as wide as the profile interval of the
+    likelihood divided by the design effect, with as many degrees of freedom as clusters have a rare
+    outcome: a few of them are too few to resample. If the outcomes are separated, no cluster
+    varies, and each counts as one row.
 
     Args:
         name: the metric's name.
@@ -246,7 +294,8 @@ def slope(
         place: the place of the coefficient.
         rare: (n,) which rows have a rare outcome; by default those on the rarer side of 1/2.
         missing: the number of missing outcomes.
-        why: the reason why the coefficient is not identifiable although a fit may exist; empty if it is.
+        why: the reason why the coefficient is not identifiable although a fit may exist; empty if
+            it is.
     """
     found = Fit(None, why) if why else penalized_fit(design, outcome)
     model = Penalized(design, outcome, np.ones(len(outcome)))
@@ -256,23 +305,44 @@ def slope(
         cluster = clusters.of_rows(tally.case)
         size = np.bincount(cluster)
         if size.max() == 1:
-            return model.interval(fitted, place, NormalDist().inv_cdf((1 + confidence) / 2))
-        unusual = rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
+            return model.interval(
+                fitted, place, NormalDist().inv_cdf((1 + confidence) / 2)
+            )
+        unusual = (
+            rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
+        )
         counted = max(2, len(np.unique(cluster[unusual])))
         if np.count_nonzero(size) < 2 or fit(design, outcome).coefficients is None:
             weights = 1 / size[cluster]
         else:
-            effect = min(model.design_effect(fitted, place, cluster, counted), float(size.max()))
+            effect = min(
+                model.design_effect(fitted, place, cluster, counted), float(size.max())
+            )
             weights = np.full(len(outcome), 1 / effect)
         scaled = Penalized(design, outcome, weights)
         start = scaled.maximize(fitted, np.ones(len(fitted), dtype=bool))
         return scaled.interval(start, place, -expanded_quantile(counted, confidence))
 
-    return _one_step(name, design, found, model.scores, tally, lambda b: b[:, place], missing=missing, own=own)
+    return _one_step(
+        name,
+        design,
+        found,
+        model.scores,
+        tally,
+        lambda b: b[:, place],
+        missing=missing,
+        own=own,
+    )
 
 
 def rate_at_zero(
-    name: str, design: Floats, outcome: Floats, tally: Tally, *, missing: int = 0, why: str = ""
+    name: str,
+    design: Floats,
+    outcome: Floats,
+    tally: Tally,
+    *,
+    missing: int = 0,
+    why: str = "",
 ) -> Statistic:
     """Return the mean outcome where every column but the first, which is the intercept, is 0, as a statistic.
 
@@ -291,7 +361,16 @@ def rate_at_zero(
     def scores(b: Floats) -> Floats:
         return np.asarray(design * (outcome - expit(design @ b))[:, None])
 
-    return _one_step(name, design, found, scores, tally, lambda b: expit(b[:, 0]), missing=missing, proportion=True)
+    return _one_step(
+        name,
+        design,
+        found,
+        scores,
+        tally,
+        lambda b: expit(b[:, 0]),
+        missing=missing,
+        proportion=True,
+    )
 
 
 def _one_step(
@@ -307,8 +386,8 @@ def _one_step(
 ) -> Statistic:
     """Return a statistic of the coefficients of a regression, in resamples after one Newton step from the fit.
 
-    The step, with the scores and information of a resample, approximates the fit of the resample closely enough for an
-    interval (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).
+    The step, with the scores and information of a resample, approximates the fit of the resample
+    closely enough for an interval (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).
 
     Args:
         name: the metric's name.
@@ -321,17 +400,32 @@ def _one_step(
         attributes: other attributes of the statistic.
     """
     if found.coefficients is None:
-        return Statistic(name, np.zeros((tally.cases, 0)), undefined, len(design), missing, why=found.reason)
+        return Statistic(
+            name,
+            np.zeros((tally.cases, 0)),
+            undefined,
+            len(design),
+            missing,
+            why=found.reason,
+        )
     fitted, (n, k) = found.coefficients, design.shape
     p = expit(design @ fitted)
-    squares = (design[:, :, None] * design[:, None, :]).reshape(n, k * k) * (p * (1 - p))[:, None]
+    squares = (design[:, :, None] * design[:, None, :]).reshape(n, k * k) * (
+        p * (1 - p)
+    )[:, None]
 
     def value(totals: Floats) -> Floats:
-        sums, information = totals[:, :k], totals[:, k:].reshape(-1, k, k)
+        sums = totals[:, :k]
+        information = totals[:, k:].reshape(-1, k, k)
         scale = np.abs(information).max(axis=(1, 2), initial=0.0)
-        regular = np.abs(np.linalg.det(information)) > SMALL * np.maximum(scale, SMALL) ** k
+        regular = (
+            np.abs(np.linalg.det(information)) > SMALL * np.maximum(scale, SMALL) ** k
+        )
         coefficients = np.full(sums.shape, np.nan)
-        coefficients[regular] = fitted + np.linalg.solve(information[regular], sums[regular][:, :, None])[:, :, 0]
+        coefficients[regular] = (
+            fitted
+            + np.linalg.solve(information[regular], sums[regular][:, :, None])[:, :, 0]
+        )
         return extract(coefficients)
 
     return Statistic(

@@ -11,8 +11,22 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, bisect, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, student_share
+from evalkit.scoring.stats.arrays import (
+    Bools,
+    Bounds,
+    Codes,
+    Floats,
+    Ints,
+    bisect,
+    round_metric,
+)
+from evalkit.scoring.stats.bootstrap import (
+    Statistic,
+    Tally,
+    measure,
+    metric_of_draws,
+    student_share,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Verdict
 from evalkit.values import frozen
@@ -73,8 +87,11 @@ def align(
         missing: the code of a pair without a verdict, less than -1.
         shared: whether pairs that any run lacks are left out.
     """
-    units = dict.fromkeys((v.case_id, v.unit) for run in runs for v in run if len(v.unit) == 2)
-    index, absent = {unit: number for number, unit in enumerate(units)}, missing - 1
+    units = dict.fromkeys(
+        (v.case_id, v.unit) for run in runs for v in run if len(v.unit) == 2
+    )
+    index = {unit: number for number, unit in enumerate(units)}
+    absent = missing - 1
     codes = np.full((len(runs), len(units)), absent, dtype=np.int8)
     for row, run in zip(codes, runs, strict=True):
         for verdict in run:
@@ -83,11 +100,15 @@ def align(
     kept = (codes != absent).all(axis=0) | (not shared)
     cases = [case for (case, _), keep in zip(units, kept, strict=True) if keep]
     numbers, clusters = number_cases(cases, cluster)
-    tally = Tally(np.array([numbers[case] for case in cases], dtype=np.int64), len(numbers))
+    tally = Tally(
+        np.array([numbers[case] for case in cases], dtype=np.int64), len(numbers)
+    )
     return AlignedRuns(tally, clusters, np.maximum(codes[:, kept], np.int8(missing)))
 
 
-def number_cases(names: Iterable[str], cluster: Mapping[str, int]) -> tuple[dict[str, int], Clusters]:
+def number_cases(
+    names: Iterable[str], cluster: Mapping[str, int]
+) -> tuple[dict[str, int], Clusters]:
     """Return the index of each case, in order of appearance, and the clusters of these cases.
 
     Args:
@@ -95,7 +116,9 @@ def number_cases(names: Iterable[str], cluster: Mapping[str, int]) -> tuple[dict
         cluster: the cluster of each case by its id; other cases are their own cluster.
     """
     numbers = {case: number for number, case in enumerate(dict.fromkeys(names))}
-    return numbers, Clusters.by_key([cluster.get(case, -1) + 1 for case in numbers], "cluster")
+    return numbers, Clusters.by_key(
+        [cluster.get(case, -1) + 1 for case in numbers], "cluster"
+    )
 
 
 @frozen
@@ -103,7 +126,8 @@ class Lead:
     """By how much one run is ahead of another on each unit.
 
     Attributes:
-        value: (units,) the first run's value minus the second's, 0 for a unit that either did not read.
+        value: (units,) the first run's value minus the second's, 0 for a unit that either did not
+            read.
         read: (units,) which units both read.
         tally: the case of each unit.
         clusters: the clusters of the cases.
@@ -115,10 +139,19 @@ class Lead:
     clusters: Clusters
 
     @classmethod
-    def of(cls, first: Codes | Ints, second: Codes | Ints, missing: int, tally: Tally, clusters: Clusters) -> Lead:
+    def of(
+        cls,
+        first: Codes | Ints,
+        second: Codes | Ints,
+        missing: int,
+        tally: Tally,
+        clusters: Clusters,
+    ) -> Lead:
         """Return the lead of a run with the values `first` over one with `second`; `missing` is no value."""
         read = (first != missing) & (second != missing)
-        return cls(np.where(read, first.astype(np.int64) - second, 0), read, tally, clusters)
+        return cls(
+            np.where(read, first.astype(np.int64) - second, 0), read, tally, clusters
+        )
 
     @property
     def only(self) -> tuple[int, int]:
@@ -132,16 +165,21 @@ class Lead:
 
     def mean(self, name: str, **attributes: Any) -> Statistic:
         """Return the mean lead over the units that both read; see `Tally.mean`."""
-        return self.tally.mean(name, self.value.astype(np.float64), self.read, **attributes)
+        return self.tally.mean(
+            name, self.value.astype(np.float64), self.read, **attributes
+        )
 
     def difference(self, name: str, scoring: ScoringConfig) -> Metric:
         """Return the mean with Tango's interval, as wide as resampling needs if clusters hold several units."""
-        size, n = self.clusters.sums(self.tally(self.read)), self.n
+        size = self.clusters.sums(self.tally(self.read))
+        n = self.n
         if not n:
             return Metric(name, None, note="no pair was read in both")
         read = int(np.count_nonzero(size))
         share = read / n  # a cluster counts once, however many units it has
-        ends: list[float | None] = [*tango(self.only[0] * share, self.only[1] * share, read, scoring.confidence)]
+        ends: list[float | None] = [
+            *tango(self.only[0] * share, self.only[1] * share, read, scoring.confidence)
+        ]
         if size.max() > 1:
             resampled = measure([self.mean(name)], scoring, self.clusters)[name]
             ends += [resampled.low, resampled.high]
@@ -149,7 +187,9 @@ class Lead:
 
     def test(self) -> tuple[float | None, str]:
         """Return McNemar's test over clusters."""
-        return mcnemar(np.rint(self.clusters.sums(self.tally(self.value))).astype(np.int64))
+        return mcnemar(
+            np.rint(self.clusters.sums(self.tally(self.value))).astype(np.int64)
+        )
 
 
 def widest(ends: Iterable[float | None]) -> Bounds:
@@ -176,8 +216,11 @@ class ResampledLead:
 
     def difference(self, name: str, scoring: ScoringConfig) -> Metric:
         """Return the difference with its expanded percentile interval."""
-        every, each = np.ones(self.clusters, dtype=bool), Clusters.each(self.clusters)
-        return metric_of_draws(name, self.value, self.draws, every, scoring, each, **self.attributes)
+        every = np.ones(self.clusters, dtype=bool)
+        each = Clusters.each(self.clusters)
+        return metric_of_draws(
+            name, self.value, self.draws, every, scoring, each, **self.attributes
+        )
 
     def test(self) -> tuple[float | None, str]:
         """Return the bootstrap's test."""
@@ -187,13 +230,14 @@ class ResampledLead:
 def mcnemar(leads: Ints) -> tuple[float | None, str]:
     """Return the p-value of the hypothesis that neither run is correct more often, and the name of the test.
 
-    With one unit per cluster this is McNemar's test (1947, Psychometrika 12, 153-157). It is exact below 25 discordant
-    units, otherwise chi-squared with Edwards' (1948) continuity correction. With several units per cluster, whole
-    clusters change sign: exactly below 25 discordant clusters, otherwise by Obuchowski's test (1998, Statist. Med. 17,
-    1495-1507).
+    With one unit per cluster this is McNemar's test (1947, Psychometrika 12, 153-157). It is exact
+    below 25 discordant units, otherwise chi-squared with Edwards' (1948) continuity correction.
+    With several units per cluster, whole clusters change sign: exactly below 25 discordant
+    clusters, otherwise by Obuchowski's test (1998, Statist. Med. 17, 1495-1507).
 
     Args:
-        leads: (clusters,) the units that only the first run has correct minus those that only the second has.
+        leads: (clusters,) the units that only the first run has correct minus those that only the
+            second has.
 
     Returns:
         The p-value and the test's name; `None` and the reason if no cluster is discordant.
@@ -203,11 +247,15 @@ def mcnemar(leads: Ints) -> tuple[float | None, str]:
     if not len(leads):
         return None, "the runs are correct on the same cases"
     if len(leads) < EXACT_BELOW:
-        return sign_flip(leads), "McNemar, exact" if single else "sign flips of whole clusters, exact"
+        return sign_flip(leads), (
+            "McNemar, exact" if single else "sign flips of whole clusters, exact"
+        )
     excess = abs(int(leads.sum())) - (1 if single else 0)
     statistic = max(excess, 0) ** 2 / float((leads**2).sum())
     # The upper tail of chi-squared with one degree of freedom.
-    return erfc(sqrt(statistic / 2)), "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"
+    return erfc(sqrt(statistic / 2)), (
+        "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"
+    )
 
 
 def sign_flip(leads: Ints) -> float:
@@ -223,11 +271,15 @@ def sign_flip(leads: Ints) -> float:
     return float(min(1.0, ways[np.abs(sums) >= abs(int(leads.sum()))].sum()))
 
 
-def tango(only_first: float, only_second: float, n: float, confidence: float) -> tuple[float, float]:
-    """Return the score interval of a difference of two paired proportions (Tango 1998, Statist. Med. 17, 891-908).
+def tango(
+    only_first: float, only_second: float, n: float, confidence: float
+) -> tuple[float, float]:
+    """Return the score interval of a difference of two paired proportions (Tango 1998, Statist.
 
-    Unlike resampling, it is valid with few discordant units or none: eight agreements do not show that two runs are
-    equal.
+    Med. 17, 891-908).
+
+    Unlike resampling, it is valid with few discordant units or none: eight agreements do not show
+    that two runs are equal.
 
     Args:
         only_first: the number of units that only the first run has correct.
@@ -243,10 +295,21 @@ def tango(only_first: float, only_second: float, n: float, confidence: float) ->
         c = -only_second * difference * (1 - difference)
         share = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
         variance = n * (2 * share + difference * (1 - difference))
-        return (only_first - only_second - n * difference) / sqrt(variance) if variance > 1e-12 else 0.0
+        return (
+            (only_first - only_second - n * difference) / sqrt(variance)
+            if variance > 1e-12
+            else 0.0
+        )
 
     def crossing(low: float, high: float, target: float) -> float:
-        return sum(bisect(lambda difference: statistic(difference) <= target, low, high, 50)) / 2
+        return (
+            sum(
+                bisect(
+                    lambda difference: statistic(difference) <= target, low, high, 50
+                )
+            )
+            / 2
+        )
 
     return crossing(-1.0, observed, z), crossing(observed, 1.0, -z)
 
@@ -254,8 +317,8 @@ def tango(only_first: float, only_second: float, n: float, confidence: float) ->
 def wilcoxon(difference: Floats) -> tuple[float | None, str]:
     """Return the p-value of the hypothesis that differences are symmetric about 0, and the name of the test.
 
-    The signed-rank test without zeros (Wilcoxon 1945, Biometrics Bull. 1, 80-83), exact for at most 50 differences
-    without ties.
+    The signed-rank test without zeros (Wilcoxon 1945, Biometrics Bull. 1, 80-83), exact for at most
+    50 differences without ties.
     """
     from scipy.stats import wilcoxon as signed_ranks
 
@@ -265,15 +328,19 @@ def wilcoxon(difference: Floats) -> tuple[float | None, str]:
         return None, "the runs do not differ on any case"
     tied = len(np.unique(np.abs(nonzero))) < len(nonzero)
     exact = len(nonzero) <= 50 and not tied
-    found = signed_ranks(nonzero, method="exact" if exact else "asymptotic", correction=not exact)
-    return float(found.pvalue), "Wilcoxon signed ranks, " + ("exact" if exact else "normal")
+    found = signed_ranks(
+        nonzero, method="exact" if exact else "asymptotic", correction=not exact
+    )
+    return float(found.pvalue), "Wilcoxon signed ranks, " + (
+        "exact" if exact else "normal"
+    )
 
 
 def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
     """Return twice the share of resampled differences on the far side of 0 (Efron and Tibshirani 1993, ch. 15).
 
-    The share is corrected for a small number of clusters as intervals are: at z standard errors it is that of Student's
-    t at z sqrt((n - 1) / n) (Hesterberg 2015, Am. Stat. 69, 371-386).
+    The share is corrected for a small number of clusters as intervals are: at z standard errors it
+    is that of Student's t at z sqrt((n - 1) / n) (Hesterberg 2015, Am. Stat. 69, 371-386).
 
     Args:
         draws: (resamples,) the resampled differences.
@@ -284,14 +351,19 @@ def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
         return None, "the runs do not differ in any resample"
     if clusters < 2:
         return None, "all cases are in one cluster: no resample differs"
-    below, above = int((finite <= 0).sum()), int((finite >= 0).sum())
+    below = int((finite <= 0).sum())
+    above = int((finite >= 0).sum())
     share = min(0.5, (min(below, above) + 1) / (len(finite) + 1))
-    share = student_share(NormalDist().inv_cdf(share) * sqrt((clusters - 1) / clusters), clusters - 1)
+    share = student_share(
+        NormalDist().inv_cdf(share) * sqrt((clusters - 1) / clusters), clusters - 1
+    )
     return min(1.0, 2 * share), "paired bootstrap"
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
-    """Return p-values adjusted to control the familywise error rate (Holm 1979, Scand. J. Statist. 6, 65-70).
+    """Return p-values adjusted to control the familywise error rate (Holm 1979, Scand. J.
+
+    Statist. 6, 65-70).
 
     Tests without a p-value are not part of the family.
     """
@@ -313,14 +385,18 @@ def adjusted(found: Sequence[Tested]) -> list[Tested]:
 def differing(found: Iterable[PairTest], confidence: float) -> set[frozenset[str]]:
     """Return the pairs of runs that differ significantly by their adjusted p-values."""
     alpha = 1 - confidence
-    return {frozenset((one.first, one.second)) for one in found if one.p_holm is not None and one.p_holm <= alpha}
+    return {
+        frozenset((one.first, one.second))
+        for one in found
+        if one.p_holm is not None and one.p_holm <= alpha
+    }
 
 
 def smallest_detectable(error: float, confidence: float, family: int) -> float:
     """Return the minimum detectable difference at a power of 0.8.
 
-    It is the standard error times z(1 - alpha/2) + z(0.8), with alpha divided by the number of tests (Cohen 1988,
-    Statistical Power Analysis, ch. 2).
+    It is the standard error times z(1 - alpha/2) + z(0.8), with alpha divided by the number of
+    tests (Cohen 1988, Statistical Power Analysis, ch. 2).
 
     Args:
         error: the standard error of the difference.
@@ -334,9 +410,10 @@ def smallest_detectable(error: float, confidence: float, family: int) -> float:
 def smallest_gain(clusters: int, confidence: float) -> float | None:
     """Return the smallest gain in accuracy that McNemar's exact test shows at a power of 0.8, `None` if it shows none.
 
-    It is the gain of a run that corrects verdicts and breaks none: the share p with which the k discordant clusters
-    that the test needs, 2 / 2^k <= alpha, are found among n with probability 0.8. The number of discordant clusters is
-    binomial, so p is a quantile of the beta distribution (Clopper and Pearson 1934, Biometrika 26, 404-413).
+    It is the gain of a run that corrects verdicts and breaks none: the share p with which the k
+    discordant clusters that the test needs, 2 / 2^k <= alpha, are found among n with probability
+    0.8. The number of discordant clusters is binomial, so p is a quantile of the beta distribution
+    (Clopper and Pearson 1934, Biometrika 26, 404-413).
 
     Args:
         clusters: the number of labeled clusters.
@@ -345,7 +422,11 @@ def smallest_gain(clusters: int, confidence: float) -> float | None:
     from scipy.special import betaincinv
 
     needed = ceil(log2(2 / (1 - confidence)) - 1e-9)
-    return float(betaincinv(needed, clusters - needed + 1, POWER)) if clusters >= needed else None
+    return (
+        float(betaincinv(needed, clusters - needed + 1, POWER))
+        if clusters >= needed
+        else None
+    )
 
 
 def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[str, str]:
@@ -360,18 +441,32 @@ def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[st
     place_of = {name: place for place, name in enumerate(order)}
     columns = [(1 << len(order)) - 1]
     # Any order of the pairs has the same result, but a random one has far more columns on the way.
-    for first, second in sorted(sorted(place_of[name] for name in pair) for pair in differ):
-        one, two = 1 << first, 1 << second
+    for first, second in sorted(
+        sorted(place_of[name] for name in pair) for pair in differ
+    ):
+        one = 1 << first
+        two = 1 << second
         kept = [column for column in columns if not (column & one and column & two)]
-        halves = {column & ~name for column in columns if column & one and column & two for name in (one, two)}
+        halves = {
+            column & ~name
+            for column in columns
+            if column & one and column & two
+            for name in (one, two)
+        }
         # Kept columns are subsets of no half, since they were subsets of no column that was split.
         for half in sorted(halves, key=int.bit_count, reverse=True):
             if not any(half & column == half for column in kept):
                 kept.append(half)
         columns = kept
-    members = sorted([place for place in range(len(order)) if column >> place & 1] for column in columns)
+    members = sorted(
+        [place for place in range(len(order)) if column >> place & 1]
+        for column in columns
+    )
     found: dict[str, list[str]] = {name: [] for name in order}
     for number, column in enumerate(members):
         for place in column:
-            found[order[place]].append(chr(ord("a") + number % 26) + (str(number // 26) if number >= 26 else ""))
+            found[order[place]].append(
+                chr(ord("a") + number % 26)
+                + (str(number // 26) if number >= 26 else "")
+            )
     return {name: "".join(letters) for name, letters in found.items()}

@@ -1,21 +1,24 @@
 """Confidence sequences: intervals of a mean that hold at every look, however often and for whatever reason one looks.
 
-An ordinary 95% interval is valid at one sample size, chosen in advance. Whoever computes it after each batch and stops
-at the first one that excludes a value is wrong far more often than in 5% of runs. The intervals here are valid at all
-sizes at once: with probability `confidence`, none of them, over any number of looks, misses the mean. So a loop may
-look after each cluster or after each hundred, stop when it has seen enough or when its budget ends, and report the last
-interval. Nothing is kept between looks: pass all observations so far.
+An ordinary 95% interval is valid at one sample size, chosen in advance. Whoever computes it after
+each batch and stops at the first one that excludes a value is wrong far more often than in 5% of
+runs. The intervals here are valid at all sizes at once: with probability `confidence`, none of
+them, over any number of looks, misses the mean. So a loop may look after each cluster or after each
+hundred, stop when it has seen enough or when its budget ends, and report the last interval. Nothing
+is kept between looks: pass all observations so far.
 
-They bet against each mean m (Waudby-Smith and Ramdas 2024, J. R. Stat. Soc. B 86, 1-27, section 4). Capital starts at 1
-and is multiplied by 1 + c (x - m) / m or 1 + c (m - x) / (1 - m) with each observation x in [0, 1]. If m is the mean,
-no bet gains on average, so the capital ever exceeds 1 / a with probability at most a (Ville's inequality). The interval
-holds each m for which neither half of the capital, on values above and below m, has reached 1 / a. Instead of adapting
-c, the capital is spread over 40 values of it (section B.3 there), so it does not depend on the order of the
-observations, and each half is a monotonic function of m. A half only falls if a value moves against its bets. So where
-values are missing, the low end of the least values and the high end of the largest ones hold, whatever they are.
+They bet against each mean m (Waudby-Smith and Ramdas 2024, J. R. Stat. Soc. B 86, 1-27, section 4).
+Capital starts at 1 and is multiplied by 1 + c (x - m) / m or 1 + c (m - x) / (1 - m) with each
+observation x in [0, 1]. If m is the mean, no bet gains on average, so the capital ever exceeds 1 /
+a with probability at most a (Ville's inequality). The interval holds each m for which neither half
+of the capital, on values above and below m, has reached 1 / a. Instead of adapting c, the capital
+is spread over 40 values of it (section B.3 there), so it does not depend on the order of the
+observations, and each half is a monotonic function of m. A half only falls if a value moves against
+its bets. So where values are missing, the low end of the least values and the high end of the
+largest ones hold, whatever they are.
 
-Clusters have to arrive in random order. To reach a width of 0.1 at 95%, shares of 0.5, 0.8 and 0.95 take 970, 662 and
-226 observations. An interval at one fixed size (Wald) takes 385, 246 and 73.
+Clusters have to arrive in random order. To reach a width of 0.1 at 95%, shares of 0.5, 0.8 and 0.95
+take 970, 662 and 226 observations. An interval at one fixed size (Wald) takes 385, 246 and 73.
 """
 
 from __future__ import annotations
@@ -31,9 +34,13 @@ _EDGES = np.geomspace(5e-4, 1, 41)
 _BETS = (_EDGES[1:] + _EDGES[:-1]) / 2
 """Shares of the capital that are bet."""
 _NARROW = np.diff(_EDGES) * np.exp(-((_BETS / 0.1) ** 2) / 2)
-_WEIGHTS = 0.75 * _NARROW / _NARROW.sum() + 0.25 * np.diff(_EDGES) / np.diff(_EDGES).sum()
-"""How the capital is spread over them: small bets win for shares near 0.5, large ones for shares near 0 or 1."""
-_SMALLEST, MOST = 1e-12, 10**9
+_WEIGHTS = (
+    0.75 * _NARROW / _NARROW.sum() + 0.25 * np.diff(_EDGES) / np.diff(_EDGES).sum()
+)
+"""How the capital is spread over them: small bets win for shares near 0.5, large ones for shares
+near 0 or 1."""
+_SMALLEST = 1e-12
+MOST = 10**9
 
 
 def mean_sequence(
@@ -47,11 +54,13 @@ def mean_sequence(
 ) -> tuple[float, float]:
     """Return the interval of a mean of bounded values, valid at any stopping time.
 
-    The mean is the expected sum of a cluster divided by its expected count. If values are missing, the interval holds
-    whatever they are: its low end is that of the least sums, its high end that of the most.
+    The mean is the expected sum of a cluster divided by its expected count. If values are missing,
+    the interval holds whatever they are: its low end is that of the least sums, its high end that
+    of the most.
 
     Args:
-        sums: (clusters,) the sum of the values of each cluster so far, in any order; the least if some are missing.
+        sums: (clusters,) the sum of the values of each cluster so far, in any order; the least if
+            some are missing.
         counts: (clusters,) the number of values of each cluster; `None` if it is 1.
         most: (clusters,) the largest possible sums; `None` if no value is missing.
         ends: the lowest and highest possible value.
@@ -63,7 +72,8 @@ def mean_sequence(
     """
     least = _grouped(_shares(sums, counts, ends, largest))
     upper = least if most is None else _grouped(_shares(most, counts, ends, largest))
-    low, high = _bound(*least, 0.0, confidence), _bound(*upper, 1.0, confidence)
+    low = _bound(*least, 0.0, confidence)
+    high = _bound(*upper, 1.0, confidence)
     return ends[0] + (ends[1] - ends[0]) * low, ends[0] + (ends[1] - ends[0]) * high
 
 
@@ -81,18 +91,27 @@ def width_of(clusters: int, confidence: float) -> float:
 
 
 def _width(clusters: int, share: float, confidence: float) -> float:
-    rows, times = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([(1 - share) * clusters, share * clusters])
+    rows = np.array([[0.0, 1.0], [1.0, 1.0]])
+    times = np.array([(1 - share) * clusters, share * clusters])
     return _bound(rows, times, 1.0, confidence) - _bound(rows, times, 0.0, confidence)
 
 
-def _shares(sums: Floats, counts: Floats | None, ends: tuple[float, float], largest: float) -> Floats:
+def _shares(
+    sums: Floats, counts: Floats | None, ends: tuple[float, float], largest: float
+) -> Floats:
     """Return (clusters, 2): sums of values scaled to [0, 1] and counts, both as shares of the largest count."""
     sizes = np.ones(len(sums)) if counts is None else counts
     scaled = (sums - ends[0] * sizes) / (ends[1] - ends[0])
     shares = np.stack([scaled, sizes], axis=1) / largest
     fuzz = 1e-9
-    if (sizes > largest).any() or (shares[:, 0] < -fuzz).any() or (shares[:, 0] > shares[:, 1] + fuzz).any():
-        raise ValueError("a value is beyond its ends, or a cluster is larger than the largest")
+    if (
+        (sizes > largest).any()
+        or (shares[:, 0] < -fuzz).any()
+        or (shares[:, 0] > shares[:, 1] + fuzz).any()
+    ):
+        raise ValueError(
+            "a value is beyond its ends, or a cluster is larger than the largest"
+        )
     shares[:, 0] = np.clip(shares[:, 0], 0, shares[:, 1])
     return shares
 
@@ -109,13 +128,19 @@ def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
     if not len(rows) or not (total := float(times @ rows[:, 1])):
         return end
     inside = float(times @ rows[:, 0]) / total
-    return bisect(lambda mean: _log_capital(rows, times, mean, above=end == 0.0) >= limit, inside, end, STEPS)[1]
+    return bisect(
+        lambda mean: _log_capital(rows, times, mean, above=end == 0.0) >= limit,
+        inside,
+        end,
+        STEPS,
+    )[1]
 
 
 def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> float:
     """Return the log of the half of the capital that bets on values above, or below, a mean in [0, 1]."""
     m = float(np.clip(mean, _SMALLEST, 1 - _SMALLEST))
-    sums, counts = rows[:, 0], rows[:, 1]
+    sums = rows[:, 0]
+    counts = rows[:, 1]
     gains = sums / m - counts if above else (counts - sums) / (1 - m) - counts
     capital = np.log1p(_BETS[:, None] * gains) @ times
     return float(np.logaddexp.reduce(capital + np.log(_WEIGHTS / 2)))

@@ -1,10 +1,11 @@
 """Verdicts of a cascade: the first judge that is sure enough decides; labeled cases choose how sure that is.
 
-Each judge has a threshold of certainty, by fixed-sequence testing of its risk with a binomial tail bound (Jung, Brahman
-and Choi 2025, Trust or Escalate, arXiv 2407.18370; Bauer 1991, Statist. Med. 10, 871-890). A later judge is tested on
-the cases that reach it, and `judge.delta` is divided among the tests. So the agreement of all decided cases is at least
-`judge.target` with probability 1 - `judge.delta` over the labels, if the judges' errors are independent given their
-certainties or the same cases are difficult for all of them.
+Each judge has a threshold of certainty, by fixed-sequence testing of its risk with a binomial tail
+bound (Jung, Brahman and Choi 2025, Trust or Escalate, arXiv 2407.18370; Bauer 1991, Statist. Med.
+10, 871-890). A later judge is tested on the cases that reach it, and `judge.delta` is divided among
+the tests. So the agreement of all decided cases is at least `judge.target` with probability 1 -
+`judge.delta` over the labels, if the judges' errors are independent given their certainties or the
+same cases are difficult for all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from evalkit.core.hashing import digest
 from evalkit.core.splits import is_labeled, without_labels
 from evalkit.errors import ConfigError
 from evalkit.scoring import judgments as codes
-from evalkit.scoring.columns import ABSTENTION, MISSING, NONE, TIE, A, B, ClassColumns, PassColumns, VerdictColumns
+from evalkit.scoring.columns import (
+    ABSTENTION,
+    MISSING,
+    NONE,
+    TIE,
+    A,
+    B,
+    ClassColumns,
+    PassColumns,
+    VerdictColumns,
+)
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.clusters import Clusters
@@ -33,7 +44,8 @@ WAITING: Final = -1
 ABSTAINED: Final = -2
 """The decider of a unit on which the last judge is not sure enough."""
 START: Final = 0.2
-"""The strictest threshold that is tested is exceeded by this share of the labels: fewer allow almost no error."""
+"""The strictest threshold that is tested is exceeded by this share of the labels: fewer allow
+almost no error."""
 CANDIDATES: Final = 25
 
 NO_ROWS: Final = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -83,7 +95,8 @@ class Cascade:
         steps: the judges that were asked, in order.
         decider: (units,) the index of the deciding judge, or WAITING or ABSTAINED.
         dev: (cases,) the cases whose labels chose the thresholds.
-        used: (n,) the judgments that the cascade needs: those of a decider and of the judges before it.
+        used: (n,) the judgments that the cascade needs: those of a decider and of the judges before
+            it.
     """
 
     steps: tuple[Step, ...]
@@ -99,9 +112,16 @@ class Cascade:
 
     def table(self, judge: JudgeConfig) -> dict[str, Any]:
         """Return the steps as JSON values."""
-        rows = [{**asdict(step), "decided": int((self.decider == n).sum())} for n, step in enumerate(self.steps)]
+        rows = [
+            {**asdict(step), "decided": int((self.decider == n).sum())}
+            for n, step in enumerate(self.steps)
+        ]
         abstained = int((self.decider == ABSTAINED).sum())
-        facts = {"target": judge.target, "delta": judge.delta, "given": judge.thresholds is not None}
+        facts = {
+            "target": judge.target,
+            "delta": judge.delta,
+            "given": judge.thresholds is not None,
+        }
         return {**facts, "steps": rows, "abstained": abstained}
 
     def fixed(self, config: RunConfig) -> RunConfig:
@@ -111,7 +131,10 @@ class Cascade:
 
     def blind(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without the labels that chose the thresholds."""
-        return [without_labels(case) if dev else case for case, dev in zip(cases, self.dev, strict=True)]
+        return [
+            without_labels(case) if dev else case
+            for case, dev in zip(cases, self.dev, strict=True)
+        ]
 
     @classmethod
     def of(
@@ -131,8 +154,10 @@ class Cascade:
             dev: (cases,) the cases of their clusters.
             rows: the unit of each judgment, and the index of its judge, both (n,).
         """
-        levels, names = _levels(judge, int(chosen.sum())), [member.label for member in judge.members]
-        decider, steps = np.full(len(chosen), WAITING), list[Step]()
+        levels = _levels(judge, int(chosen.sum()))
+        names = [member.label for member in judge.members]
+        decider = np.full(len(chosen), WAITING)
+        steps = list[Step]()
         for place, (name, level) in enumerate(zip(names, levels, strict=True)):
             if (one := votes.get(name)) is None:
                 break
@@ -146,19 +171,34 @@ class Cascade:
             else:
                 candidates = thresholds(one.certainty[reached])
                 used = reached & chosen & np.isfinite(one.certainty)
-                step = _tested(name, one.certainty[used], ~one.right[used], candidates, 1 - judge.target, level)
+                step = _tested(
+                    name,
+                    one.certainty[used],
+                    ~one.right[used],
+                    candidates,
+                    1 - judge.target,
+                    level,
+                )
             steps.append(step)
             if step.threshold is not None:
                 decider[reached & (one.certainty >= step.threshold)] = place
             if place == len(names) - 1:
                 decider[reached & (decider == WAITING)] = ABSTAINED
         unit, by = rows
-        return cls(tuple(steps), decider, dev, (decider[unit] < 0) | (by <= decider[unit]))
+        return cls(
+            tuple(steps), decider, dev, (decider[unit] < 0) | (by <= decider[unit])
+        )
 
 
 def with_thresholds(config: RunConfig, found: Mapping[str, float | None]) -> RunConfig:
     """Return a config with thresholds by judge; a judge without one was never reached, and never decides."""
-    return config.with_({"judge.thresholds": tuple(found.get(member.label) for member in config.judge.members)})
+    return config.with_(
+        {
+            "judge.thresholds": tuple(
+                found.get(member.label) for member in config.judge.members
+            )
+        }
+    )
 
 
 def labels_required(judge: JudgeConfig) -> int:
@@ -173,12 +213,15 @@ def _fewest(level: float, risk: float) -> int:
 def _levels(judge: JudgeConfig, labels: int) -> list[float | None]:
     """Return the level of each judge's test, `None` for a judge that always answers.
 
-    Each has the same share of delta. Where the labels are too few for that, the first judge has all of it.
+    Each has the same share of delta. Where the labels are too few for that, the first judge has all
+    of it.
     """
     count = len(judge.members)
     tested = count - (judge.last == "answer")
     few = labels < _fewest(judge.delta / tested, 1 - judge.target)
-    shares: list[float | None] = [judge.delta, *[0.0] * (tested - 1)] if few else [judge.delta / tested] * tested
+    shares: list[float | None] = (
+        [judge.delta, *[0.0] * (tested - 1)] if few else [judge.delta / tested] * tested
+    )
     return shares + [None] * (count - tested)
 
 
@@ -187,12 +230,19 @@ def thresholds(certainty: Floats) -> Floats:
     values = np.unique(certainty[np.isfinite(certainty)])
     if len(values) > CANDIDATES:
         spread = np.linspace(0, 1, CANDIDATES)
-        values = np.unique(np.quantile(certainty[np.isfinite(certainty)], spread, method="higher"))
+        values = np.unique(
+            np.quantile(certainty[np.isfinite(certainty)], spread, method="higher")
+        )
     return np.asarray(values[::-1])
 
 
 def _tested(
-    judge: str, certainty: Floats, wrong: Bools, candidates: Iterable[float], risk: float, level: float
+    judge: str,
+    certainty: Floats,
+    wrong: Bools,
+    candidates: Iterable[float],
+    risk: float,
+    level: float,
 ) -> Step:
     """Return the last threshold of the descending sequence before the first at which the risk may be too high."""
     step = Step(judge)
@@ -213,7 +263,14 @@ def _tested(
 def binomial_tail(errors: int, n: int, risk: float) -> float:
     """Return the probability of at most `errors` among `n` if each has the probability `risk`."""
     counts = range(errors + 1)
-    logs = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(risk) + (n - k) * log1p(-risk) for k in counts)
+    logs = (
+        lgamma(n + 1)
+        - lgamma(k + 1)
+        - lgamma(n - k + 1)
+        + k * log(risk)
+        + (n - k) * log1p(-risk)
+        for k in counts
+    )
     return sum(map(exp, logs))
 
 
@@ -224,14 +281,18 @@ def dev_cases(judge: JudgeConfig, cases: Sequence[Case], clusters: Clusters) -> 
     """
     if judge.thresholds is not None:
         return np.zeros(len(cases), dtype=bool)
-    own = np.array([_hash("dev", case.id) < judge.calibration for case in cases], dtype=bool)
+    own = np.array(
+        [_hash("dev", case.id) < judge.calibration for case in cases], dtype=bool
+    )
     if clusters.number is None:
         return own
     first = np.unique(clusters.number, return_index=True)[1]
     return np.asarray(own[first][clusters.number])
 
 
-def chosen_units(cases: Sequence[Case], case: Ints, labeled: Bools, dev: Bools, clusters: Clusters) -> Bools:
+def chosen_units(
+    cases: Sequence[Case], case: Ints, labeled: Bools, dev: Bools, clusters: Clusters
+) -> Bools:
     """Return one labeled unit of each cluster of the dev cases, by a hash.
 
     Args:
@@ -243,7 +304,14 @@ def chosen_units(cases: Sequence[Case], case: Ints, labeled: Bools, dev: Bools, 
     """
     units = np.flatnonzero(labeled & dev[case])
     rank = np.array(
-        [_hash("unit", cases[case[unit]].id, int(unit - np.searchsorted(case, case[unit]))) for unit in units]
+        [
+            _hash(
+                "unit",
+                cases[case[unit]].id,
+                int(unit - np.searchsorted(case, case[unit])),
+            )
+            for unit in units
+        ]
     )
     units = units[np.argsort(rank, kind="stable")]
     found = np.zeros(len(case), dtype=bool)
@@ -264,30 +332,42 @@ def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -
     if not config.judge.calibrates:
         return
     labeled = np.array([is_labeled(case) for case in cases], dtype=bool)
-    judge, found = config.judge, clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
+    judge = config.judge
+    found = clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
     if found < (needed := labels_required(judge)):
         every = clusters.covered(labeled)
         raise ConfigError(
-            f"{found} of the {every} labels choose thresholds (judge.calibration={judge.calibration:g}), and "
-            f"judge.target={judge.target:g} with judge.delta={judge.delta:g} needs {needed}",
+            f"{found} of the {every} labels choose thresholds"
+            f" (judge.calibration={judge.calibration:g}), and judge.target={judge.target:g} with"
+            f" judge.delta={judge.delta:g} needs {needed}",
             where="judge.vote=cascade",
             remedy="label more cases, lower judge.target, or raise judge.delta",
         )
 
 
-def pair_vote(config: RunConfig, verdicts: VerdictColumns, judgments: JudgmentColumns) -> Vote:
+def pair_vote(
+    config: RunConfig, verdicts: VerdictColumns, judgments: JudgmentColumns
+) -> Vote:
     """Return one judge's verdicts on pairs.
 
-    Its certainty is the mean support of its judgments for the verdict: for a winner, their margins toward it; for a
-    tie, 1 less their sizes. So both orders, samples and probabilities count. A judgment that could not be read gives
-    no support.
+    Its certainty is the mean support of its judgments for the verdict: for a winner, their margins
+    toward it; for a tie, 1 less their sizes. So both orders, samples and probabilities count. A
+    judgment that could not be read gives no support.
     """
-    rows, pairs = judgments.select(third=False).of_units(2), verdicts.pairs
+    rows = judgments.select(third=False).of_units(2)
+    pairs = verdicts.pairs
     place = pairs.rows(rows)
-    margin, winner = np.nan_to_num(pair_margins(config, rows)), verdicts.winner[place]
-    support = np.select([winner == A, winner == B, winner == TIE], [margin, -margin, 1 - np.abs(margin)], 0.0)
+    margin = np.nan_to_num(pair_margins(config, rows))
+    winner = verdicts.winner[place]
+    support = np.select(
+        [winner == A, winner == B, winner == TIE],
+        [margin, -margin, 1 - np.abs(margin)],
+        0.0,
+    )
     count = np.bincount(place, minlength=len(pairs))
-    mean = np.bincount(place, np.where(rows.readable, support, 0.0), len(pairs)) / np.maximum(count, 1)
+    mean = np.bincount(
+        place, np.where(rows.readable, support, 0.0), len(pairs)
+    ) / np.maximum(count, 1)
     certainty = np.where(verdicts.present, np.maximum(mean, 0.0).round(9), np.nan)
     return Vote(verdicts.judge, verdicts.present, verdicts.right, certainty)
 
@@ -305,14 +385,19 @@ def class_vote(columns: ClassColumns, judgments: JudgmentColumns) -> Vote:
     asked = np.bincount(row, minlength=len(columns))
     share = np.bincount(row, same, len(columns)) / np.maximum(asked, 1)
     if columns.probabilities is not None:
-        named = columns.probabilities[np.arange(len(columns)), np.maximum(columns.verdicts, 0)]
+        named = columns.probabilities[
+            np.arange(len(columns)), np.maximum(columns.verdicts, 0)
+        ]
         share = np.where(np.isfinite(named), named, share)
     certainty = np.where(columns.present, share.round(9), np.nan)
     return Vote(columns.judge, ~columns.missing, columns.right, certainty)
 
 
 def decided_pairs(
-    name: str, cascade: Cascade, judgments: JudgmentColumns, each: Sequence[VerdictColumns]
+    name: str,
+    cascade: Cascade,
+    judgments: JudgmentColumns,
+    each: Sequence[VerdictColumns],
 ) -> VerdictColumns:
     """Return the verdict of each pair's decider, without one if the cascade abstains.
 
@@ -322,15 +407,26 @@ def decided_pairs(
         judgments: all judgments.
         each: the verdicts of each judge that was asked, in order.
     """
-    decider, pairs = cascade.decider, each[0].pairs
-    asked = np.array([np.bincount(pairs.rows(one.judgments), minlength=len(pairs)) > 0 for one in each])
+    decider = cascade.decider
+    pairs = each[0].pairs
+    asked = np.array(
+        [
+            np.bincount(pairs.rows(one.judgments), minlength=len(pairs)) > 0
+            for one in each
+        ]
+    )
     last = len(each) - 1 - np.argmax(asked[::-1], axis=0)
-    chosen, kept = np.where(decider >= 0, decider, last), decider >= 0
-    columns = _of_deciders(each, chosen, kept, {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING})
+    chosen = np.where(decider >= 0, decider, last)
+    kept = decider >= 0
+    columns = _of_deciders(
+        each, chosen, kept, {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING}
+    )
     columns["reason"][decider == ABSTAINED] = ABSTENTION
     passes = [one.passes for one in each if one.passes is not None]
     judges = [one.judge for one in each]
-    by = np.array([judges.index(judge) if judge in judges else -1 for judge in judgments.judges])
+    by = np.array(
+        [judges.index(judge) if judge in judges else -1 for judge in judgments.judges]
+    )
     pair = pairs.rows(judgments)
     own = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
     return VerdictColumns(
@@ -338,7 +434,9 @@ def decided_pairs(
         judgments=judgments.where(own),
         passes=PassColumns(
             **_of_deciders(passes, chosen, kept, _NO_PASS),
-            **_of_deciders(passes, chosen, np.ones(len(pairs), dtype=bool), {"asked": False}),
+            **_of_deciders(
+                passes, chosen, np.ones(len(pairs), dtype=bool), {"asked": False}
+            ),
             both=any(one.both for one in passes),
         ),
         panel=name,
@@ -350,11 +448,15 @@ _NO_WINNER: Final = dict.fromkeys(("lean", "winner", "surer"), NONE)
 _NO_NUMBER: Final = dict.fromkeys(("margin", "confidence", "settle"), np.nan)
 _NO_PASS: Final = {
     **dict.fromkeys(("winner", "third"), NONE),
-    **dict.fromkeys(("margin", "confidence", "third_margin", "third_confidence"), np.nan),
+    **dict.fromkeys(
+        ("margin", "confidence", "third_margin", "third_confidence"), np.nan
+    ),
 }
 
 
-def _of_deciders(each: Sequence[Any], chosen: Ints, kept: Bools, missing: Mapping[str, float]) -> dict[str, Any]:
+def _of_deciders(
+    each: Sequence[Any], chosen: Ints, kept: Bools, missing: Mapping[str, float]
+) -> dict[str, Any]:
     """Return columns of the verdicts of each unit's judge.
 
     Args:
@@ -365,16 +467,22 @@ def _of_deciders(each: Sequence[Any], chosen: Ints, kept: Bools, missing: Mappin
     """
     columns = dict[str, Any]()
     for name, value in missing.items():
-        column = np.stack([getattr(one, name) for one in each])[chosen, np.arange(len(chosen))]
+        column = np.stack([getattr(one, name) for one in each])[
+            chosen, np.arange(len(chosen))
+        ]
         column[~kept] = value
         columns[name] = column
     return columns
 
 
-def decided_classes(cascade: Cascade, name: str, each: Sequence[ClassColumns]) -> ClassColumns:
+def decided_classes(
+    cascade: Cascade, name: str, each: Sequence[ClassColumns]
+) -> ClassColumns:
     """Return the class of each response by its decider, an abstention if the cascade abstains."""
     decider = cascade.decider
     missing = {"verdicts": codes.MISSING, "chances": np.nan}
     columns = _of_deciders(each, np.maximum(decider, 0), decider >= 0, missing)
     columns["verdicts"][decider == ABSTAINED] = codes.ABSTAINED
-    return each[0].with_verdicts(name, **columns, votes={one.judge: one.verdicts for one in each})
+    return each[0].with_verdicts(
+        name, **columns, votes={one.judge: one.verdicts for one in each}
+    )

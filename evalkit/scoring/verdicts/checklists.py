@@ -1,8 +1,8 @@
 """Checklists: answers to items combined over samples, decided by their prerequisites, and scored by a rule.
 
-An item is met, not met, or unknown: unanswered, `cannot_assess`, split between samples, or dependent on an unknown
-item. A response has a score if every unknown item could be either without changing it; otherwise its score is missing
-and has bounds.
+An item is met, not met, or unknown: unanswered, `cannot_assess`, split between samples, or
+dependent on an unknown item. A response has a score if every unknown item could be either without
+changing it; otherwise its score is missing and has bounds.
 """
 
 from __future__ import annotations
@@ -15,19 +15,41 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
+from evalkit.core.checklists import (
+    CONSENSUS,
+    decision_order,
+    inherited,
+    leaves,
+    parts_of,
+)
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import Units
 from evalkit.scoring.judgments import KINDS, kind_of
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Status
+from evalkit.types import (
+    Case,
+    ChecklistItem,
+    ItemAnswer,
+    ItemReason,
+    ItemVerdict,
+    Judgment,
+    Status,
+)
 from evalkit.values import frozen
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
 State: TypeAlias = Literal["scored", "unknown_items", "no_positive_points", "no_weight"]
-NOT_MET, MET, CANNOT, MISSING = 0, 1, 2, -1
-CODES: Final[Mapping[ItemAnswer | None, int]] = {"not_met": NOT_MET, "met": MET, "cannot_assess": CANNOT, None: MISSING}
+NOT_MET = 0
+MET = 1
+CANNOT = 2
+MISSING = -1
+CODES: Final[Mapping[ItemAnswer | None, int]] = {
+    "not_met": NOT_MET,
+    "met": MET,
+    "cannot_assess": CANNOT,
+    None: MISSING,
+}
 ANSWERS: Final = {code: answer for answer, code in CODES.items()}
 _Vote: TypeAlias = tuple[ItemAnswer | None, str]
 _Status: TypeAlias = tuple[Status, str | None]
@@ -52,13 +74,15 @@ class Score:
         return self.low if self.state == "scored" else float("nan")
 
 
-def score_items(items: Sequence[ChecklistItem], met: Mapping[str, bool | None], rule: Rule) -> Score:
+def score_items(
+    items: Sequence[ChecklistItem], met: Mapping[str, bool | None], rule: Rule
+) -> Score:
     """Return the score of a checklist.
 
-    - `points`: the points of the items that are met over the sum of all positive points, clipped to 0 and 1 (Arora et
-      al. 2025, HealthBench, arXiv 2505.08775, section 3).
-    - `weighted`: the weighted mean of the parts of each group, from the leaves to the root (Starace et al. 2025,
-      PaperBench, arXiv 2504.01848, section 2).
+    - `points`: the points of the items that are met over the sum of all positive points, clipped to
+      0 and 1 (Arora et al. 2025, HealthBench, arXiv 2505.08775, section 3).
+    - `weighted`: the weighted mean of the parts of each group, from the leaves to the root (Starace
+      et al. 2025, PaperBench, arXiv 2504.01848, section 2).
     - `share`: the share of items that are fulfilled.
     - `required`: 1 if all required items are fulfilled, all items if none is marked; else 0.
 
@@ -70,14 +94,20 @@ def score_items(items: Sequence[ChecklistItem], met: Mapping[str, bool | None], 
     if rule == "points":
         return _points(items, met)
     own = leaves(items)
-    done: dict[str | None, tuple[float, float]] = {item.id: _fulfilled(item, met.get(item.id)) for item in own}
+    done: dict[str | None, tuple[float, float]] = {
+        item.id: _fulfilled(item, met.get(item.id)) for item in own
+    }
     if rule == "weighted":
         return _weighted(items, done)
     if rule == "required":
-        needed = [item.id for item, _, _, required in inherited(items) if required] or [item.id for item in own]
+        needed = [item.id for item, _, _, required in inherited(items) if required] or [
+            item.id for item in own
+        ]
         low, high = (float(min(done[name][end] for name in needed)) for end in (0, 1))
     else:
-        low, high = (sum(bounds[end] for bounds in done.values()) / len(done) for end in (0, 1))
+        low, high = (
+            sum(bounds[end] for bounds in done.values()) / len(done) for end in (0, 1)
+        )
     return _bounded(low, high)
 
 
@@ -101,18 +131,27 @@ def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> S
         return Score("no_positive_points", unclipped=(float("nan"), float("nan")))
     sure = sum(item.points for item in own if met.get(item.id))
     unknown = [item.points for item in own if met.get(item.id) is None]
-    low, high = (sure + sum(end(points, 0.0) for points in unknown) for end in (min, max))
+    low, high = (
+        sure + sum(end(points, 0.0) for points in unknown) for end in (min, max)
+    )
     clipped = _bounded(*(min(max(end / total, 0.0), 1.0) for end in (low, high)))
     return replace(clipped, unclipped=(low / total, high / total))
 
 
-def _weighted(items: Sequence[ChecklistItem], done: Mapping[str | None, tuple[float, float]]) -> Score:
-    bounds, parts = dict(done), parts_of(items)
+def _weighted(
+    items: Sequence[ChecklistItem], done: Mapping[str | None, tuple[float, float]]
+) -> Score:
+    bounds = dict(done)
+    parts = parts_of(items)
     for group in [item.id for item in reversed(items) if item.id in parts] + [None]:
         weights = np.array([part.weight for part in parts[group]])
         if not weights.sum():
             return Score("no_weight")
-        low, high = (weights @ np.array([bounds[part.id] for part in parts[group]]) / weights.sum()).tolist()
+        low, high = (
+            weights
+            @ np.array([bounds[part.id] for part in parts[group]])
+            / weights.sum()
+        ).tolist()
         bounds[group] = low, high
     return _bounded(*bounds[None])
 
@@ -139,8 +178,8 @@ class ItemColumns(Units):
         response_case: (responses,) the index of the case.
         cases: the number of cases.
         checklists: the checklist of each response.
-        statuses: the status and kind of error of each response's first missing judgment, in the order of `KINDS`, or
-            of a readable one; `None` if the judge was not asked.
+        statuses: the status and kind of error of each response's first missing judgment, in the
+            order of `KINDS`, or of a readable one; `None` if the judge was not asked.
     """
 
     case: Ints
@@ -192,13 +231,18 @@ def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
     """Return the items with the scores of a rule, such as `required`: whether required items are fulfilled."""
     scores = [
         score_items(checklist, _states(verdicts), rule)
-        for checklist, verdicts in zip(columns.checklists, columns.verdicts, strict=True)
+        for checklist, verdicts in zip(
+            columns.checklists, columns.verdicts, strict=True
+        )
     ]
     return replace(columns, scores=scores)
 
 
 def _states(verdicts: Sequence[ItemVerdict]) -> dict[str, bool | None]:
-    return {one.id: {"met": True, "not_met": False}.get(one.answer or "") for one in verdicts}
+    return {
+        one.id: {"met": True, "not_met": False}.get(one.answer or "")
+        for one in verdicts
+    }
 
 
 _Votes: TypeAlias = dict[tuple[int, int, str], dict[int, _Vote]]
@@ -207,7 +251,11 @@ _Votes: TypeAlias = dict[tuple[int, int, str], dict[int, _Vote]]
 
 def _add(votes: _Votes, judgment: Judgment, case: int) -> None:
     entries = (judgment.answer or {}).get("items") or ()
-    reasons = {str(one.get("item")): str(one.get("reason") or "") for one in entries if isinstance(one, Mapping)}
+    reasons = {
+        str(one.get("item")): str(one.get("reason") or "")
+        for one in entries
+        if isinstance(one, Mapping)
+    }
     for name, answer in judgment.items.items():
         samples = votes.setdefault((case, judgment.unit[0], name), {})
         before, reason = samples.get(judgment.sample, (None, ""))
@@ -239,39 +287,84 @@ def read_items(
         place = places.get(judgment.case_id)
         where = f"case '{judgment.case_id}'"
         if place is None:
-            raise ConfigError("this case was judged but is not in the dataset", where=where)
-        if len(judgment.unit) != 1 or not 0 <= judgment.unit[0] < len(cases[place].responses):
+            raise ConfigError(
+                "this case was judged but is not in the dataset", where=where
+            )
+        if len(judgment.unit) != 1 or not 0 <= judgment.unit[0] < len(
+            cases[place].responses
+        ):
             what = f"responses {list(judgment.unit)} were judged, but the case does not have them"
             raise ConfigError(what, where=where)
         if unknown := judgment.items.keys() - known[place]:
-            raise ConfigError(f"item '{min(unknown):.60}' was judged, but is not in the checklist", where=where)
+            raise ConfigError(
+                f"item '{min(unknown):.60}' was judged, but is not in the checklist",
+                where=where,
+            )
         _add(votes.setdefault(judgment.judge, {}), judgment, place)
-        asked, unit = statuses.setdefault(judgment.judge, {}), (place, judgment.unit[0])
+        asked = statuses.setdefault(judgment.judge, {})
+        unit = (place, judgment.unit[0])
         status = KINDS.index(kind_of(judgment)), (judgment.status, judgment.error_kind)
         asked[unit] = min(status, asked.get(unit, status), key=itemgetter(0))
-    units = [(place, index) for place, case in enumerate(cases) for index in range(len(case.responses))]
+    units = [
+        (place, index)
+        for place, case in enumerate(cases)
+        for index in range(len(case.responses))
+    ]
     each = {
-        name: replace(_columns(cases, [own], rule), statuses=[statuses[name].get(unit, (0, None))[1] for unit in units])
+        name: replace(
+            _columns(cases, [own], rule),
+            statuses=[statuses[name].get(unit, (0, None))[1] for unit in units],
+        )
         for name, own in sorted(votes.items())
     }
-    return (next(iter(each.values())) if len(each) == 1 else _columns(cases, [*votes.values()], rule)), each
+    return (
+        next(iter(each.values()))
+        if len(each) == 1
+        else _columns(cases, [*votes.values()], rule)
+    ), each
 
 
-def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> ItemColumns:
-    rows, items, tags = list[tuple[int, ...]](), list[ChecklistItem](), list[tuple[str, ...]]()
-    response_case, verdicts = list[int](), list[tuple[ItemVerdict, ...]]()
+def _columns(
+    cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule
+) -> ItemColumns:
+    rows = list[tuple[int, ...]]()
+    items = list[ChecklistItem]()
+    tags = list[tuple[str, ...]]()
+    response_case = list[int]()
+    verdicts = list[tuple[ItemVerdict, ...]]()
     for place, case in enumerate(cases):
         if not case.checklist:
-            raise ConfigError("the case has no checklist", where=f"case '{case.id}'", remedy="set mode.checklist")
-        order, own = decision_order(case.checklist), [*inherited(case.checklist)]
+            raise ConfigError(
+                "the case has no checklist",
+                where=f"case '{case.id}'",
+                remedy="set mode.checklist",
+            )
+        order = decision_order(case.checklist)
+        own = [*inherited(case.checklist)]
         for index in range(len(case.responses)):
             votes = {
-                item.id: [_majority([*judge.get((place, index, item.id), {}).values()]) for judge in judges]
+                item.id: [
+                    _majority([*judge.get((place, index, item.id), {}).values()])
+                    for judge in judges
+                ]
                 for item, *_ in own
             }
-            decided = _decide(case.checklist, order, {name: _panel(cast) for name, cast in votes.items()}, index)
+            decided = _decide(
+                case.checklist,
+                order,
+                {name: _panel(cast) for name, cast in votes.items()},
+                index,
+            )
             for (item, _, marks, _), one in zip(own, decided, strict=True):
-                rows.append((place, len(verdicts), CODES[one.answer], CODES[one.judged], CODES[one.label]))
+                rows.append(
+                    (
+                        place,
+                        len(verdicts),
+                        CODES[one.answer],
+                        CODES[one.judged],
+                        CODES[one.label],
+                    )
+                )
                 items.append(item)
                 tags.append(marks)
             verdicts.append(decided)
@@ -281,7 +374,18 @@ def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> Ite
     checklists = [cases[place].checklist for place in response_case]
     places = np.array(response_case, dtype=np.int64)
     made = ItemColumns(
-        case_, response, answer, judged, label, items, tags, verdicts, (), places, len(cases), checklists
+        case_,
+        response,
+        answer,
+        judged,
+        label,
+        items,
+        tags,
+        verdicts,
+        (),
+        places,
+        len(cases),
+        checklists,
     )
     return rescored(made, rule)
 
@@ -291,14 +395,21 @@ def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, st
     counts = Counter(answer for answer, _ in votes if answer is not None)
     if not counts:
         return None, "missing", ""
-    (best, count), cast = counts.most_common(1)[0], sum(counts.values())
+    best, count = counts.most_common(1)[0]
+    cast = sum(counts.values())
     if 2 * count <= cast:
         return None, "split", ""
     return best, "judged", next(reason for answer, reason in votes if answer == best)
 
 
-def _panel(votes: Sequence[tuple[ItemAnswer | None, ItemReason, str]]) -> tuple[ItemAnswer | None, ItemReason, str]:
-    return votes[0] if len(votes) == 1 else _majority([(answer, reason) for answer, _, reason in votes])
+def _panel(
+    votes: Sequence[tuple[ItemAnswer | None, ItemReason, str]],
+) -> tuple[ItemAnswer | None, ItemReason, str]:
+    return (
+        votes[0]
+        if len(votes) == 1
+        else _majority([(answer, reason) for answer, _, reason in votes])
+    )
 
 
 def _decide(
@@ -308,25 +419,31 @@ def _decide(
     response: int,
 ) -> tuple[ItemVerdict, ...]:
     """Return the items of a response, each with its prerequisites applied."""
-    known, parts = {item.id: item for item in items}, parts_of(items)
+    known = {item.id: item for item in items}
+    parts = parts_of(items)
     state: dict[tuple[str, str], bool | None] = {}
     found: dict[str, ItemVerdict] = {}
     for kind, name in order:
         item = known[name]
         if kind == "gate":
             above = [] if item.parent is None else [state["gate", item.parent]]
-            state[kind, name] = _all([*above, *(state["item", other] for other in item.after)])
+            state[kind, name] = _all(
+                [*above, *(state["item", other] for other in item.after)]
+            )
         elif name in parts:
             state[kind, name] = _all([state["item", part.id] for part in parts[name]])
         else:
             answer, reason, explanation = judged[name]
-            gate, own = state["gate", name], answer
+            gate = state["gate", name]
+            own = answer
             if gate is False and answer != "not_met":
                 answer, reason = "not_met", "prerequisite"
             elif gate is None and answer == "met":
                 answer, reason = None, "undetermined"
             state[kind, name] = {"met": True, "not_met": False}.get(answer or "")
-            found[name] = ItemVerdict(name, answer, reason, own, explanation, label_of(item, response))
+            found[name] = ItemVerdict(
+                name, answer, reason, own, explanation, label_of(item, response)
+            )
     return tuple(found[item.id] for item in items if item.id in found)
 
 
@@ -341,15 +458,31 @@ def label_of(item: ChecklistItem, response: int) -> ItemAnswer | None:
     return _majority([(answers[response], "") for answers in item.labels.values()])[0]
 
 
-def scored_judgments(cases: Sequence[Case], each: Mapping[str, ItemColumns]) -> Iterator[Judgment]:
+def scored_judgments(
+    cases: Sequence[Case], each: Mapping[str, ItemColumns]
+) -> Iterator[Judgment]:
     """Yield one judgment for each response that a judge was asked about, whose value is the score.
 
-    Without a known score, its status is that of the first missing judgment; if all were read, it only has no value.
+    Without a known score, its status is that of the first missing judgment; if all were read, it
+    only has no value.
     """
-    units = [(case.id, (index,)) for case in cases for index in range(len(case.responses))]
+    units = [
+        (case.id, (index,)) for case in cases for index in range(len(case.responses))
+    ]
     for judge, columns in each.items():
-        for (case, unit), score, asked in zip(units, columns.scores, columns.statuses, strict=True):
+        for (case, unit), score, asked in zip(
+            units, columns.scores, columns.statuses, strict=True
+        ):
             if asked is not None:
                 known = score.state == "scored"
                 status, kind = _READ if known else asked
-                yield Judgment(case, unit, unit, 0, judge, status, score.value if known else None, error_kind=kind)
+                yield Judgment(
+                    case,
+                    unit,
+                    unit,
+                    0,
+                    judge,
+                    status,
+                    score.value if known else None,
+                    error_kind=kind,
+                )

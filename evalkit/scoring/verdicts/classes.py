@@ -1,7 +1,8 @@
 """Class verdicts: samples vote for each judge, then judges vote for a panel.
 
-The most frequent answer wins. An abstention is one of the answers that are counted, so an abstention by all is an
-abstention. Several most frequent answers are a split: no class, never the first one, and not a missing answer.
+The most frequent answer wins. An abstention is one of the answers that are counted, so an
+abstention by all is an abstention. Several most frequent answers are a split: no class, never the
+first one, and not a missing answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.scale import Classes
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import ClassColumns, rows_of
-from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, JudgmentColumns, of_one_judge
+from evalkit.scoring.judgments import (
+    ABSTAINED,
+    MISSING,
+    SPLIT,
+    JudgmentColumns,
+    of_one_judge,
+)
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, group_mean
 from evalkit.scoring.verdicts.panel import Panel
 from evalkit.types import Case
@@ -26,22 +33,32 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
     Raises:
         ConfigError: if a label is not one of the classes.
     """
-    codes: dict[str | None, int] = {name: code for code, name in enumerate(classes.names)} | {None: MISSING}
+    codes: dict[str | None, int] = {
+        name: code for code, name in enumerate(classes.names)
+    } | {None: MISSING}
     sizes, first = rows_of(cases)
     row = np.repeat(np.arange(len(cases)), sizes)
     missing = np.full(len(row), MISSING, dtype=np.int64)
-    labels, annotators, at = missing.copy(), dict[str, Ints](), 0
+    labels = missing.copy()
+    annotators = dict[str, Ints]()
+    at = 0
     for case in cases:
         end = at + len(case.responses)
-        labels[at:end] = [_code(codes, response.class_name, case) for response in case.responses]
+        labels[at:end] = [
+            _code(codes, response.class_name, case) for response in case.responses
+        ]
         for name, annotation in case.labels.items():
             for place, given in enumerate(annotation_classes(annotation), at):
-                annotators.setdefault(name, missing.copy())[place] = _code(codes, given, case)
+                annotators.setdefault(name, missing.copy())[place] = _code(
+                    codes, given, case
+                )
         at = end
     return ClassColumns(
         names=classes.names,
         ordered=classes.ordered,
-        positive=None if classes.positive is None else classes.names.index(classes.positive),
+        positive=None
+        if classes.positive is None
+        else classes.names.index(classes.positive),
         case=row,
         index=np.arange(len(row)) - first[row],
         cases=len(cases),
@@ -55,12 +72,15 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
 def _code(codes: Mapping[str | None, int], name: str | None, case: Case) -> int:
     if name not in codes:
         known = ", ".join(one for one in codes if one is not None)
-        what, remedy = f"the label '{name}' is not one of the classes {known}", "use the rubric of the run"
+        what = f"the label '{name}' is not one of the classes {known}"
+        remedy = "use the rubric of the run"
         raise ConfigError(what, where=f"case '{case.id}'", remedy=remedy)
     return codes[name]
 
 
-def vote_samples(responses: ClassColumns, cases: Sequence[Case], judgments: JudgmentColumns) -> ClassColumns:
+def vote_samples(
+    responses: ClassColumns, cases: Sequence[Case], judgments: JudgmentColumns
+) -> ClassColumns:
     """Return one judge's class of each response: the vote of its readable samples.
 
     Raises:
@@ -69,25 +89,39 @@ def vote_samples(responses: ClassColumns, cases: Sequence[Case], judgments: Judg
     own = of_one_judge(cases, judgments, rows_of(cases)[0], 1)
     assert own.choice is not None  # read with the classes
     assert own.chances is not None
-    size, width = len(responses), len(responses.names)
+    size = len(responses)
+    width = len(responses.names)
     place = responses.rows(own)
     counts = np.zeros((size, width + 1))
     voted = own.readable & (own.choice != MISSING)
     np.add.at(counts, (place[voted], _column(own.choice[voted], width)), 1.0)
-    chances = np.stack([group_mean(place, np.where(voted, one, np.nan), size) for one in own.chances.T], axis=1)
+    chances = np.stack(
+        [
+            group_mean(place, np.where(voted, one, np.nan), size)
+            for one in own.chances.T
+        ],
+        axis=1,
+    )
     return responses.with_verdicts("".join(own.by), elect(counts), chances)
 
 
-def vote_panel(responses: ClassColumns, panel: Panel, name: str, each: Sequence[ClassColumns]) -> ClassColumns:
+def vote_panel(
+    responses: ClassColumns, panel: Panel, name: str, each: Sequence[ClassColumns]
+) -> ClassColumns:
     """Return a panel's class of each response: the vote of its judges that chose a class or abstained.
 
-    A judge whose samples are split has no vote. If this leaves fewer votes than the quorum, the panel is split too.
+    A judge whose samples are split has no vote. If this leaves fewer votes than the quorum, the
+    panel is split too.
     """
-    votes, width = np.stack([one.verdicts for one in each]), len(responses.names)
+    votes = np.stack([one.verdicts for one in each])
+    width = len(responses.names)
     answered = votes != MISSING
     voted = answered & (votes != SPLIT)
     weights = np.where(voted, panel.weights, 0.0)
-    verdicts = elect(panel.counts(votes, (*range(width), ABSTAINED)).T * panel.has_quorum(voted)[:, None])
+    verdicts = elect(
+        panel.counts(votes, (*range(width), ABSTAINED)).T
+        * panel.has_quorum(voted)[:, None]
+    )
     verdicts[(verdicts == MISSING) & panel.has_quorum(answered)] = SPLIT
     chances = _mean_chances(np.stack([one.chances for one in each]), weights)
     judges = {judge: one.verdicts for judge, one in zip(panel.names, each, strict=True)}
@@ -98,14 +132,17 @@ def elect(counts: Floats) -> Ints:
     """Return the winner of each row of votes, SPLIT where several lead, and MISSING where there are none.
 
     Args:
-        counts: (n, classes + 1) the votes for each class, and in the last column for the abstention.
+        counts: (n, classes + 1) the votes for each class, and in the last column for the
+            abstention.
     """
     most = counts.max(axis=1, initial=0.0)
     leads = (counts >= most[:, None] - FUZZ) & (counts > 0)
     number = leads.sum(axis=1)
     first = np.argmax(leads, axis=1)
     winner = np.where(first == counts.shape[1] - 1, ABSTAINED, first)
-    return np.select([number == 1, number > 1], [winner, SPLIT], MISSING).astype(np.int64)
+    return np.select([number == 1, number > 1], [winner, SPLIT], MISSING).astype(
+        np.int64
+    )
 
 
 def _column(codes: Ints, width: int) -> Ints:
@@ -117,4 +154,6 @@ def _mean_chances(chances: Floats, weights: Floats) -> Floats:
     known = np.where(np.isfinite(chances), weights[:, :, None], 0.0)
     total = known.sum(axis=0)
     sums = (known * np.nan_to_num(chances)).sum(axis=0)
-    return np.asarray(np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0))
+    return np.asarray(
+        np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
+    )

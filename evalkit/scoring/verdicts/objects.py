@@ -30,19 +30,25 @@ Read: TypeAlias = Callable[[Ints], list[Any]]
 Fields: TypeAlias = Mapping[str, Read]
 """The fields of `Verdict` that units of one size have."""
 _BLOCK: Final = 1024
-"""So many verdicts are read from the columns at once: element by element, NumPy takes most of the time."""
+"""So many verdicts are read from the columns at once: element by element, NumPy takes most of the
+time."""
 
 
 class Verdicts(LazySequence[Verdict]):
     """One Verdict for each unit, case by case: first each response's, then each pair's; `each` has those of judges."""
 
     def __init__(
-        self, judge: str, tables: Sequence[tuple[Ints, Fields]], each: Mapping[str, Verdicts] | None = None
+        self,
+        judge: str,
+        tables: Sequence[tuple[Ints, Fields]],
+        each: Mapping[str, Verdicts] | None = None,
     ) -> None:
         """Initialize with the case (units,) and the fields of the units of each size."""
         self.each: Mapping[str, Verdicts] = each or {}
         self._judge, self._tables = judge, tables
-        self._order = np.argsort(np.concatenate([case for case, _ in tables]), kind="stable")
+        self._order = np.argsort(
+            np.concatenate([case for case, _ in tables]), kind="stable"
+        )
 
     def __len__(self) -> int:
         return len(self._order)
@@ -53,22 +59,31 @@ class Verdicts(LazySequence[Verdict]):
 
     def values(self, name: str) -> list[Any]:
         """Return a field of each verdict, `None` where its units do not have it, without making the verdicts."""
-        return self._read(slice(None), lambda fields, units: fields.get(name, _missing)(units))
+        return self._read(
+            slice(None), lambda fields, units: fields.get(name, _missing)(units)
+        )
 
     def _make(self, index: int) -> Verdict:
         return self._read(slice(index, index + 1), self._verdicts)[0]
 
     def _verdicts(self, fields: Fields, units: Ints) -> list[Verdict]:
         rows = zip(*(read(units) for read in fields.values()), strict=True)
-        return [Verdict(judge=self._judge, **dict(zip(fields, row, strict=True))) for row in rows]
+        return [
+            Verdict(judge=self._judge, **dict(zip(fields, row, strict=True)))
+            for row in rows
+        ]
 
     def _read(self, part: slice, read: Callable[[Fields, Ints], list[T]]) -> list[T]:
         """Return what is read of the units in a part of the order."""
-        places, ((case, first), *others) = self._order[part], self._tables
+        places = self._order[part]
+        (case, first), *others = self._tables
         if not others:
             return read(first, places)
         is_first = places < len(case)
-        found = iter(read(first, places[is_first])), iter(read(others[0][1], places[~is_first] - len(case)))
+        found = (
+            iter(read(first, places[is_first])),
+            iter(read(others[0][1], places[~is_first] - len(case))),
+        )
         return [next(found[not own]) for own in is_first.tolist()]
 
 
@@ -93,13 +108,16 @@ def verdict_objects(
 
     Args:
         cases: the cases.
-        how: how a judge's samples of values by criterion are combined; for panels and rankings they are averaged.
+        how: how a judge's samples of values by criterion are combined; for panels and rankings they
+            are averaged.
         items: the checklist items of each response.
         verdicts: their verdicts.
         each: the verdicts of each judge of a panel, by the judge's name.
         cascade: what decides each pair, if the judges are a cascade.
     """
-    pairs, passes, scored = verdicts.pairs, verdicts.passes, verdicts.scores
+    pairs = verdicts.pairs
+    passes = verdicts.passes
+    scored = verdicts.scores
     ids = [case.id for case in cases]
     fields = {
         **_units(ids, pairs.case, pairs.i, pairs.j),
@@ -115,7 +133,9 @@ def verdict_objects(
         place = pairs.rows(verdicts.judgments)
         alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
         fields |= {
-            "criteria": _criteria(verdicts.judgments, place, len(pairs), "mean" if each else how),
+            "criteria": _criteria(
+                verdicts.judgments, place, len(pairs), "mean" if each else how
+            ),
             "orders": _orders(passes.winner, passes.third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
         }
@@ -129,8 +149,19 @@ def verdict_objects(
             "reason": _reason(np.where(np.isnan(scored.score), MISSING, JUDGED)),
             "confidence": _number(scored.confidence),
             "label": _number(scored.grade),
-            "criteria": _criteria(judgments, place, len(scored.case), "mean" if each or verdicts.ranks else how),
-            **_votes({n: _number(one.scores.score) for n, one in each.items() if one.scores is not None}),
+            "criteria": _criteria(
+                judgments,
+                place,
+                len(scored.case),
+                "mean" if each or verdicts.ranks else how,
+            ),
+            **_votes(
+                {
+                    n: _number(one.scores.score)
+                    for n, one in each.items()
+                    if one.scores is not None
+                }
+            ),
         }
         if items:
             fields["items"] = lambda units: [items[unit] for unit in units.tolist()]
@@ -146,22 +177,30 @@ def class_verdict_objects(
     cascade: Cascade | None = None,
 ) -> Verdicts:
     """Return a Verdict for each response, in order, and those of each judge of a panel."""
-    given, chances, classes = columns.verdicts, columns.probabilities, dict(enumerate(columns.names))
+    given = columns.verdicts
+    chances = columns.probabilities
+    classes = dict(enumerate(columns.names))
     rows = (columns.split, columns.abstained, columns.missing)
     stated = np.full(len(columns), np.nan)
     if chances is not None:
-        stated = np.where(columns.present, chances[np.arange(len(columns)), given], np.nan)
+        stated = np.where(
+            columns.present, chances[np.arange(len(columns)), given], np.nan
+        )
     answers = classes | {ABSTAINED: columns.abstain}
     fields = {
         **_units([case.id for case in cases], columns.case, columns.index),
         "reason": _reason(np.select(rows, (SPLIT, ABSTENTION, MISSING), JUDGED)),
         "confidence": _number(stated),
         "label": _name(columns.labels, classes),
-        **_votes({judge: _name(cast, answers) for judge, cast in columns.votes.items()}),
+        **_votes(
+            {judge: _name(cast, answers) for judge, cast in columns.votes.items()}
+        ),
         "class_name": _name(given, classes),
         **_deciders(cascade),
     }
-    own = {name: class_verdict_objects(cases, one) for name, one in (each or {}).items()}
+    own = {
+        name: class_verdict_objects(cases, one) for name, one in (each or {}).items()
+    }
     return Verdicts(columns.judge, [(columns.case, fields)], own)
 
 
@@ -173,7 +212,9 @@ def _units(ids: Sequence[str], case: Ints, *unit: Ints) -> dict[str, Read]:
     """Return the fields that every unit has; those that a size of units does not have are missing."""
     return {
         "case_id": lambda units: [ids[row] for row in case[units].tolist()],
-        "unit": lambda units: [*zip(*(index[units].tolist() for index in unit), strict=True)],
+        "unit": lambda units: [
+            *zip(*(index[units].tolist() for index in unit), strict=True)
+        ],
         "winner": _missing,
         "score": _missing,
     }
@@ -182,7 +223,11 @@ def _units(ids: Sequence[str], case: Ints, *unit: Ints) -> dict[str, Read]:
 def _deciders(cascade: Cascade | None) -> dict[str, Read]:
     if cascade is None:
         return {}
-    return {"decided_by": _name(cascade.decider, {n: step.judge for n, step in enumerate(cascade.steps)})}
+    return {
+        "decided_by": _name(
+            cascade.decider, {n: step.judge for n, step in enumerate(cascade.steps)}
+        )
+    }
 
 
 def _name(codes: Codes | Ints, names: Mapping[int, Any]) -> Read:
@@ -209,7 +254,11 @@ def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
 def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     """Return a dict of several values for each unit."""
     columns = zip(*(read(units) for read in reads.values()), strict=True)
-    return [dict(zip(reads, row, strict=True)) for row in columns] if reads else [{} for _ in units]
+    return (
+        [dict(zip(reads, row, strict=True)) for row in columns]
+        if reads
+        else [{} for _ in units]
+    )
 
 
 def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> Read:
@@ -222,19 +271,28 @@ def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> R
         how: how samples are combined.
     """
     values = by_criterion(judgments, place, size, how)
-    reads = {name: _number(column) for name, column in zip(judgments.names, values, strict=True)}
+    reads = {
+        name: _number(column)
+        for name, column in zip(judgments.names, values, strict=True)
+    }
     return lambda units: [
-        {name: value for name, value in row.items() if value is not None} for row in _by_name(reads, units)
+        {name: value for name, value in row.items() if value is not None}
+        for row in _by_name(reads, units)
     ]
 
 
 def _orders(passes: Codes, third: Codes, withheld: Bools) -> Read:
     def read(units: Ints) -> list[Orders | None]:
         found = list[Orders | None]()
-        for codes, last, none in zip(*(column[units].tolist() for column in (passes, third, withheld)), strict=True):
+        for codes, last, none in zip(
+            *(column[units].tolist() for column in (passes, third, withheld)),
+            strict=True,
+        ):
             first, second = map(NAMES.get, codes)
             consistent = None if first is None or second is None else first == second
-            found.append(None if none else Orders(first, second, consistent, NAMES.get(last)))
+            found.append(
+                None if none else Orders(first, second, consistent, NAMES.get(last))
+            )
         return found
 
     return read

@@ -1,7 +1,7 @@
 """Verdicts on pairs: from judgments over orders and samples to one winner.
 
-Criteria are combined into a judgment's margin (`aggregate`), samples into a pass, the two orders' passes into the pair.
-Tie rules come last.
+Criteria are combined into a judgment's margin (`aggregate`), samples into a pass, the two orders'
+passes into the pair. Tie rules come last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from evalkit.scoring.columns import (
     sign,
 )
 from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, combine, group_mean
+from evalkit.scoring.stats.arrays import (
+    FUZZ,
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    combine,
+    group_mean,
+)
 from evalkit.types import Case
 
 AGGREGATE: Final = "scoring.aggregate="
@@ -41,7 +49,8 @@ AGGREGATE: Final = "scoring.aggregate="
 WEIGHED: Final = "verdicts are the weighted mean of the winners by criterion"
 OVERALL: Final = "verdicts are the judge's overall winner"
 DECIDING: Final = 0.001
-"""The margin of an overall winner that decides because the weighted criteria cancel out: less than any of these."""
+"""The margin of an overall winner that decides because the weighted criteria cancel out: less than
+any of these."""
 
 
 def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
@@ -52,18 +61,33 @@ def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
 
 def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str, ...]:
     """Return a note on which aggregate a run of pairs or lists uses, if the two could differ and it has answers."""
-    has_criteria, weights = bool(np.isfinite(judgments.criteria).any()), config.raw_weights()
+    has_criteria = bool(np.isfinite(judgments.criteria).any())
+    weights = config.raw_weights()
     alone = all(len(unit) == 1 for unit in judgments.units)
     if alone or not (has_criteria or judgments.readable.any()):
         return ()
-    name, unequal = f"{AGGREGATE}{config.scoring.aggregate}", len({*weights.values()}) > 1
+    name = f"{AGGREGATE}{config.scoring.aggregate}"
+    unequal = len({*weights.values()}) > 1
     if not has_criteria:
         return (
-            (f"{name}: {OVERALL}; weights have no effect: the output names no winners by criterion",) if unequal else ()
+            (
+                (
+                    f"{name}: {OVERALL}; weights have no effect: the output names no winners by"
+                    " criterion"
+                ),
+            )
+            if unequal
+            else ()
         )
     if (how := config.aggregate()) != "overall":
-        shares = ", ".join(f"{criterion} {share:.3g}" for criterion, share in config.weights().items())
-        rest = "; where they cancel out, the judge's overall winner" if how == "criteria_first" else ""
+        shares = ", ".join(
+            f"{criterion} {share:.3g}" for criterion, share in config.weights().items()
+        )
+        rest = (
+            "; where they cancel out, the judge's overall winner"
+            if how == "criteria_first"
+            else ""
+        )
         return (f"{name}: {WEIGHED} ({shares}){rest}",)
     why = "; weights have no effect" if unequal else ", since all weights are equal"
     return (f"{name}: {OVERALL}{why}",) if len(weights) > 1 else ()
@@ -72,9 +96,10 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
 def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
     """Return each judgment's margin: the judge's overall margin, or the weighted mean of its margins by criterion.
 
-    With `criteria_first`, a weighted mean of 0 becomes a margin of `DECIDING` for the judge's overall winner: smaller
-    than any that the criteria give, so that it only breaks ties. A judgment that lacks a criterion with a weight above
-    0 has no weighted margin. For a whole run, `auto` is resolved first.
+    With `criteria_first`, a weighted mean of 0 becomes a margin of `DECIDING` for the judge's
+    overall winner: smaller than any that the criteria give, so that it only breaks ties. A judgment
+    that lacks a criterion with a weight above 0 has no weighted margin. For a whole run, `auto` is
+    resolved first.
 
     Raises:
         ConfigError: if criteria are to be weighted and no judgment has any.
@@ -88,8 +113,14 @@ def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
             where="scoring.aggregate",
             remedy="use output=json, or set scoring.aggregate=auto",
         )
-    margins, overall = weigh(judgments, config.weights()), sign(judgments.value)
-    breaks = (margins == 0) & (overall != NONE) & (judgments.i != judgments.j) & (how == "criteria_first")
+    margins = weigh(judgments, config.weights())
+    overall = sign(judgments.value)
+    breaks = (
+        (margins == 0)
+        & (overall != NONE)
+        & (judgments.i != judgments.j)
+        & (how == "criteria_first")
+    )
     return np.where(breaks, DECIDING * overall, margins)
 
 
@@ -104,11 +135,17 @@ def cancels(config: RunConfig, judgments: JudgmentColumns, margins: Floats) -> B
 def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
     """Return the confidence in each judgment's margin, if it was stated for an overall winner that may differ.
 
-    As for judges of a panel: with confidence c, the opposite winner has 1 - c, and 0.5 if either is a tie.
+    As for judges of a panel: with confidence c, the opposite winner has 1 - c, and 0.5 if either is
+    a tie.
     """
-    stated, weighted_winner = sign(judgments.value), sign(margins)
-    other = np.where((stated == TIE) | (weighted_winner == TIE), 0.5, 1 - judgments.confidence)
-    known = np.isfinite(judgments.confidence) & (stated != NONE) & (weighted_winner != NONE)
+    stated = sign(judgments.value)
+    weighted_winner = sign(margins)
+    other = np.where(
+        (stated == TIE) | (weighted_winner == TIE), 0.5, 1 - judgments.confidence
+    )
+    known = (
+        np.isfinite(judgments.confidence) & (stated != NONE) & (weighted_winner != NONE)
+    )
     return np.where(known & (stated != weighted_winner), other, judgments.confidence)
 
 
@@ -140,17 +177,22 @@ def judgment_scores(config: RunConfig, judgments: JudgmentColumns) -> Floats:
 def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentColumns:
     """Return judgments with expectations instead of stated values, if `judge.logprobs` requested them.
 
-    If any readable judgment of a judge has no probabilities (`fallback`), all its stated values are used, so the two
-    kinds are never averaged.
+    If any readable judgment of a judge has no probabilities (`fallback`), all its stated values are
+    used, so the two kinds are never averaged.
 
     Raises:
         ConfigError: if log-probabilities are required and a judgment has none.
     """
     if not config.scoring.weighted:
         return judgments
-    requested = {judge.label: judge.logprobs for judge in judges_asked(config) if judge.logprobs}
+    requested = {
+        judge.label: judge.logprobs for judge in judges_asked(config) if judge.logprobs
+    }
     unweighted = {
-        judgments.judges[place] for place in np.unique(judgments.giver[judgments.readable & ~judgments.weighted])
+        judgments.judges[place]
+        for place in np.unique(
+            judgments.giver[judgments.readable & ~judgments.weighted]
+        )
     }
     for name in sorted(unweighted & set(requested)):
         if requested[name] is True:
@@ -159,11 +201,16 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
                 where="judge.logprobs",
                 remedy="rerun the judge, or set scoring.weighted=false",
             )
-    expected, replaced = judgments.expected, given_by(judgments, set(requested) - unweighted) & judgments.weighted
+    expected = judgments.expected
+    replaced = given_by(judgments, set(requested) - unweighted) & judgments.weighted
     if expected is None or not replaced.any():
         return judgments
     value = np.where(replaced, expected[:, 0], judgments.value)
-    return replace(judgments, value=value, criteria=np.where(replaced[:, None], expected[:, 1:], judgments.criteria))
+    return replace(
+        judgments,
+        value=value,
+        criteria=np.where(replaced[:, None], expected[:, 1:], judgments.criteria),
+    )
 
 
 def judges_asked(config: RunConfig) -> Iterable[JudgeConfig]:
@@ -174,10 +221,15 @@ def judges_asked(config: RunConfig) -> Iterable[JudgeConfig]:
 
 def given_by(judgments: JudgmentColumns, names: Set[str]) -> Bools:
     """Return which judgments were made by one of these judges, (n,)."""
-    return np.isin(judgments.giver, [place for place, name in enumerate(judgments.judges) if name in names])
+    return np.isin(
+        judgments.giver,
+        [place for place, name in enumerate(judgments.judges) if name in names],
+    )
 
 
-def at_threshold(verdicts: VerdictColumns, threshold: float, min_confidence: float) -> tuple[Codes, Bools]:
+def at_threshold(
+    verdicts: VerdictColumns, threshold: float, min_confidence: float
+) -> tuple[Codes, Bools]:
     """Return the winners under a threshold and a minimum confidence, and which winners became ties.
 
     A margin equal to the threshold is a tie. A winner without a stated confidence is kept.
@@ -198,11 +250,17 @@ def useful_thresholds(margins: Floats) -> list[float]:
     if not len(sizes):
         return []
     sizes = np.concatenate([[0.0], sizes[sizes > FUZZ]])
-    chosen = np.unique(np.linspace(0, len(sizes) - 1, min(MAX_THRESHOLDS, len(sizes))).round().astype(int))
+    chosen = np.unique(
+        np.linspace(0, len(sizes) - 1, min(MAX_THRESHOLDS, len(sizes)))
+        .round()
+        .astype(int)
+    )
     return [float(size) for size in sizes[chosen]]
 
 
-def apply_ties(verdicts: VerdictColumns, tie: TieConfig, cases: Sequence[Case]) -> VerdictColumns:
+def apply_ties(
+    verdicts: VerdictColumns, tie: TieConfig, cases: Sequence[Case]
+) -> VerdictColumns:
     """Apply `tie.threshold`, `tie.min_confidence` and `tie.allow` to verdicts."""
     winner, tied = at_threshold(verdicts, tie.threshold, tie.min_confidence)
     reason = np.where(tied, THRESHOLD, verdicts.reason).astype(np.int8)
@@ -217,13 +275,21 @@ def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
     winner = np.where(winner == TIE, verdicts.surer, winner).astype(np.int8)
     for place in np.flatnonzero(winner == TIE):
         case = cases[verdicts.pairs.case[place]]
-        winner[place] = coin(case, int(verdicts.pairs.i[place]), int(verdicts.pairs.j[place]))
-    return replace(verdicts, winner=winner, reason=np.where(tied, FORCED, verdicts.reason).astype(np.int8))
+        winner[place] = coin(
+            case, int(verdicts.pairs.i[place]), int(verdicts.pairs.j[place])
+        )
+    return replace(
+        verdicts,
+        winner=winner,
+        reason=np.where(tied, FORCED, verdicts.reason).astype(np.int8),
+    )
 
 
 def coin(case: Case, i: int, j: int) -> int:
     """Toss a coin (1 or -1) that always favors the same text of a case, in either order."""
-    one, two = (digest([case.id, case.prompt, case.responses[index].text]) for index in (i, j))
+    one, two = (
+        digest([case.id, case.prompt, case.responses[index].text]) for index in (i, j)
+    )
     if one == two:  # identical texts differ only in position
         return 1 if int(digest([case.id, i, j])[:8], 16) % 2 else -1
     return 1 if one < two else -1
@@ -231,17 +297,21 @@ def coin(case: Case, i: int, j: int) -> int:
 
 def over_orders(values: Floats) -> Floats:
     """Return the mean of each pair's two numbers, (pairs, 2), ignoring NaN."""
-    return combine("mean", np.repeat(np.arange(len(values)), 2), values.ravel(), len(values))
+    return combine(
+        "mean", np.repeat(np.arange(len(values)), 2), values.ravel(), len(values)
+    )
 
 
 def over_all(passes: PassColumns) -> Floats:
     """Return the mean margin of each pair over its passes and the third judgment, ignoring missing ones."""
-    mean, third = over_orders(passes.margin), passes.third_margin
+    mean = over_orders(passes.margin)
+    third = passes.third_margin
     return np.where(np.isfinite(third), (2 * mean + third) / 3, mean)
 
 
 Decision: TypeAlias = tuple[Codes, Floats, Floats]
-"""Winner, margin and confidence of pairs whose two passes disagree or one of whose passes is missing."""
+"""Winner, margin and confidence of pairs whose two passes disagree or one of whose passes is
+missing."""
 
 
 def _as_tie(passes: PassColumns) -> Decision:
@@ -253,33 +323,48 @@ def _as_tie(passes: PassColumns) -> Decision:
 def _as_surer(passes: PassColumns) -> Decision:
     """Return the winner of the more confident pass, with its own margin and a lower confidence.
 
-    With confidences h > l the result's confidence is min(h, 0.5 + (h - l) / 2): the mean of the two passes'
-    probabilities that the winner is correct, at most that of the winning pass. Equal or unstated confidences make a tie
-    at 0.5.
+    With confidences h > l the result's confidence is min(h, 0.5 + (h - l) / 2): the mean of the two
+    passes' probabilities that the winner is correct, at most that of the winning pass. Equal or
+    unstated confidences make a tie at 0.5.
     """
     one, two = passes.confidence.T
     distinct = _confidences_differ(passes)
     lowered = np.fmin(np.fmax(one, two), 0.5 + np.abs(one - two) / 2)
     own = np.where(one > two, passes.margin[:, 0], passes.margin[:, 1])
-    return surer(passes), np.where(distinct, own, over_orders(passes.margin)), np.where(distinct, lowered, 0.5)
+    return (
+        surer(passes),
+        np.where(distinct, own, over_orders(passes.margin)),
+        np.where(distinct, lowered, 0.5),
+    )
 
 
 def _as_vote(passes: PassColumns) -> Decision:
     """Return the sign of the sum of votes +1, 0 and -1, where a missing pass counts 0."""
-    margin = np.where(passes.read.any(axis=1), _votes(passes.winner).sum(axis=1) / 2, np.nan)
-    return sign(margin), margin, _confidence_in(sign(margin), passes.winner, passes.confidence)
+    margin = np.where(
+        passes.read.any(axis=1), _votes(passes.winner).sum(axis=1) / 2, np.nan
+    )
+    return (
+        sign(margin),
+        margin,
+        _confidence_in(sign(margin), passes.winner, passes.confidence),
+    )
 
 
 def _as_mean(passes: PassColumns) -> Decision:
     """Return the winner of the mean margin."""
     margin = over_orders(passes.margin)
-    return sign(margin), margin, _confidence_in(sign(margin), passes.winner, passes.confidence)
+    return (
+        sign(margin),
+        margin,
+        _confidence_in(sign(margin), passes.winner, passes.confidence),
+    )
 
 
 def _as_median(passes: PassColumns) -> Decision:
     """Return the median of the two passes and the third judgment; A, TIE and B make a tie.
 
-    The confidence is the mean over the three of the probability that this winner is correct, as for votes.
+    The confidence is the mean over the three of the probability that this winner is correct, as for
+    votes.
     """
     margins = np.column_stack([passes.margin, passes.third_margin])
     confidence = np.column_stack([passes.confidence, passes.third_confidence])
@@ -289,7 +374,9 @@ def _as_median(passes: PassColumns) -> Decision:
 
 def two_say_tie(passes: PassColumns) -> Bools:
     """Return which ties are the result of two of three judgments, and so not a disagreement, (pairs,)."""
-    return np.asarray((passes.winner == TIE).any(axis=1) & (sign(passes.third_margin) == TIE))
+    return np.asarray(
+        (passes.winner == TIE).any(axis=1) & (sign(passes.third_margin) == TIE)
+    )
 
 
 def _votes(winner: Codes) -> Codes:
@@ -319,7 +406,8 @@ def _confidences_differ(passes: PassColumns) -> Bools:
 
 def surer(passes: PassColumns) -> Codes:
     """Return the winner of the more confident pass, a tie if neither is more confident."""
-    one, two = passes.confidence[:, 0], passes.confidence[:, 1]
+    one = passes.confidence[:, 0]
+    two = passes.confidence[:, 1]
     chosen = np.where(one > two, passes.winner[:, 0], passes.winner[:, 1])
     return np.where(_confidences_differ(passes), chosen, TIE).astype(np.int8)
 
@@ -334,7 +422,11 @@ DISAGREEMENTS: dict[str, Callable[[PassColumns], Decision]] = {
 
 
 def resolve_pairs(
-    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, pairs: PairColumns, thirds: JudgmentColumns
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    pairs: PairColumns,
+    thirds: JudgmentColumns,
 ) -> VerdictColumns:
     """Return the verdicts on all pairs under `scoring.aggregate`, `swap` and `tie`.
 
@@ -363,14 +455,25 @@ def resolve_pairs(
             passes = _with_thirds(config, passes, judgments, thirds, pairs)
     elif config.swap.policy != "random":
         passes = _one_order(passes)
-    found = _resolve_orders(config.swap.resolve if passes.both else "mean", judgments, pairs, passes)
-    tied, canceled = (found.lean == TIE) & (found.reason == JUDGED), cancels(config, judgments, margins)
+    found = _resolve_orders(
+        config.swap.resolve if passes.both else "mean", judgments, pairs, passes
+    )
+    tied = (found.lean == TIE) & (found.reason == JUDGED)
+    canceled = cancels(config, judgments, margins)
     why = _why_tied(judgments, margins, pairs, passes, canceled)
-    return apply_ties(replace(found, reason=np.where(tied, why, found.reason).astype(np.int8)), config.tie, cases)
+    return apply_ties(
+        replace(found, reason=np.where(tied, why, found.reason).astype(np.int8)),
+        config.tie,
+        cases,
+    )
 
 
 def _why_tied(
-    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, passes: PassColumns, canceled: Bools
+    judgments: JudgmentColumns,
+    margins: Floats,
+    pairs: PairColumns,
+    passes: PassColumns,
+    canceled: Bools,
 ) -> Codes:
     """Return the reason of each pair if it is a tie: the judge's own, or because its samples or criteria cancel out.
 
@@ -383,18 +486,28 @@ def _why_tied(
         passes: the result of each order.
         canceled: (n,) which margins are 0 because criteria cancel out.
     """
-    place, winner = passes_of(judgments, pairs), sign(margins)
+    place = passes_of(judgments, pairs)
+    winner = sign(margins)
     rows = (winner == A, winner == TIE, winner == B, canceled)
-    counts = (np.bincount(place[one], minlength=2 * len(pairs)).reshape(-1, 2) for one in rows)
-    a, tie, b, arithmetic = (np.where(passes.asked, count, 0).sum(axis=1) for count in counts)
+    counts = (
+        np.bincount(place[one], minlength=2 * len(pairs)).reshape(-1, 2) for one in rows
+    )
+    a, tie, b, arithmetic = (
+        np.where(passes.asked, count, 0).sum(axis=1) for count in counts
+    )
     most = ((tie > a) & (tie > b)) | two_say_tie(passes)
-    return np.select([~most, 2 * arithmetic > tie], [SPLIT, CANCELED], JUDGED).astype(np.int8)
+    return np.select([~most, 2 * arithmetic > tie], [SPLIT, CANCELED], JUDGED).astype(
+        np.int8
+    )
 
 
-def combine_samples(judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, how: str) -> PassColumns:
+def combine_samples(
+    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, how: str
+) -> PassColumns:
     """Combine the samples of each order: margins by `how`, confidences by their mean.
 
-    The majority is a majority of winners. Unreadable samples are ignored; a pass without readable samples is missing.
+    The majority is a majority of winners. Unreadable samples are ignored; a pass without readable
+    samples is missing.
 
     Args:
         judgments: the judgments of pairs.
@@ -402,14 +515,21 @@ def combine_samples(judgments: JudgmentColumns, margins: Floats, pairs: PairColu
         pairs: the pairs.
         how: `mean`, `median` or `majority`.
     """
-    size, place = 2 * len(pairs), passes_of(judgments, pairs)
+    size = 2 * len(pairs)
+    place = passes_of(judgments, pairs)
     stated = np.where(np.isfinite(margins), judgments.confidence, np.nan)
-    margin = combine(how, place, winner_values(margins) if how == "majority" else margins, size).reshape(-1, 2)
+    margin = combine(
+        how, place, winner_values(margins) if how == "majority" else margins, size
+    ).reshape(-1, 2)
     confidence = group_mean(place, stated, size).reshape(-1, 2)
-    return PassColumns.of(margin, confidence, (np.bincount(place, minlength=size) > 0).reshape(-1, 2))
+    return PassColumns.of(
+        margin, confidence, (np.bincount(place, minlength=size) > 0).reshape(-1, 2)
+    )
 
 
-def by_criterion(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> list[Floats]:
+def by_criterion(
+    judgments: JudgmentColumns, place: Ints, size: int, how: str
+) -> list[Floats]:
     """Return each unit's value by criterion: samples of one order combined by `how`, then the mean of the orders.
 
     For pairs, the majority is a majority of winners, as for margins.
@@ -422,7 +542,10 @@ def by_criterion(judgments: JudgmentColumns, place: Ints, size: int, how: str) -
     """
     passes = 2 * place + judgments.swapped
     voted = how == "majority" and bool((judgments.i != judgments.j).any())
-    found = [combine(how, passes, winner_values(v) if voted else v, 2 * size) for v in judgments.criteria.T]
+    found = [
+        combine(how, passes, winner_values(v) if voted else v, 2 * size)
+        for v in judgments.criteria.T
+    ]
     return [over_orders(values.reshape(-1, 2)) for values in found]
 
 
@@ -437,14 +560,21 @@ def winner_values(margins: Floats) -> Floats:
 
 
 def _with_thirds(
-    config: RunConfig, passes: PassColumns, judgments: JudgmentColumns, thirds: JudgmentColumns, pairs: PairColumns
+    config: RunConfig,
+    passes: PassColumns,
+    judgments: JudgmentColumns,
+    thirds: JudgmentColumns,
+    pairs: PairColumns,
 ) -> PassColumns:
     """Add the third judgments to the passes.
 
     Raises:
         ConfigError: if the judge's own winners differ and no third judgment was requested.
     """
-    if not len(thirds) and combine_samples(judgments, judgments.value, pairs, "mean").differ.any():
+    if (
+        not len(thirds)
+        and combine_samples(judgments, judgments.value, pairs, "mean").differ.any()
+    ):
         raise ConfigError(
             "orders disagree, but there are no third judgments",
             where="swap.resolve",
@@ -466,22 +596,30 @@ def _one_order(passes: PassColumns) -> PassColumns:
     """Keep one order of each pair: the unit's own if it was requested, otherwise the swapped one."""
     used = np.column_stack([passes.asked[:, 0], ~passes.asked[:, 0]])
     margin = np.where(used, passes.margin, np.nan)
-    return PassColumns.of(margin, np.where(used, passes.confidence, np.nan), used & passes.asked)
+    return PassColumns.of(
+        margin, np.where(used, passes.confidence, np.nan), used & passes.asked
+    )
 
 
-def _resolve_orders(how: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns) -> VerdictColumns:
+def _resolve_orders(
+    how: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns
+) -> VerdictColumns:
     """Return the common winner if both passes agree, otherwise the result of rule `how`.
 
-    A pair needs both passes, unless only one order was to be judged. Samples may have used both orders even then, and
-    their mean is no disagreement.
+    A pair needs both passes, unless only one order was to be judged. Samples may have used both
+    orders even then, and their mean is no disagreement.
     """
-    complete, differ = passes.complete, passes.differ & passes.both
+    complete = passes.complete
+    differ = passes.differ & passes.both
     agree = complete & ~passes.differ
     winner, margin, confidence = DISAGREEMENTS[how](passes)
-    mean, stated = over_orders(passes.margin), over_orders(passes.confidence)
+    mean = over_orders(passes.margin)
+    stated = over_orders(passes.confidence)
     # Where both orders were to be judged, only a net vote decides a pair with a missing pass.
     known = complete | (how == "net_vote") | (not passes.both)
-    lean = np.where(known, np.where(agree, passes.winner[:, 0], winner), NONE).astype(np.int8)
+    lean = np.where(known, np.where(agree, passes.winner[:, 0], winner), NONE).astype(
+        np.int8
+    )
     unsettled = differ & (lean == TIE) & ~two_say_tie(passes)
     reason = np.where(unsettled, DISAGREEMENT, np.where(lean == NONE, MISSING, JUDGED))
     present = lean != NONE

@@ -48,7 +48,8 @@ class Panel:
 
     Attributes:
         names: the names of the judges.
-        weights: (judges, 1) their weights relative to the largest; all equal unless `vote` is weighted.
+        weights: (judges, 1) their weights relative to the largest; all equal unless `vote` is
+            weighted.
         vote: `majority`, `dawid_skene`, `mean`, `median` or `weighted`.
         quorum: the number of votes that a verdict requires.
     """
@@ -59,12 +60,21 @@ class Panel:
     quorum: int
 
     @classmethod
-    def of(cls, config: RunConfig, members: Sequence[str], judged: Sequence[str]) -> Panel:
+    def of(
+        cls, config: RunConfig, members: Sequence[str], judged: Sequence[str]
+    ) -> Panel:
         """Return the panel of the judges in `judged`, out of all the `members` that were to judge."""
         judge = config.judge
-        weights = [judge.weights.get(name, 1.0) if judge.vote == "weighted" else 1.0 for name in judged]
-        shares = np.array(weights)[:, None] / (max(weights, default=0.0) or 1.0)  # sums near 1e308 would overflow
-        return cls(tuple(judged), shares, judge.vote, judge.quorum or ceil(len(members) / 2))
+        weights = [
+            judge.weights.get(name, 1.0) if judge.vote == "weighted" else 1.0
+            for name in judged
+        ]
+        shares = np.array(weights)[:, None] / (
+            max(weights, default=0.0) or 1.0
+        )  # sums near 1e308 would overflow
+        return cls(
+            tuple(judged), shares, judge.vote, judge.quorum or ceil(len(members) / 2)
+        )
 
     def has_quorum(self, voted: Bools) -> Bools:
         """Return which units meet the quorum, (units,); a judge with weight 0 has no vote."""
@@ -73,8 +83,8 @@ class Panel:
     def average(self, values: Floats) -> Floats:
         """Return the weighted mean of each unit's votes or their median, NaN without a quorum.
 
-        For scores, the median represents the majority: more than half of the judges give at least, and at most, this
-        score.
+        For scores, the median represents the majority: more than half of the judges give at least,
+        and at most, this score.
         """
         voted = np.isfinite(values) & (self.weights > 0)
         sufficient = voted.any(axis=0) & self.has_quorum(voted)
@@ -82,9 +92,15 @@ class Panel:
             weights = np.where(voted, self.weights, 0.0)
             total = weights.sum(axis=0)
             sums = (weights * np.where(voted, values, 0.0)).sum(axis=0)
-            return np.asarray(np.divide(sums, total, out=np.full(len(total), np.nan), where=sufficient))
+            return np.asarray(
+                np.divide(
+                    sums, total, out=np.full(len(total), np.nan), where=sufficient
+                )
+            )
         found = np.full(values.shape[1], np.nan)
-        found[sufficient] = np.nanmedian(np.where(voted, values, np.nan)[:, sufficient], axis=0)
+        found[sufficient] = np.nanmedian(
+            np.where(voted, values, np.nan)[:, sufficient], axis=0
+        )
         return found
 
     @property
@@ -100,13 +116,17 @@ class Panel:
 
     def elect(self, winners: Codes) -> Codes:
         """Return the outcome with the most votes, or a tie; below the quorum, return the code NONE."""
-        return winners_of(self.counts(winners, CLASSES), self.has_quorum(winners != NONE))
+        return winners_of(
+            self.counts(winners, CLASSES), self.has_quorum(winners != NONE)
+        )
 
     def decide(self, winners: Codes) -> Codes:
         """Return the result of the votes on winners under the panel's rule."""
         if self.elects:
             return self.elect(winners)
-        return sign(self.average(np.where(winners == NONE, np.nan, winners.astype(np.float64))))
+        return sign(
+            self.average(np.where(winners == NONE, np.nan, winners.astype(np.float64)))
+        )
 
 
 def winners_of(counts: Floats, quorum: Bools) -> Codes:
@@ -117,7 +137,11 @@ def winners_of(counts: Floats, quorum: Bools) -> Codes:
         quorum: (units,) which units have a quorum.
     """
     a, tie, b = counts
-    found = np.where((a > b + FUZZ) & (a > tie + FUZZ), A, np.where((b > a + FUZZ) & (b > tie + FUZZ), B, TIE))
+    found = np.where(
+        (a > b + FUZZ) & (a > tie + FUZZ),
+        A,
+        np.where((b > a + FUZZ) & (b > tie + FUZZ), B, TIE),
+    )
     return np.where(quorum, found, NONE).astype(np.int8)
 
 
@@ -146,29 +170,42 @@ def vote(
         return replace(implied, panel=name)
     found = _vote_pairs(panel, config.tie, cases, own.of_units(2), each)
     voted = _vote_passes(panel, passes)
-    # Each judge's orders may differ while the votes on each order agree: then the vote made the tie.
+    # Each judge's orders may differ while the votes on each order agree: then the vote made the
+    # tie.
     by_vote = (found.reason == DISAGREEMENT) & ~voted.differ
     reason = np.where(by_vote, SPLIT, found.reason).astype(np.int8)
     listed = any(one.listed for one in each)
     ranks = judgments.of_units(1) if listed else None
-    return replace(found, reason=reason, passes=voted, scores=scored, ranks=ranks, panel=name)
+    return replace(
+        found, reason=reason, passes=voted, scores=scored, ranks=ranks, panel=name
+    )
 
 
-def winners_at(panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]) -> Callable[[float], Codes] | None:
+def winners_at(
+    panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]
+) -> Callable[[float], Codes] | None:
     """Return the winners as a function of the threshold if it applies before the vote, otherwise `None`."""
     if not panel.elects or each[0].passes is None:
         return None
     min_confidence = config.tie.min_confidence
-    return lambda threshold: panel.elect(np.stack([at_threshold(o, threshold, min_confidence)[0] for o in each]))
+    return lambda threshold: panel.elect(
+        np.stack([at_threshold(o, threshold, min_confidence)[0] for o in each])
+    )
 
 
 def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | None:
     if not each:
         return None
     raw, score, confidence = (
-        panel.average(np.stack([getattr(one, name) for one in each])) for name in ("raw", "score", "confidence")
+        panel.average(np.stack([getattr(one, name) for one in each]))
+        for name in ("raw", "score", "confidence")
     )
-    return replace(each[0], raw=raw, score=score, confidence=np.where(np.isnan(score), np.nan, confidence))
+    return replace(
+        each[0],
+        raw=raw,
+        score=score,
+        confidence=np.where(np.isnan(score), np.nan, confidence),
+    )
 
 
 def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
@@ -176,12 +213,18 @@ def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
     winners = np.stack([one.winner for one in each])
     elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
     unknown = np.full(elected.shape, np.nan)
-    passes = PassColumns.of(unknown, unknown, np.any([one.asked for one in each], axis=0))
+    passes = PassColumns.of(
+        unknown, unknown, np.any([one.asked for one in each], axis=0)
+    )
     return replace(passes, winner=elected, both=any(one.both for one in each))
 
 
 def _vote_pairs(
-    panel: Panel, tie: TieConfig, cases: Sequence[Case], judgments: JudgmentColumns, each: Sequence[VerdictColumns]
+    panel: Panel,
+    tie: TieConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    each: Sequence[VerdictColumns],
 ) -> VerdictColumns:
     """Return the vote of the judges' winners after their tie rules, or the mean of their margins before the rules."""
     elected = panel.elects
@@ -191,8 +234,11 @@ def _vote_pairs(
         reasons = np.where(reasons == FORCED, JUDGED, reasons)
     margins = np.stack([_margin_votes(one) for one in each])
     mean = panel.average(margins)
-    lean, margin = sign(mean), mean
-    if elected:  # the margin is the share of votes, or the probability, by which A leads B
+    lean = sign(mean)
+    margin = mean
+    if (
+        elected
+    ):  # the margin is the share of votes, or the probability, by which A leads B
         counts = panel.counts(winners, CLASSES)
         lean = winners_of(counts, panel.has_quorum(winners != NONE))
         margin = divide(counts[0] - counts[2], counts.sum(axis=0))
@@ -203,21 +249,34 @@ def _vote_pairs(
         lean,
         _reasons(lean, winners, reasons),
         margin=np.where(present, margin, np.nan),
-        confidence=_confidence(lean, winners, np.stack([one.confidence for one in each])),
+        confidence=_confidence(
+            lean, winners, np.stack([one.confidence for one in each])
+        ),
         settle=np.where(present, margin, np.nan),
-        surer=np.where(present, np.where(np.isfinite(mean), sign(mean), TIE), NONE).astype(np.int8),
+        surer=np.where(
+            present, np.where(np.isfinite(mean), sign(mean), TIE), NONE
+        ).astype(np.int8),
         judgments=judgments,
     )
-    # Each judge's verdict has already met the thresholds, so they do not apply to the share of votes.
+    # Each judge's verdict has already met the thresholds, so they do not apply to the share of
+    # votes.
     return apply_ties(
-        found, tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0}) if elected else tie, cases
+        found,
+        tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0})
+        if elected
+        else tie,
+        cases,
     )
 
 
 def _margin_votes(verdicts: VerdictColumns) -> Floats:
     """Return a judge's margins as votes: 0 if its orders made a tie, NaN without a verdict."""
-    margin = np.where(np.isfinite(verdicts.margin), verdicts.margin, verdicts.lean.astype(np.float64))
-    return np.where(verdicts.lean == NONE, np.nan, np.where(verdicts.lean == TIE, 0.0, margin))
+    margin = np.where(
+        np.isfinite(verdicts.margin), verdicts.margin, verdicts.lean.astype(np.float64)
+    )
+    return np.where(
+        verdicts.lean == NONE, np.nan, np.where(verdicts.lean == TIE, 0.0, margin)
+    )
 
 
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
@@ -227,24 +286,34 @@ def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
     """
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
     least = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
-    own = np.select([((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least], least, THRESHOLD)
+    own = np.select(
+        [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least],
+        least,
+        THRESHOLD,
+    )
     tied = np.where((tie > a) & (tie > b), own, SPLIT)
-    forced, judged = ((winners == lean) & (reasons == FORCED)).any(axis=0), (winners == lean) & (reasons != FORCED)
+    forced = ((winners == lean) & (reasons == FORCED)).any(axis=0)
+    judged = (winners == lean) & (reasons != FORCED)
     won = np.where(forced & ~judged.any(axis=0), FORCED, JUDGED)
-    return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, won)).astype(np.int8)
+    return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, won)).astype(
+        np.int8
+    )
 
 
 def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
     """Return the mean probability of the outcome over the judges that state a confidence.
 
-    A judge with confidence c gives its own verdict c, the opposite verdict 1 - c, and 0.5 if either is a tie.
+    A judge with confidence c gives its own verdict c, the opposite verdict 1 - c, and 0.5 if either
+    is a tie.
     """
     against = (winners != lean) & (winners != TIE) & (lean != TIE)
     probability = np.where(winners == lean, stated, np.where(against, 1 - stated, 0.5))
     known = np.isfinite(stated) & (winners != NONE) & (lean != NONE)
     count = known.sum(axis=0)
     total = np.where(known, probability, 0.0).sum(axis=0)
-    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
+    return np.asarray(
+        np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    )
 
 
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
@@ -262,7 +331,11 @@ def check_names(judges: Sequence[str]) -> None:
         ConfigError: if two judges do.
     """
     parts = [metric_part(judge) for judge in judges]
-    if duplicates := [judge for judge, part in zip(judges, parts, strict=True) if parts.count(part) > 1]:
+    if duplicates := [
+        judge
+        for judge, part in zip(judges, parts, strict=True)
+        if parts.count(part) > 1
+    ]:
         raise ConfigError(
             f"the metrics of judges {' and '.join(duplicates[:2])} would have the same names",
             where="judge.judges",
@@ -272,10 +345,23 @@ def check_names(judges: Sequence[str]) -> None:
 
 def unasked_notes(names: Sequence[str], judgments: JudgmentColumns) -> tuple[str, ...]:
     """Return a note on the judges of a panel that judged fewer units than another, as those of a cascade's run do."""
-    counts, span = dict[str, int](), 2 + int(judgments.j.max(initial=0))
+    counts = dict[str, int]()
+    span = 2 + int(judgments.j.max(initial=0))
     for name in names:
         rows = judgments.select(name)
-        counts[name] = len(np.unique((rows.case.astype(np.int64) * span + rows.i) * span + rows.j))
+        counts[name] = len(
+            np.unique((rows.case.astype(np.int64) * span + rows.i) * span + rows.j)
+        )
     most = max(counts.values(), default=0)
-    few = [f"{name} {count:,} of {most:,} pairs or responses" for name, count in counts.items() if count < most]
-    return (f"{UNASKED}{', '.join(few)}; a judge's numbers and votes are about what it was asked",) if few else ()
+    few = [
+        f"{name} {count:,} of {most:,} pairs or responses"
+        for name, count in counts.items()
+        if count < most
+    ]
+    return (
+        (
+            f"{UNASKED}{', '.join(few)}; a judge's numbers and votes are about what it was asked",
+        )
+        if few
+        else ()
+    )

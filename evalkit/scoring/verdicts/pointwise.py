@@ -24,24 +24,38 @@ from evalkit.scoring.columns import (
     sign,
 )
 from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, combine, divide, group_mean
+from evalkit.scoring.stats.arrays import (
+    FUZZ,
+    Bools,
+    Floats,
+    Ints,
+    combine,
+    divide,
+    group_mean,
+)
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import apply_ties, judgment_scores, pair_margins
 from evalkit.scoring.verdicts.rewards import reward_margins
 from evalkit.types import Case
 
 
-def score_responses(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> ScoreColumns:
+def score_responses(
+    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
+) -> ScoreColumns:
     """Return each response's score: weighted mean of criteria, combined samples, then `scoring.normalize`.
 
-    Unreadable samples are ignored; a score is missing (NaN) without readable samples. A judgment without criteria
-    counts with its overall value.
+    Unreadable samples are ignored; a score is missing (NaN) without readable samples. A judgment
+    without criteria counts with its overall value.
     """
-    scored = _over_samples(cases, judgments, judgment_scores(config, judgments), config.scoring.combine)
+    scored = _over_samples(
+        cases, judgments, judgment_scores(config, judgments), config.scoring.combine
+    )
     return replace(scored, score=normalize(config, scored.raw, scored.case))
 
 
-def score_lists(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> ScoreColumns:
+def score_lists(
+    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
+) -> ScoreColumns:
     """Return each response's score in [0, 1] by its rank in rankings, averaged over orders and samples.
 
     Whether the overall ranking or those by criterion count is decided as for margins of pairs.
@@ -49,30 +63,61 @@ def score_lists(config: RunConfig, cases: Sequence[Case], judgments: JudgmentCol
     return _over_samples(cases, judgments, pair_margins(config, judgments), "mean")
 
 
-def _over_samples(cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, how: str) -> ScoreColumns:
+def _over_samples(
+    cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, how: str
+) -> ScoreColumns:
     """Combine each response's `scores`, one for each judgment, by `how`."""
     sizes, offset = rows_of(cases)
     place = offset[judgments.case] + judgments.i
     case = np.repeat(np.arange(len(cases)), sizes)
     raw = combine(how, place, scores, len(case))
-    confidence = group_mean(place, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case))
-    return ScoreColumns(case, np.arange(len(case)) - offset[case], raw, raw, confidence, grades(cases), offset)
+    confidence = group_mean(
+        place, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case)
+    )
+    return ScoreColumns(
+        case,
+        np.arange(len(case)) - offset[case],
+        raw,
+        raw,
+        confidence,
+        grades(cases),
+        offset,
+    )
 
 
 def compare_scores(
-    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, scored: ScoreColumns, pairs: PairColumns
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    scored: ScoreColumns,
+    pairs: PairColumns,
 ) -> VerdictColumns:
     """Return the comparisons that scores imply: the higher score wins if the difference exceeds the threshold.
 
-    A tie of equal scores has its own reason, since no judge called it a tie. Rewards have margins as `reward_margins`
-    fits them, or else the difference of rewards.
+    A tie of equal scores has its own reason, since no judge called it a tie. Rewards have margins
+    as `reward_margins` fits them, or else the difference of rewards.
     """
     difference = pairs.differences(scored.score)
-    margin, lean, confidence = difference, sign(difference), np.full(len(pairs), np.nan)
+    margin = difference
+    lean = sign(difference)
+    confidence = np.full(len(pairs), np.nan)
     if config.rubric.real:
         margin, confidence, _ = reward_margins(config, cases, pairs, difference)
-    reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(np.int8)
-    verdicts = VerdictColumns(pairs, lean, lean, reason, margin, confidence, margin, lean, judgments, scores=scored)
+    reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(
+        np.int8
+    )
+    verdicts = VerdictColumns(
+        pairs,
+        lean,
+        lean,
+        reason,
+        margin,
+        confidence,
+        margin,
+        lean,
+        judgments,
+        scores=scored,
+    )
     return apply_ties(verdicts, config.tie, cases)
 
 
@@ -98,8 +143,8 @@ def zscore(scores: Floats, case: Ints) -> Floats:
 def minmax(scores: Floats, scale: Scale) -> Floats:
     """Map the ends of the scale to 0 and 1, so that differences and thresholds mean the same on every scale.
 
-    The ends are those of the scale, not of the case: rescaling each case to its own range would turn noise between
-    equal responses into 0 and 1.
+    The ends are those of the scale, not of the case: rescaling each case to its own range would
+    turn noise between equal responses into 0 and 1.
     """
     return (scores - scale.min) / scale.span
 
@@ -109,9 +154,13 @@ def rank(scores: Floats, case: Ints) -> Floats:
     scored_rows = np.flatnonzero(np.isfinite(scores))
     ranks = np.full(len(scores), np.nan)
     order = scored_rows[np.lexsort((scores[scored_rows], case[scored_rows]))]
-    cases, values = case[order], scores[order]
+    cases = case[order]
+    values = scores[order]
     new_case = np.concatenate([[True], cases[1:] != cases[:-1]])[: len(order)]
-    new_value = new_case | np.concatenate([[True], np.abs(np.diff(values)) > FUZZ])[: len(order)]
+    new_value = (
+        new_case
+        | np.concatenate([[True], np.abs(np.diff(values)) > FUZZ])[: len(order)]
+    )
     group = np.cumsum(new_value) - 1
     position = np.arange(len(order), dtype=np.float64)
     first = position[new_case][np.cumsum(new_case) - 1]
@@ -124,10 +173,13 @@ def log_length(characters: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(characters, 1.0)))
 
 
-def score_slopes(scored: ScoreColumns, cases: Sequence[Case], span: float) -> list[Statistic]:
+def score_slopes(
+    scored: ScoreColumns, cases: Sequence[Case], span: float
+) -> list[Statistic]:
     """Return `length/score_slope` and `length/score_slope_at_grade`: scale units gained by tenfold length.
 
-    They are least-squares slopes, within cases if any case has several responses, otherwise across cases.
+    They are least-squares slopes, within cases if any case has several responses, otherwise across
+    cases.
 
     Args:
         scored: the scores.
@@ -135,18 +187,34 @@ def score_slopes(scored: ScoreColumns, cases: Sequence[Case], span: float) -> li
         span: the largest possible difference of two scores.
     """
     length = _log10_length(cases)
-    known = flat(cases, lambda case: [bool(response.text) for response in case.responses]) > 0
-    scored_rows, graded = np.isfinite(scored.raw) & known, np.isfinite(scored.grade) & known
+    known = (
+        flat(cases, lambda case: [bool(response.text) for response in case.responses])
+        > 0
+    )
+    scored_rows = np.isfinite(scored.raw) & known
+    graded = np.isfinite(scored.grade) & known
     missing = int((~scored_rows & known).sum())
-    raw = _linear_slope("length/score_slope", scored, scored_rows, [length], len(cases), missing, span)
+    raw = _linear_slope(
+        "length/score_slope", scored, scored_rows, [length], len(cases), missing, span
+    )
     ungraded = int((graded & ~scored_rows).sum())
     both = [length, np.where(graded, scored.grade, 0.0)]
-    at_grade = "length/score_slope_at_grade", scored, scored_rows & graded, both, len(cases), ungraded, span
+    at_grade = (
+        "length/score_slope_at_grade",
+        scored,
+        scored_rows & graded,
+        both,
+        len(cases),
+        ungraded,
+        span,
+    )
     return [raw, _linear_slope(*at_grade)]
 
 
 def _log10_length(cases: Sequence[Case]) -> Floats:
-    characters = flat(cases, lambda case: [len(response.text) for response in case.responses])
+    characters = flat(
+        cases, lambda case: [len(response.text) for response in case.responses]
+    )
     return np.asarray(log_length(characters) / np.log(10.0))
 
 
@@ -158,11 +226,19 @@ def _centered(values: Floats, case: Ints, cases: int) -> Floats:
 
 
 def _linear_slope(
-    name: str, scored: ScoreColumns, used: Bools, columns: list[Floats], cases: int, missing: int, span: float
+    name: str,
+    scored: ScoreColumns,
+    used: Bools,
+    columns: list[Floats],
+    cases: int,
+    missing: int,
+    span: float,
 ) -> Statistic:
     case = scored.case[used]
-    y, x = _centered(scored.raw[used], case, cases), [_centered(column[used], case, cases) for column in columns]
-    tally, k = Tally(case, cases), len(columns)
+    y = _centered(scored.raw[used], case, cases)
+    x = [_centered(column[used], case, cases) for column in columns]
+    tally = Tally(case, cases)
+    k = len(columns)
     moments = [tally(a * b) for a in x for b in x] + [tally(a * y) for a in x]
     return Statistic(
         name,
@@ -173,9 +249,11 @@ def _linear_slope(
         covered=tally(np.ones(len(y))) > 0,
         limits=_steepest(x, span) if np.isfinite(span) else None,
         note="missing scores are omitted and not bounded" if missing else None,
-        why="lengths do not vary within case and grade"
-        if len(y)
-        else f"no {'graded ' if k > 1 else ''}response with a text has a score",
+        why=(
+            "lengths do not vary within case and grade"
+            if len(y)
+            else f"no {'graded ' if k > 1 else ''}response with a text has a score"
+        ),
     )
 
 
@@ -190,7 +268,8 @@ def _steepest(columns: list[Floats], span: float) -> tuple[float, float]:
 
 def _first_coefficient(totals: Floats, k: int) -> Floats:
     """Return the first coefficient of each row's normal equations, NaN if they are singular."""
-    square, right = totals[:, : k * k].reshape(-1, k, k), totals[:, k * k :]
+    square = totals[:, : k * k].reshape(-1, k, k)
+    right = totals[:, k * k :]
     diagonal = np.prod(np.diagonal(square, axis1=1, axis2=2), axis=1)
     regular = (np.linalg.det(square) > 1e-9 * diagonal) & (diagonal > 1e-12)
     out = np.full(len(totals), np.nan)
@@ -198,17 +277,22 @@ def _first_coefficient(totals: Floats, k: int) -> Floats:
     return out
 
 
-def control_length(config: RunConfig, cases: Sequence[Case], scored: ScoreColumns) -> ScoreColumns:
+def control_length(
+    config: RunConfig, cases: Sequence[Case], scored: ScoreColumns
+) -> ScoreColumns:
     """Return scores adjusted to the mean length of all responses, if `scoring.length_control` is set.
 
-    The slope is `length/score_slope_at_grade`. Without grades, or if it is not identifiable, it is the raw slope, which
-    also removes what makes longer responses better. If no slope is identifiable, scores are unchanged.
+    The slope is `length/score_slope_at_grade`. Without grades, or if it is not identifiable, it is
+    the raw slope, which also removes what makes longer responses better. If no slope is
+    identifiable, scores are unchanged.
     """
     if not config.scoring.length_control or not len(scored.raw):
         return scored
     length = _log10_length(cases)
     span = Scale.of(config.rubric).span
-    slopes = [statistic.observed() for statistic in score_slopes(scored, cases, span)[::-1]]
+    slopes = [
+        statistic.observed() for statistic in score_slopes(scored, cases, span)[::-1]
+    ]
     slope = next((value for value in slopes if np.isfinite(value)), 0.0)
     level = scored.raw - slope * (length - length.mean())
     return replace(scored, score=normalize(config, level, scored.case))

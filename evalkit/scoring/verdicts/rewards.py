@@ -18,10 +18,12 @@ MIN_CLUSTERS = 20
 """Minimum number of clusters with a labeled pair of rewards for fitting."""
 REWARDS = "margins of rewards "
 FITTED = (
-    f"{REWARDS}are 2 P - 1, where P is the probability that annotators prefer the first response: a sigmoid of the "
-    "difference, fitted on the labels of other folds of cases"
+    f"{REWARDS}are 2 P - 1, where P is the probability that annotators prefer the first response: a"
+    " sigmoid of the difference, fitted on the labels of other folds of cases"
 )
-NO_UNIT = f"{REWARDS}have no unit, and only equal rewards tie unless tie.threshold is set: "
+NO_UNIT = (
+    f"{REWARDS}have no unit, and only equal rewards tie unless tie.threshold is set: "
+)
 FEW = f"fewer than {MIN_CLUSTERS} cases or clusters have a label and rewards"
 REVERSED = "higher rewards do not go with the annotators' choices"
 
@@ -44,10 +46,10 @@ def reward_margins(
 
     If nothing can be fitted, the margin is the difference, and the probability is NaN.
 
-    The probability that annotators prefer the first response is the sigmoid of the difference of rewards divided by a
-    temperature (Bradley and Terry 1952, Biometrika 39, 324-345). The temperature of each of five folds of clusters is
-    that of a logistic regression without intercept on the other four; ties count half (Guo et al. 2017, arXiv
-    1706.04599, section 4.2).
+    The probability that annotators prefer the first response is the sigmoid of the difference of
+    rewards divided by a temperature (Bradley and Terry 1952, Biometrika 39, 324-345). The
+    temperature of each of five folds of clusters is that of a logistic regression without intercept
+    on the other four; ties count half (Guo et al. 2017, arXiv 1706.04599, section 4.2).
 
     Args:
         config: the run's config.
@@ -57,14 +59,20 @@ def reward_margins(
     """
     clusters = Clusters.of(config, cases)
     used, outcome = labeled_differences(pairs, difference)
-    folds, log_odds = clusters.folds(cases)[pairs.case], np.full(len(pairs), np.nan)
+    folds = clusters.folds(cases)[pairs.case]
+    log_odds = np.full(len(pairs), np.nan)
     if len(np.unique(clusters.of_rows(pairs.case[used]))) < MIN_CLUSTERS:
         return difference, log_odds, NO_UNIT + FEW
     for fold in range(FOLDS):
-        own, others = folds == fold, folds[used] != fold
+        own = folds == fold
+        others = folds[used] != fold
         design = difference[used][others][:, None]
         found = fit(design, outcome[others]).coefficients
-        found = penalized_fit(design, outcome[others]).coefficients if found is None else found
+        found = (
+            penalized_fit(design, outcome[others]).coefficients
+            if found is None
+            else found
+        )
         if found is None or found[0] <= 0:
             return difference, np.full(len(pairs), np.nan), NO_UNIT + REVERSED
         log_odds[own] = found[0] * difference[own]
@@ -87,6 +95,9 @@ def reward_slope(pairs: PairColumns, difference: Floats, cases: int) -> Statisti
     """
     used, outcome = labeled_differences(pairs, difference)
     missing = int(((pairs.label != NONE) & ~np.isfinite(difference)).sum())
-    x, tally = difference[used][:, None], Tally(pairs.case[used], cases)
+    x = difference[used][:, None]
+    tally = Tally(pairs.case[used], cases)
     why = "" if x.any() else "no labeled pair has different rewards"
-    return slope("calibration/reward_slope", x, outcome, tally, 0, missing=missing, why=why)
+    return slope(
+        "calibration/reward_slope", x, outcome, tally, 0, missing=missing, why=why
+    )

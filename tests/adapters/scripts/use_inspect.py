@@ -13,13 +13,23 @@ from evalkit.adapters.inspect import scorer
 pairs, scores, classes, api_base, asked, good, bad, down = sys.argv[1:]
 options = {"api_base": api_base, "runner": {"retries": 0}}
 answers = [bad, good, down]
-model = get_model("mockllm/model", custom_outputs=[ModelOutput.from_content("mockllm/model", text) for text in answers])
+model = get_model(
+    "mockllm/model",
+    custom_outputs=[ModelOutput.from_content("mockllm/model", text) for text in answers],
+)
 rows = zip(answers, [good, bad, bad], strict=True)
 samples = [Sample(input=f"{asked} {text}", target=target) for text, target in rows]
-task = Task(dataset=samples, scorer=[scorer(folder, **options) for folder in (pairs, scores, classes)])
-(log,) = inspect_ai.eval(task, model=model, max_samples=1, display="none", log_dir="logs", log_format="json")
+task = Task(
+    dataset=samples, scorer=[scorer(folder, **options) for folder in (pairs, scores, classes)]
+)
+(log,) = inspect_ai.eval(
+    task, model=model, max_samples=1, display="none", log_dir="logs", log_format="json"
+)
 scored = [
-    {name: [str(score.value), score.reason, score.explanation, score.metadata] for name, score in sample.scores.items()}
+    {
+        name: [str(score.value), score.reason, score.explanation, score.metadata]
+        for name, score in sample.scores.items()
+    }
     for sample in sorted(log.samples, key=lambda sample: sample.id)
 ]
 metrics = {

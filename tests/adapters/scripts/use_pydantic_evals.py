@@ -15,9 +15,14 @@ dataset = Dataset(
         Case(name=text, inputs={"question": f"{asked} {text}"}, expected_output=other)
         for text, other in zip([bad, good, down], [good, bad, bad], strict=True)
     ],
-    evaluators=[JudgeEvaluator(pairs, "preferred", options), JudgeEvaluator(scores, "grade", options)],
+    evaluators=[
+        JudgeEvaluator(pairs, "preferred", options),
+        JudgeEvaluator(scores, "grade", options),
+    ],
 )
-report = dataset.evaluate_sync(lambda inputs: inputs["question"].removeprefix(f"{asked} "), progress=False)
+report = dataset.evaluate_sync(
+    lambda inputs: inputs["question"].removeprefix(f"{asked} "), progress=False
+)
 rows = {
     case.name: {
         "scores": {name: [one.value, one.reason] for name, one in case.scores.items()},

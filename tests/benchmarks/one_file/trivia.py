@@ -1,4 +1,7 @@
-"""Trivia duels: two answers to a question, of which an annotator chose one. A whole benchmark in one file."""
+"""Trivia duels: two answers to a question, of which an annotator chose one.
+
+A whole benchmark in one file.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,14 +29,21 @@ def rule(view: eb.View) -> list:
 def games(row: eb.LocatedRow) -> Iterator[dict]:
     """Yield the verdict of each order."""
     case = {name: row[column] for name, column in PAIR.items()}
-    case |= {"id": row["question"], "label": CASE["label"](row), "judge": row["judge"], "metadata.subset": row["topic"]}
+    case |= {
+        "id": row["question"],
+        "label": CASE["label"](row),
+        "judge": row["judge"],
+        "metadata.subset": row["topic"],
+    }
     for order, winner in zip(("ab", "ba"), row.need("winners"), strict=True):
         yield {**case, "order": order, **eb.decided("the winner", winner, {"1": 1.0, "2": -1.0})}
 
 
 def judgments(path: Path, options: eb.Options) -> eb.ParsedFile:
     """Return both verdicts of each row."""
-    return eb.ParsedFile(eb.records_of(eb.located_rows(path), games, "pair", options), benchmark="trivia")
+    return eb.ParsedFile(
+        eb.records_of(eb.located_rows(path), games, "pair", options), benchmark="trivia"
+    )
 
 
 TRIVIA = eb.Benchmark(
@@ -47,9 +57,17 @@ TRIVIA = eb.Benchmark(
     shapes=(eb.shape("question", "first", "second", "best"),),
     read=eb.row_by_row(CASE),
     rule=rule,
-    importer=eb.Importer("trivia", "judged trivia duels", eb.with_columns("question", "first", "winners"), judgments),
+    importer=eb.Importer(
+        "trivia", "judged trivia duels", eb.with_columns("question", "first", "winners"), judgments
+    ),
     metrics=tuple(
-        eb.MetricSpec(f"trivia/{name}{end}", f"{name}{of}", "A share of pairs.", better="higher", headline=not end)
+        eb.MetricSpec(
+            f"trivia/{name}{end}",
+            f"{name}{of}",
+            "A share of pairs.",
+            better="higher",
+            headline=not end,
+        )
         for name in ("both", "consistency")
         for end, of in (("", ""), ("/{topic}", ", {topic}"))
     ),

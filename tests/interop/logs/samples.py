@@ -27,7 +27,10 @@ def spoken(body: Mapping[str, Any]) -> str:
 
 @contextmanager
 def models(judge: Callable[[str], Reply]) -> Iterator[str]:
-    """Serve models: those named `judge-…` grade as given, others answer. A repeated question has another answer."""
+    """Serve models: those named `judge-…` grade as given, others answer.
+
+    A repeated question has another answer.
+    """
     asked: Counter[str] = Counter()
 
     def rule(body: dict[str, Any]) -> Reply:
@@ -36,16 +39,31 @@ def models(judge: Callable[[str], Reply]) -> Iterator[str]:
             return judge(text)
         if body.get("tools") and body["messages"][-1]["role"] != "tool":
             call = {"name": body["tools"][0]["function"]["name"], "arguments": '{"x": 20, "y": 22}'}
-            return said(None, finish="tool_calls", tool_calls=[{"id": "c1", "type": "function", "function": call}])
+            return said(
+                None,
+                finish="tool_calls",
+                tool_calls=[{"id": "c1", "type": "function", "function": call}],
+            )
         asked[text] += 1
-        return said(f"It is {pick(text, 2, 4, 6, 8)}, says {body['model']} in answer {asked[text]}.")
+        return said(
+            f"It is {pick(text, 2, 4, 6, 8)}, says {body['model']} in answer {asked[text]}."
+        )
 
     with serving() as server:
         server.rule = rule
         yield server.api_base
 
 
-def sample(id_: Any, prompt: str, answer: str | None, model: str | None, **more: Any) -> dict[str, Any]:
+def sample(
+    id_: Any, prompt: str, answer: str | None, model: str | None, **more: Any
+) -> dict[str, Any]:
     """Return the row of an answer."""
-    row = {"id": str(id_), "prompt": prompt, "answer": answer, "model": model, "reference": None, "metadata": {}}
+    row = {
+        "id": str(id_),
+        "prompt": prompt,
+        "answer": answer,
+        "model": model,
+        "reference": None,
+        "metadata": {},
+    }
     return {**row, "judges": {}, "reasons": {}, "labels": {}, **more}

@@ -3,8 +3,9 @@
     uv run --isolated --no-project --with inspect-ai==0.3.285 --with openai \\
         python -m tests.interop.logs.write inspect FOLDER
 
-`VERSIONS` has the packages of each tool. All models are one server on 127.0.0.1, whose answers depend on the request.
-`FOLDER/values.json` lists, by log, each answer with its prompt and metadata, and what each grader said of it:
+`VERSIONS` has the packages of each tool. All models are one server on 127.0.0.1, whose answers
+depend on the request. `FOLDER/values.json` lists, by log, each answer with its prompt and metadata,
+and what each grader said of it:
 
 - `id`, `prompt`, `answer` (null if there is none), `model`, `reference`, `metadata`
 - `judges`: value by judge and criterion; null if the judge failed, or its answer could not be read
@@ -36,7 +37,8 @@ VERSIONS: dict[str, Sequence[str]] = {
     "promptfoo": (),
     "mlflow": (),
 }
-"""What `uv run --with` installs for each tool. promptfoo 0.123.1 is found on the path; MLflow 3.17 is evalkit's own."""
+"""What `uv run --with` installs for each tool. promptfoo 0.123.1 is found on the path; MLflow 3.17
+is evalkit's own."""
 IMAGE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAAB="
 
 
@@ -52,7 +54,15 @@ def inspect(folder: Path) -> Values:
     from inspect_ai.dataset import Sample
     from inspect_ai.log import ProvenanceData, edit_score, read_eval_log, write_eval_log
     from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, get_model
-    from inspect_ai.scorer import Score, ScoreEdit, accuracy, match, model_graded_fact, model_graded_qa, scorer
+    from inspect_ai.scorer import (
+        Score,
+        ScoreEdit,
+        accuracy,
+        match,
+        model_graded_fact,
+        model_graded_qa,
+        scorer,
+    )
     from inspect_ai.solver import generate, solver, use_tools
     from inspect_ai.tool import tool
 
@@ -104,13 +114,21 @@ def inspect(folder: Path) -> Values:
                 for n in range(count)
             ]
 
-        def written(name: str, dataset: list[Any], solvers: list[Any], scorers: list[Any], **more: Any) -> Path:
-            task = Task(dataset=dataset, solver=solvers, scorer=scorers, name=name, **more.pop("task", {}))
-            (log,) = inspect_ai.eval(task, model=model("answerer"), log_dir=str(folder), max_samples=1, **more)
+        def written(
+            name: str, dataset: list[Any], solvers: list[Any], scorers: list[Any], **more: Any
+        ) -> Path:
+            task = Task(
+                dataset=dataset, solver=solvers, scorer=scorers, name=name, **more.pop("task", {})
+            )
+            (log,) = inspect_ai.eval(
+                task, model=model("answerer"), log_dir=str(folder), max_samples=1, **more
+            )
             written = Path(log.location.removeprefix("file://"))
             return written.rename(folder / f"{name}{written.suffix}")
 
-        image = ChatMessageUser(content=[ContentText(text="What is this?"), ContentImage(image=IMAGE)])
+        image = ChatMessageUser(
+            content=[ContentText(text="What is this?"), ContentImage(image=IMAGE)]
+        )
         first = [
             model_graded_qa(model=model("judge-1"), partial_credit=True),
             model_graded_fact(model=model("judge-2")),
@@ -128,7 +146,9 @@ def inspect(folder: Path) -> Values:
         edit_score(edited, "q1", "model_graded_qa", ScoreEdit(value="I", provenance=ann), epoch=1)
         edit_score(edited, "q2", "expert", ScoreEdit(value="C", provenance=ann), epoch=1)
         write_eval_log(edited, str(graders))
-        panel = [model_graded_qa(model=[model(f"judge-{n}") for n in (1, 2, 3)], partial_credit=True)]
+        panel = [
+            model_graded_qa(model=[model(f"judge-{n}") for n in (1, 2, 3)], partial_credit=True)
+        ]
         whole = written("panel", questions(4), [generate()], panel, log_format="json")
         short = read_eval_log(str(whole))
         for one in short.samples or ():
@@ -139,10 +159,15 @@ def inspect(folder: Path) -> Values:
 
     def verdicts(one: Any) -> Iterator[tuple[str, str, Any, Any]]:
         for name, score in (one.scores or {}).items():
-            original = score.history[0] if score.history and score.history[0].provenance is None else score
+            original = (
+                score.history[0] if score.history and score.history[0].provenance is None else score
+            )
             votes = ((original.metadata or {}).get("panel") or {}).get("votes")
             if votes:
-                yield from ((f"openai-api/local/judge-{n}", name, vote, None) for n, vote in enumerate(votes, 1))
+                yield from (
+                    (f"openai-api/local/judge-{n}", name, vote, None)
+                    for n, vote in enumerate(votes, 1)
+                )
             elif "model_graded" in name:
                 judge = "judge-1" if name == "model_graded_qa" else "judge-2"
                 yield f"openai-api/local/{judge}", name, original.value, original.explanation
@@ -163,11 +188,15 @@ def inspect(folder: Path) -> Values:
                 row["judges"].setdefault(judge, {})[name] = number
                 row["reasons"].setdefault(judge, {})[name] = reason
             if one.error:
-                row["judges"] = dict.fromkeys(("openai-api/local/judge-1", "openai-api/local/judge-2"))
+                row["judges"] = dict.fromkeys(
+                    ("openai-api/local/judge-1", "openai-api/local/judge-2")
+                )
             for name, score in (one.scores or {}).items():
                 for edit in score.history:
                     if edit.provenance:
-                        row["labels"][f"{edit.provenance.author} ({name})"] = {"C": 1.0, "I": 0.0}[edit.value]
+                        row["labels"][f"{edit.provenance.author} ({name})"] = {"C": 1.0, "I": 0.0}[
+                            edit.value
+                        ]
             rows.append(row)
         return rows
 
@@ -187,18 +216,35 @@ def deepeval(folder: Path) -> Values:
     from deepeval.evaluate import AsyncConfig, CacheConfig, DisplayConfig, ErrorConfig
     from deepeval.metrics import ConversationalGEval, ExactMatchMetric, GEval
     from deepeval.models import OpenAIModel
-    from deepeval.test_case import ConversationalTestCase, LLMTestCase, SingleTurnParams, ToolCall, Turn, TurnParams
+    from deepeval.test_case import (
+        ConversationalTestCase,
+        LLMTestCase,
+        SingleTurnParams,
+        ToolCall,
+        Turn,
+        TurnParams,
+    )
     from deepeval.test_run.test_run import TestRun
 
     def grade(text: str) -> Reply:
         if "What is 3 + 3?" in text and "judge-2" in text:
             return refused(400, "the grader is down")
-        return said(json.dumps({"score": pick(text, 0, 3, 5, 8, 10), "reason": f"because {pick(text, 'x', 'y')}"}))
+        return said(
+            json.dumps(
+                {"score": pick(text, 0, 3, 5, 8, 10), "reason": f"because {pick(text, 'x', 'y')}"}
+            )
+        )
 
     with models(grade) as base:
 
         def judge(name: str) -> Any:
-            return OpenAIModel(model=name, base_url=base, api_key="x", cost_per_input_token=0, cost_per_output_token=0)
+            return OpenAIModel(
+                model=name,
+                base_url=base,
+                api_key="x",
+                cost_per_input_token=0,
+                cost_per_output_token=0,
+            )
 
         both = [SingleTurnParams.INPUT, SingleTurnParams.ACTUAL_OUTPUT]
         quiet: dict[str, Any] = {
@@ -224,14 +270,24 @@ def deepeval(folder: Path) -> Values:
                 expected_output=str(2 * n),
                 context=["Numbers add up."],
                 metadata={"topic": pick(str(n), "a", "b")},
-                tools_called=[ToolCall(name="add", input_parameters={"x": n, "y": n})] if n == 2 else None,
+                tools_called=[ToolCall(name="add", input_parameters={"x": n, "y": n})]
+                if n == 2
+                else None,
             )
             for n in range(5)
         ]
-        evaluate(cases, [*metrics, ExactMatchMetric()], hyperparameters={"model": "answerer", "prompt": "v2"}, **quiet)
+        evaluate(
+            cases,
+            [*metrics, ExactMatchMetric()],
+            hyperparameters={"model": "answerer", "prompt": "v2"},
+            **quiet,
+        )
         first = {path.name for path in folder.glob("test_run_*.json")}
         turns = [
-            [Turn(role="user", content=f"Hello {n}"), Turn(role="assistant", content=f"How can I help with {n}?")]
+            [
+                Turn(role="user", content=f"Hello {n}"),
+                Turn(role="assistant", content=f"How can I help with {n}?"),
+            ]
             for n in range(3)
         ]
         polite = ConversationalGEval(
@@ -259,7 +315,11 @@ def deepeval(folder: Path) -> Values:
         for one in [*run.test_cases, *run.conversational_test_cases]:
             if path.name == "run.json":
                 row = sample(
-                    one.order, one.input, one.actual_output, run.hyperparameters["model"], reference=one.expected_output
+                    one.order,
+                    one.input,
+                    one.actual_output,
+                    run.hyperparameters["model"],
+                    reference=one.expected_output,
                 )
                 row |= {"context": "\n\n".join(one.context)}
             else:
@@ -268,8 +328,12 @@ def deepeval(folder: Path) -> Values:
             row["metadata"] = one.metadata or {}
             for metric in one.metrics_data:
                 if metric.evaluation_model:
-                    row["judges"].setdefault(metric.evaluation_model, {})[metric.name] = metric.score
-                    row["reasons"].setdefault(metric.evaluation_model, {})[metric.name] = metric.reason
+                    row["judges"].setdefault(metric.evaluation_model, {})[metric.name] = (
+                        metric.score
+                    )
+                    row["reasons"].setdefault(metric.evaluation_model, {})[metric.name] = (
+                        metric.reason
+                    )
             rows.append(row)
         return rows
 
@@ -293,11 +357,17 @@ def pydantic_evals(folder: Path) -> Values:
         reply = {"reason": f"because {pick(text, 'x', 'y')}"}
         if "judge-3" in text:
             return called({**reply, "score": pick(text, 1, 2, 3, 4, 5)})
-        return called({**reply, "pass": pick(text, True, False), "score": pick(text, 0.0, 0.25, 0.5, 1.0)})
+        return called(
+            {**reply, "pass": pick(text, True, False), "score": pick(text, 0.0, 0.25, 0.5, 1.0)}
+        )
 
     def called(arguments: dict[str, Any]) -> Reply:
         call = {"name": "final_result", "arguments": json.dumps(arguments)}
-        return said(None, finish="tool_calls", tool_calls=[{"id": "c1", "type": "function", "function": call}])
+        return said(
+            None,
+            finish="tool_calls",
+            tool_calls=[{"id": "c1", "type": "function", "function": call}],
+        )
 
     @dataclass
     class Tone(Evaluator[Any, Any, Any]):
@@ -310,7 +380,11 @@ def pydantic_evals(folder: Path) -> Values:
         counted[str(inputs)] += 1
         if "4 + 4" in str(inputs):
             raise RuntimeError("the task failed")
-        return f"{pick(str(inputs), 2, 6)}, attempt {counted[str(inputs)]}" if "3 + 3" not in str(inputs) else "6"
+        return (
+            f"{pick(str(inputs), 2, 6)}, attempt {counted[str(inputs)]}"
+            if "3 + 3" not in str(inputs)
+            else "6"
+        )
 
     with models(grade) as base:
 
@@ -346,7 +420,10 @@ def pydantic_evals(folder: Path) -> Values:
         ]
         reports = {
             "report.json": (Dataset(name="sums", cases=cases, evaluators=evaluators), 2),
-            "default.json": (Dataset(name="sums", cases=cases[:3], evaluators=[LLMJudge("It is correct.")]), 1),
+            "default.json": (
+                Dataset(name="sums", cases=cases[:3], evaluators=[LLMJudge("It is correct.")]),
+                1,
+            ),
             "levels.json": (
                 Dataset(
                     name="sums",
@@ -357,7 +434,9 @@ def pydantic_evals(folder: Path) -> Values:
             ),
         }
         for name, (dataset, repeat) in reports.items():
-            report = dataset.evaluate_sync(task, name="answerer", max_concurrency=1, progress=False, repeat=repeat)
+            report = dataset.evaluate_sync(
+                task, name="answerer", max_concurrency=1, progress=False, repeat=repeat
+            )
             (folder / name).write_bytes(EvaluationReportAdapter.dump_json(report, indent=1))
 
     def read(path: Path) -> list[dict[str, Any]]:
@@ -369,7 +448,9 @@ def pydantic_evals(folder: Path) -> Values:
             "levels.json": {"openai:judge-3": "GEval"},
         }[path.name]
         for one in report.cases:
-            row = sample(one.source_case_name or one.name, one.inputs["question"], one.output, report.name)
+            row = sample(
+                one.source_case_name or one.name, one.inputs["question"], one.output, report.name
+            )
             row |= {"reference": one.expected_output, "metadata": one.metadata}
             results = {**one.assertions, **one.scores}
             for judge, name in judged.items():
@@ -378,7 +459,9 @@ def pydantic_evals(folder: Path) -> Values:
                 row["reasons"][judge] = {name: found.reason if found else None}
             rows.append(row)
         for failed in report.failures:
-            row = sample(failed.source_case_name or failed.name, failed.inputs["question"], None, report.name)
+            row = sample(
+                failed.source_case_name or failed.name, failed.inputs["question"], None, report.name
+            )
             row |= {"reference": failed.expected_output, "metadata": failed.metadata}
             rows.append({**row, "judges": dict.fromkeys(judged)})
         return rows
@@ -422,7 +505,8 @@ def lm_eval(folder: Path) -> Values:
     tasks = folder / "tasks"
     tasks.mkdir()
     rows = [
-        {"question": f"What is {n} + {n}?", "answer": str(2 * n), "topic": pick(str(n), "a", "b")} for n in range(4)
+        {"question": f"What is {n} + {n}?", "answer": str(2 * n), "topic": pick(str(n), "a", "b")}
+        for n in range(4)
     ]
     (tasks / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (tasks / "sums.yaml").write_text(TASK.format(name="sums", data=tasks / "data.jsonl", repeats=2))
@@ -452,7 +536,9 @@ def lm_eval(folder: Path) -> Values:
     (log,) = folder.glob("samples_*.jsonl")
     metrics: dict[str, dict[str, Any]] = {}
     for one in samples["sums"]:
-        metrics.setdefault(str(one["doc_id"]), {})[f"exact_match,{one['filter']}"] = one["exact_match"]
+        metrics.setdefault(str(one["doc_id"]), {})[f"exact_match,{one['filter']}"] = one[
+            "exact_match"
+        ]
     found[log.name] = [
         sample(
             one["doc_id"],
@@ -473,14 +559,20 @@ def lm_eval(folder: Path) -> Values:
 
 def mlflow(folder: Path) -> Values:
     """Write traces of an agent with a child span of its model, judges of two kinds, code, and people's feedback."""
-    os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "OPENAI_API_KEY": "x", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    os.environ |= {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "OPENAI_API_KEY": "x",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
     import mlflow as library
     from mlflow.entities import AssessmentSource, Trace
     from mlflow.genai import scorer
     from mlflow.genai.judges import make_judge
 
     library.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
-    library.set_experiment(experiment_id=library.create_experiment("sums", artifact_location=str(folder / "artifacts")))
+    library.set_experiment(
+        experiment_id=library.create_experiment("sums", artifact_location=str(folder / "artifacts"))
+    )
 
     def grade(text: str) -> Reply:
         if "judge-2" in text and "What is 3 + 3?" in text:
@@ -523,14 +615,22 @@ def mlflow(folder: Path) -> Values:
         for person in ("ann", "bob")[: 1 + n % 2]:
             source = AssessmentSource("HUMAN", person)
             library.log_feedback(
-                trace_id=trace.info.trace_id, name="right", value=pick(f"{person} {n}", True, False), source=source
+                trace_id=trace.info.trace_id,
+                name="right",
+                value=pick(f"{person} {n}", True, False),
+                source=source,
             )
     changed = library.get_trace(traces[0].info.trace_id)
     (own,) = [one for one in changed.info.assessments if one.source.source_id == "ann"]
     library.override_feedback(
-        trace_id=changed.info.trace_id, assessment_id=own.assessment_id, value=not own.feedback.value, source=own.source
+        trace_id=changed.info.trace_id,
+        assessment_id=own.assessment_id,
+        value=not own.feedback.value,
+        source=own.source,
     )
-    traces = sorted(library.search_traces(return_type="list"), key=lambda trace: trace.info.timestamp_ms)
+    traces = sorted(
+        library.search_traces(return_type="list"), key=lambda trace: trace.info.timestamp_ms
+    )
     (folder / "traces.jsonl").write_text("".join(f"{trace.to_json()}\n" for trace in traces))
     rows = []
     for line in (folder / "traces.jsonl").read_text().splitlines():
@@ -551,7 +651,9 @@ def mlflow(folder: Path) -> Values:
                 row["labels"][one.source.source_id] = "yes" if one.feedback.value else "no"
             elif one.name in ("right", "quality"):
                 judge = {"right": "openai:/judge-1", "quality": "openai:/judge-2"}[one.name]
-                row["judges"][judge] = {one.name: None if one.feedback.error else one.feedback.value}
+                row["judges"][judge] = {
+                    one.name: None if one.feedback.error else one.feedback.value
+                }
                 row["reasons"][judge] = {one.name: one.rationale}
         rows.append(row)
     library.set_tracking_uri(None)
@@ -573,7 +675,9 @@ WRITERS: dict[str, Callable[[Path], Values]] = {
 def main(tool: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     values = WRITERS[tool](folder.resolve())
-    (folder.resolve() / "values.json").write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (folder.resolve() / "values.json").write_text(
+        json.dumps(values, indent=1, ensure_ascii=False) + "\n", "utf-8"
+    )
 
 
 if __name__ == "__main__":

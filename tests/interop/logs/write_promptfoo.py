@@ -26,21 +26,37 @@ def promptfoo(folder: Path) -> Values:
     port = _free_port()
     environment = {
         **os.environ,
-        **dict.fromkeys(("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_SELF_HOSTED"), "1"),
+        **dict.fromkeys(
+            ("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_SELF_HOSTED"),
+            "1",
+        ),
         **dict.fromkeys(("PROMPTFOO_DISABLE_SHARING", "PROMPTFOO_DISABLE_REMOTE_GENERATION"), "1"),
-        **{"PROMPTFOO_CONFIG_DIR": str(config_folder), "OPENAI_API_KEY": "x", "PROMPTFOO_CACHE_ENABLED": "false"},
+        **{
+            "PROMPTFOO_CONFIG_DIR": str(config_folder),
+            "OPENAI_API_KEY": "x",
+            "PROMPTFOO_CACHE_ENABLED": "false",
+        },
     }
 
     def call(*words: str) -> None:
         subprocess.run(
-            ["promptfoo", *words], cwd=folder, env=environment, check=False, capture_output=True, timeout=120
+            ["promptfoo", *words],
+            cwd=folder,
+            env=environment,
+            check=False,
+            capture_output=True,
+            timeout=120,
         )
 
     def grade(text: str) -> Reply:
         if "It is 8" in text and "judge-2" in text:
             return refused(400, "the grader is down")
         score = pick(text, 0.0, 0.25, 0.75, 1.0)
-        return said(json.dumps({"reason": f"because {pick(text, 'x', 'y')}", "pass": score > 0.5, "score": score}))
+        return said(
+            json.dumps(
+                {"reason": f"because {pick(text, 'x', 'y')}", "pass": score > 0.5, "score": score}
+            )
+        )
 
     with models(grade) as base:
 
@@ -49,13 +65,27 @@ def promptfoo(folder: Path) -> Values:
 
         checks = [
             {"type": "llm-rubric", "value": "It is right."},
-            {"type": "llm-rubric", "value": "It is brief.", "metric": "brief", "provider": model("judge-2")},
+            {
+                "type": "llm-rubric",
+                "value": "It is brief.",
+                "metric": "brief",
+                "provider": model("judge-2"),
+            },
             {"type": "contains", "value": "It is"},
         ]
-        tests = [{"vars": {"n": n, "topic": pick(str(n), "a", "b")}, "assert": checks} for n in range(5)]
-        common = {"prompts": ["What is {{n}} + {{n}}?"], "defaultTest": {"options": {"provider": model("judge-1")}}}
+        tests = [
+            {"vars": {"n": n, "topic": pick(str(n), "a", "b")}, "assert": checks} for n in range(5)
+        ]
+        common = {
+            "prompts": ["What is {{n}} + {{n}}?"],
+            "defaultTest": {"options": {"provider": model("judge-1")}},
+        }
         configs = {
-            "systems": {**common, "providers": [model("answerer-2"), model("answerer-1")], "tests": tests},
+            "systems": {
+                **common,
+                "providers": [model("answerer-2"), model("answerer-1")],
+                "tests": tests,
+            },
             "repeats": {**common, "providers": [model("answerer-1")], "tests": tests[:2]},
             "prompts": {
                 **common,
@@ -91,14 +121,22 @@ def promptfoo(folder: Path) -> Values:
     try:
         rated = json.loads((folder / "systems.json").read_text())["results"]["results"]
         for passed, row in zip((True, False, False, True), rated, strict=False):
-            human = {"pass": passed, "score": float(passed), "reason": "Manual result", "assertion": {"type": "human"}}
+            human = {
+                "pass": passed,
+                "score": float(passed),
+                "reason": "Manual result",
+                "assertion": {"type": "human"},
+            }
             grading = row["gradingResult"]
             grading |= {
                 "pass": passed,
                 "score": float(passed),
                 "componentResults": [*grading["componentResults"], human],
             }
-            _post(f"http://127.0.0.1:{port}/api/eval/{ids['systems']}/results/{row['id']}/rating", grading)
+            _post(
+                f"http://127.0.0.1:{port}/api/eval/{ids['systems']}/results/{row['id']}/rating",
+                grading,
+            )
     finally:
         server.terminate()
         server.wait(20)
@@ -109,7 +147,9 @@ def promptfoo(folder: Path) -> Values:
         (folder / name).unlink()
     read = _promptfoo_rows(config_folder / "promptfoo.db", ids)
     shutil.rmtree(config_folder)
-    return {f"{name}.{'jsonl' if name == 'repeats' else 'json'}": rows for name, rows in read.items()}
+    return {
+        f"{name}.{'jsonl' if name == 'repeats' else 'json'}": rows for name, rows in read.items()
+    }
 
 
 def _promptfoo_rows(database: Path, ids: Mapping[str, str]) -> Values:
@@ -124,7 +164,9 @@ def _promptfoo_rows(database: Path, ids: Mapping[str, str]) -> Values:
             ).fetchall()
             found[name] = [
                 _promptfoo_row(
-                    name, *row[:2], *(json.loads(cell) if cell and cell[0] in "{[" else cell for cell in row[2:])
+                    name,
+                    *row[:2],
+                    *(json.loads(cell) if cell and cell[0] in "{[" else cell for cell in row[2:]),
                 )
                 for row in rows
             ]
@@ -132,10 +174,22 @@ def _promptfoo_rows(database: Path, ids: Mapping[str, str]) -> Values:
 
 
 def _promptfoo_row(
-    name: str, test: int, prompt: int, text: Any, provider: Any, response: Any, grading: Any, case: Any
+    name: str,
+    test: int,
+    prompt: int,
+    text: Any,
+    provider: Any,
+    response: Any,
+    grading: Any,
+    case: Any,
 ) -> dict[str, Any]:
     model = provider["id"] if name != "prompts" else f"{provider['id']}, {text['label']}"
-    row = sample(test - test % 2 if name == "repeats" else test, text["raw"], (response or {}).get("output"), model)
+    row = sample(
+        test - test % 2 if name == "repeats" else test,
+        text["raw"],
+        (response or {}).get("output"),
+        model,
+    )
     row["metadata"] = case["vars"]
     for part in (grading or {}).get("componentResults") or ():
         kind = part["assertion"]["type"]

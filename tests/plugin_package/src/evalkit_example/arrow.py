@@ -26,12 +26,16 @@ class Arrow:
     def __init__(self, config: OutputConfig) -> None:
         self._arrow = config.pattern or "->"
 
-    def instruction(self, decision: str, language: str, tie_allowed: bool, classes: Sequence[str] | None) -> str:
+    def instruction(
+        self, decision: str, language: str, tie_allowed: bool, classes: Sequence[str] | None
+    ) -> str:
         """Return what the judge is told about its answer."""
         if classes:
             return f"End with an arrow and one of: {', '.join(f'{self._arrow} {name}' for name in classes)}."
         winner, tie, score = WORDS.get(language, WORDS["en"])
-        return (score if decision == "score" else winner).format(self._arrow, tie.format(self._arrow) * tie_allowed)
+        return (score if decision == "score" else winner).format(
+            self._arrow, tie.format(self._arrow) * tie_allowed
+        )
 
     def winner(self, text: str) -> str:
         """Return the winner as written; evalkit knows its spellings."""

@@ -51,11 +51,17 @@ class Duel:
         said = words[-1] if words else ""
         place = (request.case_id, request.unit, request.shown, request.sample, request.judge)
         if said not in MARGINS or completion.refusal:
-            return Judgment(*place, "unparseable", error=f"'{said[:40]}' is not first, second or neither")
+            return Judgment(
+                *place, "unparseable", error=f"'{said[:40]}' is not first, second or neither"
+            )
         margin = MARGINS[said] if request.shown == request.unit else -MARGINS[said]
         return Judgment(*place, "ok", value=margin, read_by="last word")
 
-    def _ask(self, case: Case, texts: tuple[str, str], shown: tuple[int, int], sample: int) -> JudgeRequest:
+    def _ask(
+        self, case: Case, texts: tuple[str, str], shown: tuple[int, int], sample: int
+    ) -> JudgeRequest:
         first, second = (neutralize(text) for text in texts)
-        messages = self._prompts.render("duel", question=self._params.question, first=first, second=second)
+        messages = self._prompts.render(
+            "duel", question=self._params.question, first=first, second=second
+        )
         return JudgeRequest(case.id, (min(shown), max(shown)), shown, messages, None, sample)

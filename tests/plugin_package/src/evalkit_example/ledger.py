@@ -17,6 +17,12 @@ class Ledger:
     def record(self, result: RunResult) -> str:
         """Write a run's metrics down and return the number of its line."""
         lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
-        known = {name: metric.value for name, metric in result.metrics.items() if metric.value is not None}
-        self._path.write_text("\n".join([*lines, f"{result.manifest['mode']} {known}", ""]), "utf-8")
+        known = {
+            name: metric.value
+            for name, metric in result.metrics.items()
+            if metric.value is not None
+        }
+        self._path.write_text(
+            "\n".join([*lines, f"{result.manifest['mode']} {known}", ""]), "utf-8"
+        )
         return str(len(lines) + 1)

@@ -1,7 +1,7 @@
 """A store backend: completions in this process's memory, by the name in `store.url=memory://NAME`.
 
-A backend that keeps them longer follows the same protocol, `evalkit.protocols.Store`; `evalkit.testing.check_store`
-checks what it promises.
+A backend that keeps them longer follows the same protocol, `evalkit.protocols.Store`;
+`evalkit.testing.check_store` checks what it promises.
 """
 
 from __future__ import annotations
@@ -54,7 +54,12 @@ class MemoryStore(Store):
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
         """Keep completions."""
         now = time.time()
-        self._write({key: StoredCompletion(key, model, now, completion) for key, model, completion in answers})
+        self._write(
+            {
+                key: StoredCompletion(key, model, now, completion)
+                for key, model, completion in answers
+            }
+        )
 
     def add_many(self, rows: Sequence[StoredCompletion]) -> int:
         """Keep completions that are not there yet, and return how many were new."""
@@ -108,4 +113,6 @@ class MemoryStore(Store):
         if self._read_only:
             raise StoreError(f"{self._url}: opened read-only, nothing can be changed")
         with self._shared.lock:
-            self._shared.rows = {key: row for key, row in (self._shared.rows | new).items() if key not in old}
+            self._shared.rows = {
+                key: row for key, row in (self._shared.rows | new).items() if key not in old
+            }
