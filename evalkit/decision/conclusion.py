@@ -1,0 +1,104 @@
+"""A decision about a judge: its use, the reason, and what limits trust in it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from evalkit.types import Metric
+from evalkit.values import JsonObject, frozen
+
+Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
+Use: TypeAlias = Literal["none", "unknown", "rates_corrected", "rates", "single"]
+Unit: TypeAlias = Literal["pair", "response", "item"]
+Reason: TypeAlias = Literal[
+    "missing",
+    "orders_disagree",
+    "samples_disagree",
+    "no_labels",
+    "few_labels",
+    "one_class",
+    "picked",
+    "reversed",
+    "constant",
+    "chance",
+    "hardly_better",
+    "undecided",
+    "leans",
+    "lean_unclear",
+    "moderate",
+    "substantial",
+]
+
+USES: Final[tuple[Use, ...]] = ("none", "unknown", "rates_corrected", "rates", "single")
+"""What a judge can be used for, weakest first."""
+
+
+@frozen
+class Limit:
+    """Something that limits trust in a judge, with the metric that shows it.
+
+    Attributes:
+        kind: the kind of limit, a key of the texts.
+        metric: the metric that shows it.
+        subject: the class, system or side it is about, if any.
+    """
+
+    kind: str
+    metric: Metric
+    subject: str = ""
+
+
+@frozen
+class Decision:
+    """What a judge can be used for, and why.
+
+    Attributes:
+        use: `single` verdicts, `rates` over many, `rates_corrected` by labels, `none`, or
+            `unknown`.
+        reason: why.
+        unit: what a verdict is about.
+        metric: the metric that decided; `None` without labels.
+        share: the share of correct verdicts, if there is one.
+        limits: what limits trust, most important first.
+        labels_needed: how many more labels would probably decide, if more labels can.
+        possible: the strongest use that the intervals do not exclude.
+    """
+
+    use: Use
+    reason: Reason
+    unit: Unit
+    metric: Metric | None = None
+    share: Metric | None = None
+    limits: tuple[Limit, ...] = ()
+    labels_needed: int | None = None
+    possible: Use = "single"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the judge can be used for anything."""
+        return USES.index(self.use) > USES.index("unknown")
+
+    def json(self) -> JsonObject:
+        """Return the decision as a JSON value."""
+        return {
+            "use": self.use,
+            "reason": self.reason,
+            "unit": self.unit,
+            "evidence": None if self.metric is None else _numbers(self.metric),
+            "limits": [
+                {"kind": limit.kind, "subject": limit.subject, **_numbers(limit.metric)}
+                for limit in self.limits
+            ],
+            "labels_needed": self.labels_needed,
+            "possible": self.possible,
+        }
+
+
+def _numbers(metric: Metric) -> JsonObject:
+    return {
+        "metric": metric.name,
+        "value": metric.value,
+        "low": metric.low,
+        "high": metric.high,
+        "n": metric.n,
+    }

@@ -1,0 +1,210 @@
+"""What a decision reads: metrics by name, their sides of a level, and the labels behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
+
+from evalkit.decision.conclusion import Unit
+from evalkit.decision.thresholds import FEW
+from evalkit.types import Metric
+from evalkit.values import frozen
+
+Metrics: TypeAlias = Mapping[str, Metric]
+Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
+
+ACCURACY = "agreement/accuracy"
+DECIDED = "agreement/accuracy_decided"
+KAPPA = "agreement/kappa"
+BALANCED = "class/balanced_accuracy"
+FIRST = "position/first_rate"
+CONSISTENCY = "position/consistency"
+CORRELATIONS = ("agreement/spearman", "agreement/kendall", "agreement/pearson")
+ITEM_ACCURACY = "checklist/accuracy"
+ITEM_KAPPA = "checklist/kappa"
+ORDER_AGREEMENT = "decision/order_agreement"
+SAMPLE_AGREEMENT = "samples/alpha"
+LEAN = "decision/lean/"
+LABELS_NEEDED = "decision/labels_needed"
+LENGTH = "length/slope_at_label"
+ONE_ORDER = "every pair in one order"
+"""Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
+
+
+@frozen
+class Kind:
+    """A kind of verdicts: what a decision about them reads.
+
+    Attributes:
+        unit: what a verdict is about.
+        agreement: the metrics of agreement beyond chance, the first known one decides.
+        share: the metric with the share of correct verdicts; `None` for scores.
+        leans: the leans that bias the rates themselves.
+    """
+
+    unit: Unit
+    agreement: tuple[str, ...]
+    share: str | None
+    leans: str
+
+
+PAIRS: Final = Kind("pair", (KAPPA,), ACCURACY, "a")
+SCORES: Final = Kind("response", CORRELATIONS, None, "score")
+CLASSES: Final = Kind("response", (KAPPA,), ACCURACY, "class/")
+ITEMS: Final = Kind("item", (ITEM_KAPPA,), ITEM_ACCURACY, "met")
+
+
+def side(metric: Metric, level: float) -> Side:
+    """Return the side of `level` that a metric's interval lies on, `unclear` if it contains it.
+
+    It is `unknown` without an interval, and from fewer than `FEW` units.
+    """
+    if metric.low is None or metric.high is None or metric.n < FEW:
+        return "unknown"
+    if metric.low <= level <= metric.high:
+        return "unclear"
+    return "above" if metric.low > level else "below"
+
+
+def known(metrics: Metrics, name: str) -> Metric | None:
+    """Return a metric if it has a value, otherwise `None`."""
+    metric = metrics.get(name)
+    return metric if metric is not None and metric.value is not None else None
+
+
+def one_order(metrics: Metrics) -> bool:
+    """Return whether each pair was shown in one order only, so that position and quality cannot be separated."""
+    first = metrics.get(FIRST)
+    return first is not None and ONE_ORDER in (first.note or "")
+
+
+def metrics_of(metrics: Metrics, judge: str | None) -> Metrics:
+    """Return the metrics of one judge of a panel, without `judge/NAME/` in their names; all metrics for `None`."""
+    prefix = f"judge/{judge}/"
+    if judge is None:
+        return metrics
+    of_judge = (
+        (name.removeprefix(prefix), metric)
+        for name, metric in metrics.items()
+        if name.startswith(prefix)
+    )
+    return {name: replace(metric, name=name) for name, metric in of_judge}
+
+
+def kind_of(metrics: Metrics) -> Kind:
+    """Return the kind of verdicts that a run has labels for, or would have."""
+    if BALANCED in metrics:
+        return CLASSES
+    graded = next((metrics[name] for name in CORRELATIONS if name in metrics), None)
+    if ITEM_KAPPA in metrics or (
+        "checklist/met_rate" in metrics and (graded is None or not labels(graded))
+    ):
+        return ITEMS
+    pairs = metrics.get(ACCURACY)
+    if CONSISTENCY in metrics and pairs is not None and labels(pairs):
+        return PAIRS
+    if graded is not None and labels(graded):
+        return SCORES
+    return (
+        SCORES
+        if graded is not None and CONSISTENCY not in metrics and not labels(pairs)
+        else PAIRS
+    )
+
+
+def labels(metric: Metric | None) -> int:
+    """Return how many labels a metric of agreement has, with those of missing answers."""
+    return 0 if metric is None else metric.n + metric.missing
+
+
+def deciding_agreement(kind: Kind, metrics: Metrics) -> Metric | None:
+    """Return the metric of agreement with the labels that decides.
+
+    If all labels of pairs name the same side, kappa is undefined. A judge that was shown each pair
+    in both orders, or in random order, and ignores the responses is then right on half of the pairs
+    that it decides.
+    """
+    metric = next(
+        (metric for name in kind.agreement if (metric := known(metrics, name))), None
+    )
+    return (
+        known(metrics, DECIDED)
+        if metric is None and kind is PAIRS and not one_order(metrics)
+        else metric
+    )
+
+
+def beyond_chance(metric: Metric) -> Metric:
+    """Return a metric of agreement on a scale on which chance is 0."""
+    if metric.name != DECIDED:
+        return metric
+    value, low, high, worst_low, worst_high = (
+        None if end is None else 2 * end - 1
+        for end in (
+            metric.value,
+            metric.low,
+            metric.high,
+            metric.worst_low,
+            metric.worst_high,
+        )
+    )
+    return replace(
+        metric,
+        value=value,
+        low=low,
+        high=high,
+        worst_low=worst_low,
+        worst_high=worst_high,
+    )
+
+
+def labeled_metric(kind: Kind, metrics: Metrics) -> Metric | None:
+    """Return the metric that counts the labels, and the missing answers among the labeled units."""
+    names = (kind.share,) if kind.share is not None else kind.agreement
+    return next((metrics[name] for name in names if name in metrics), None)
+
+
+def labels_at_hand(metrics: Metrics) -> int:
+    """Return how many units have a label."""
+    return labels(labeled_metric(kind_of(metrics), metrics))
+
+
+def judges_of(metrics: Metrics) -> list[str]:
+    """Return the judges of a panel, as they are named in its metrics."""
+    counted = ("/" + ACCURACY, "/" + CORRELATIONS[0], "/" + ITEM_ACCURACY)
+    names = [
+        name[len("judge/") : -len(end)]
+        for name in metrics
+        for end in counted
+        if name.startswith("judge/") and name.endswith(end)
+    ]
+    return list(dict.fromkeys(names))
+
+
+def constant_verdict(metrics: Metrics) -> tuple[str, Metric] | None:
+    """Return the only verdict that a judge gives, with its rate; `None` if it gives several."""
+    names = {"win_rate/a": "A", "win_rate/b": "B", "tie_rate": "TIE"}
+    names |= {
+        name: name[6:-5]
+        for name in metrics
+        if name.startswith("class/") and name.endswith("/rate")
+    }
+    rates = [
+        (verdict, metrics[name]) for name, verdict in names.items() if name in metrics
+    ]
+    return next(((verdict, rate) for verdict, rate in rates if rate.value == 1), None)
+
+
+def recalls(metrics: Metrics) -> Iterator[tuple[str, Metric]]:
+    """Yield each class with its recall."""
+    for name, metric in metrics.items():
+        if (
+            name.startswith("class/")
+            and name.endswith("/recall")
+            and metric.value is not None
+        ):
+            yield name[6:-7], metric
+    for name, label in (("checklist/tpr", "met"), ("checklist/tnr", "not_met")):
+        if (metric := metrics.get(name, Metric(name, None))).value is not None:
+            yield label, metric
