@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from evalkit.config.kinds import ReadPath
 from evalkit.config.sections import JudgeConfig, Name, Section
 from evalkit.core.redaction import remedy_for, secrets_of
 
@@ -54,7 +55,7 @@ class AlignConfig(Section):
     """Number of train cases that a prompt or criteria are written from."""
     proposals: Annotated[int, Field(gt=0, le=20)] = 6
     """Most criteria or checklist items that `model` proposes."""
-    criteria: str | None = None
+    criteria: ReadPath | None = None
     """File of criteria or checklist items to prove, as written by `tune=criteria` and edited;
     `null` proposes some."""
     goal: Literal["rates_corrected", "rates", "single"] | None = None

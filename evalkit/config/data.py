@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
+from evalkit.config.kinds import Program, ReadPath, Text
 from evalkit.config.sections import PluginSection, Section, Spelling
 
 
@@ -21,7 +22,7 @@ class SampleConfig(Section):
     """Share of the rows."""
     seed: int = 0
     """Seed of the sample."""
-    stratify: str | None = None
+    stratify: Text | None = None
     """Column whose values keep their shares in the sample."""
 
     @model_validator(mode="after")
@@ -36,24 +37,24 @@ class SampleConfig(Section):
 class JoinConfig(Section):
     """Rows of another file that are added to each row with the same values."""
 
-    path: str
+    path: ReadPath
     """The file to join."""
-    format: str | None = None
+    format: Program | None = None
     """Its format; by default detected from its name."""
-    by: str | tuple[str, ...]
+    by: Text | tuple[Text, ...]
     """Column or columns of the dataset to match."""
-    key: str | tuple[str, ...] | None = None
+    key: Text | tuple[Text, ...] | None = None
     """The same columns in the joined file, if they have other names."""
     add: Literal["columns", "responses", "labels"] = "columns"
     """What to add: the one matching row as an object (`columns`), or each matching row as a
     response or a label."""
-    text: str = "text"
+    text: Text = "text"
     """Column of a response's text."""
-    model: str | None = None
+    model: Text | None = None
     """Column of a response's model; by default the name of the file."""
-    label: str = "label"
+    label: Text = "label"
     """Column of a label."""
-    annotator: str | None = None
+    annotator: Text | None = None
     """Column of the annotator's name."""
 
     @model_validator(mode="after")
@@ -82,7 +83,7 @@ class SplitConfig(Section):
 
     use: Literal["dev", "test", "all"] = "all"
     """Which side to judge."""
-    column: str | None = None
+    column: Text | None = None
     """Column with `dev` or `test`; rows with another value are on neither side."""
     fractions: (
         dict[Literal["dev", "test"], Annotated[float, Field(gt=0, lt=1)]] | None
@@ -91,9 +92,9 @@ class SplitConfig(Section):
     grows."""
     seed: int = 0
     """Seed of the hash."""
-    by: str = "prompt"
+    by: Text = "prompt"
     """Column of the group that stays on one side: `prompt` or another column."""
-    hub: str | None = None
+    hub: Text | None = None
     """Split of a Hugging Face dataset to read before this one is applied."""
 
     @model_validator(mode="after")
@@ -128,7 +129,7 @@ class HoldoutConfig(Section):
 
 
 Meaning = Annotated[
-    Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | str,
+    Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | Text,
     Field(union_mode="left_to_right"),
 ]
 _ENTRY = re.compile(r"\s*(.+?)\s*=\s*(A|B|TIE|[-+.\deE]+)\s*(?:,|$)", re.S)
@@ -181,34 +182,34 @@ class DatasetConfig(PluginSection):
 
     named: ClassVar[str] = "format"
 
-    path: str | list[str] | None = None
+    path: ReadPath | list[ReadPath] | None = None
     """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, the name of a Hugging
     Face dataset, another tool's log, `mlflow-traces:EXPERIMENT`, or several logs, whose answers to
     the same sample are one case."""
-    format: str | None = None
+    format: Program | None = None
     """Format of the file, `cases` for a run's `cases.jsonl`, or the name of a plug-in's format; by
     default detected."""
-    benchmark: str | None = None
+    benchmark: Text | None = None
     """Published benchmark: its files are read as its authors publish them, and its own metrics are
     added."""
-    baseline: str | None = None
+    baseline: Text | None = None
     """Model that the benchmark's other models are compared with."""
-    subset: str | None = None
+    subset: Text | None = None
     """Subset of a Hugging Face dataset."""
-    split: str | SplitConfig | None = None
+    split: Text | SplitConfig | None = None
     """Split of a Hugging Face dataset by name, or a division into `dev` and `test`:
     `{column: split, use: dev}` or `{fractions: {dev: 0.5, test: 0.5}, use: dev}`."""
     holdout: HoldoutConfig | None = None
     """Share of the labels to hold out from every report, such as 0.3, for `evalkit align`."""
-    revision: str | None = None
+    revision: Text | None = None
     """Revision of a Hugging Face dataset."""
-    fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
+    fields: dict[str, Text] = {}  # noqa: RUF012 - pydantic copies it
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
     label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)] = {}  # noqa: RUF012
     """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     """Files whose rows are added to each row, by name."""
-    filter: str | None = None
+    filter: Text | None = None
     """Jinja expression; rows for which it is false are omitted."""
     sample: SampleConfig | None = None
     """Sample of the rows, after `filter`."""
@@ -288,7 +289,7 @@ def _bounds(text: str) -> str:
     return ", ".join(parts)
 
 
-Bounds = Annotated[str, AfterValidator(_bounds)]
+Bounds = Annotated[Text, AfterValidator(_bounds)]
 
 
 class MetricRule(Section):
@@ -341,9 +342,9 @@ class MetricRule(Section):
 class LeadRule(Section):
     """A metric must be no worse than in another run, on the cases that both have."""
 
-    run: str
+    run: ReadPath
     """Run folder or MLflow run id of the other run."""
-    metric: str = "agreement/accuracy"
+    metric: Text = "agreement/accuracy"
     """The metric to compare."""
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """How much worse it may be."""

@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from evalkit.config.data import DatasetConfig, GateConfig, parse_label_map
+from evalkit.config.kinds import Text
 from evalkit.config.sections import (
     CHECKLIST,
     Criteria,
@@ -102,7 +103,7 @@ class RunConfig(Section):
     """How requests are sent."""
     tracking: TrackingConfig = TrackingConfig()
     """Where the run is recorded."""
-    objective: str | tuple[str, ...] | None = None
+    objective: Text | tuple[Text, ...] | None = None
     """The metric, or several, that a sweeper such as Optuna optimizes."""
 
     @model_validator(mode="before")

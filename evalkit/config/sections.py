@@ -17,6 +17,16 @@ from pydantic import (
     model_validator,
 )
 
+from evalkit.config.kinds import (
+    FreeParameters,
+    Model,
+    Program,
+    ReadPath,
+    Server,
+    Settings,
+    Text,
+    WrittenPath,
+)
 from evalkit.core.checklists import read_items
 from evalkit.core.scale import Classes, Scale
 from evalkit.errors import did_you_mean
@@ -32,8 +42,9 @@ def _one_line(name: str) -> str:
     return name
 
 
-Name = Annotated[str, AfterValidator(_one_line)]
-Levels = dict[float, str]
+Name = Annotated[Text, AfterValidator(_one_line)]
+CodeName = Annotated[Program, AfterValidator(_one_line)]
+Levels = dict[float, Text]
 SIMULATED = "simulated/"
 """The prefix of simulated judges' models, which are functions with known faults."""
 CHECKLIST = "checklist"
@@ -41,7 +52,7 @@ SCORED_MODES = ("pointwise", CHECKLIST)
 _SHORT_SCALE = 10
 REWARDS = ("classify", "pooling", "score")
 """The values of `judge.endpoint` that answer with numbers or a label instead of text."""
-Spelling = Annotated[str, Field(coerce_numbers_to_str=True)]
+Spelling = Annotated[Text, Field(coerce_numbers_to_str=True)]
 
 
 class Section(BaseModel):
@@ -92,11 +103,11 @@ class Price(Section):
 class JudgeConfig(Section):
     """The judge model and how it is called, or a panel of judges."""
 
-    name: str | None = None
+    name: Text | None = None
     """Name in reports, file names and MLflow; by default the last part of `model`."""
-    model: str | None = None
+    model: Model | None = None
     """LiteLLM model name, such as `openai/gpt-4o-mini`; required unless `judges` is set."""
-    api_base: str | None = None
+    api_base: Server | None = None
     """URL of an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama's `/v1`, a LiteLLM
     proxy)."""
     endpoint: Literal["chat", "completion", "classify", "pooling", "score"] = "chat"
@@ -104,7 +115,7 @@ class JudgeConfig(Section):
     conversation (`classify`, `pooling` or `score`, as vLLM, SGLang and TEI name them), which needs
     `mode=pointwise`.
     """
-    template: str | None = None
+    template: ReadPath | None = None
     """With `classify` and `pooling`: Jinja file that renders the conversation, for a model without
     a chat template."""
     context: Annotated[int, Field(gt=0)] | None = None
@@ -115,7 +126,7 @@ class JudgeConfig(Section):
     """Longest answer in tokens; `null` leaves it to the provider."""
     seed: int | None = None
     """Sampling seed, if the provider supports one; sample k uses `seed` + k."""
-    params: dict[str, Any] = {}
+    params: FreeParameters = {}
     """Additional parameters of the request, passed on unchanged."""
     response_format: Literal["auto", "json_schema", "tool", "json_object", "text"] = (
         "auto"
@@ -124,7 +135,7 @@ class JudgeConfig(Section):
     logprobs: bool | Literal["fallback"] = False
     """Request token probabilities and judge by expected values; `fallback` does without them if
     there are none."""
-    transport: str = "litellm"
+    transport: Program = "litellm"
     """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible
     server, with a tenth of the CPU time, or the name of a plug-in.
     """
@@ -138,7 +149,7 @@ class JudgeConfig(Section):
     """Token prices, if LiteLLM does not know those of the model."""
     max_answer_bytes: Annotated[int, Field(gt=0)] = 4_000_000
     """Longest answer in bytes, decompressed; a longer answer is a failed call."""
-    look: str | None = None
+    look: Text | None = None
     """Keeps answers apart from stored ones to the same requests; set by `evalkit watch`,
     differently for each look."""
     judges: tuple[JudgeConfig, ...] | None = None
@@ -307,7 +318,7 @@ class ModeConfig(PluginSection):
 
     named: ClassVar[str] = "name"
 
-    name: Name = "pairwise"
+    name: CodeName = "pairwise"
     """`pairwise`, `pointwise`, `listwise`, `checklist`, or the name of a plug-in's mode."""
     samples: Annotated[int, Field(gt=0)] = 1
     """Number of samples of each request."""
@@ -316,12 +327,12 @@ class ModeConfig(PluginSection):
     ask: Literal["each", "together"] | Annotated[int, Field(gt=0)] = "each"
     """With `checklist`: ask for each item alone, for all items `together`, or for this many items
     in one request."""
-    checklist: tuple[dict[str, Any] | str, ...] = ()
+    checklist: tuple[Settings | Text, ...] = ()
     """With `checklist`: items of all cases, before those of the case. An item is a text, or
     `criterion` with optional `id`, `points`, `weight`, `required`, `after` (ids), `tags`, and
     `parts` (items).
     """
-    params: dict[str, Any] = {}
+    params: Settings = {}
     """Settings of a plug-in's mode."""
 
     @field_validator("checklist")
@@ -414,11 +425,11 @@ Criteria = Annotated[dict[Name, Criterion], BeforeValidator(criteria_by_name)]
 class Example(Section):
     """A scored response, or a compared pair, that calibrates the judge."""
 
-    response: str
+    response: Text
     """The response that was scored; of a pair, response A."""
-    justification: str
+    justification: Text
     """The reason for its scores."""
-    prompt: str | None = None
+    prompt: Text | None = None
     """The task that it answers."""
     scores: dict[str, float] = {}
     """Its score by criterion."""
@@ -426,7 +437,7 @@ class Example(Section):
     """Its score as a whole, instead of `scores`."""
     class_name: Spelling | None = None
     """Its class, instead of a score."""
-    response_b: str | None = None
+    response_b: Text | None = None
     """Response B, if a pair was compared."""
     winner: Literal["A", "B", "TIE"] | None = None
     """The better response of a pair, instead of a score."""
@@ -492,7 +503,7 @@ class RubricConfig(Section):
     """Meaning of scores, as the judge reads it."""
     examples: tuple[Example, ...] = ()
     """Scored responses that are shown to the judge."""
-    examples_path: str | None = None
+    examples_path: ReadPath | None = None
     """JSONL file of more examples; composing the config moves them to `examples`."""
     classes: Annotated[dict[Spelling, Spelling], BeforeValidator(_named_classes)] = {}
     """Classes that the judge chooses from instead of a scale: the meaning of each by its name."""
@@ -610,15 +621,15 @@ class TieConfig(Section):
 class SourceConfig(Section):
     """How a third-party template is read from its authors' file, which is `prompt.template`."""
 
-    url: str
+    url: Text
     """Where to get the file."""
-    text: tuple[str, ...] = ("",)
+    text: tuple[Text, ...] = ("",)
     """Names of the texts in a Python file that are joined by line breaks, such as
     `[SYSTEM, PROMPT]`; `NAME[1]` is the second text with a name.
     """
-    when: dict[Literal["context", "reference"], tuple[str, ...]] = {}
+    when: dict[Literal["context", "reference"], tuple[Text, ...]] = {}
     """Names of the texts that are used instead if a case has this field."""
-    fields: dict[str, str] = {}
+    fields: dict[str, Text] = {}
     """What each placeholder of the texts is: a placeholder of evalkit's templates, or an expression
     of them, or another text in the file. A placeholder that is not listed is the text or the
     placeholder with its name.
@@ -628,9 +639,9 @@ class SourceConfig(Section):
 class PromptConfig(Section):
     """Which prompt template is used, and in which language."""
 
-    language: Name = "en"
+    language: Annotated[ReadPath, AfterValidator(_one_line)] = "en"
     """Folder of `prompts/` with the templates, such as `en` or `zh`."""
-    template: str | None = None
+    template: ReadPath | None = None
     """Name or path of a template; by default the mode's own."""
     show_weights: bool = False
     """Show the criteria's weights to the judge if they differ; changing a weight then changes the
@@ -653,14 +664,14 @@ class OutputConfig(PluginSection):
 
     named: ClassVar[str] = "format"
 
-    format: Name = "json"
+    format: CodeName = "json"
     """`json`, `bracket`, `rating`, `regex`, or the name of a plug-in's format."""
     graded: bool = False
     """With `bracket`: better (`[[A>B]]`) is a third of the margin of much better (`[[A>>B]]`), as
     in Arena-Hard."""
-    instruction: Annotated[str, Field(min_length=1)] | None = None
+    instruction: Annotated[Text, Field(min_length=1)] | None = None
     """Text that specifies the form of the answer; by default the format's own."""
-    pattern: str | None = None
+    pattern: Text | None = None
     """With `regex`: a regular expression with a group `winner`, `score` or `class`."""
     map: dict[Spelling, Spelling] = {}
     """With `regex`: what each matched text means: A, B or TIE, or a class."""
@@ -713,7 +724,7 @@ class ScoringConfig(Section):
     sweep, or of fewer judges of a panel, the accuracy of a run after another (`drift`), and the
     mean of a system's corrected scores as a share of the scale.
     """
-    cluster: str | None = None
+    cluster: Text | None = None
     """Column whose equal values form a cluster, the unit of resampling; by default the conversation
     of turns or steps, or the prompt, if several cases share one. `id` makes each case its own
     cluster.
@@ -744,7 +755,7 @@ class ScoringConfig(Section):
 class StoreConfig(Section):
     """Where answers are stored."""
 
-    url: str | None = None
+    url: WrittenPath | None = None
     """File or URL of the store; by default an SQLite file in the user's cache folder, or
     `EVALKIT_STORE`."""
     mode: Literal["read_write", "read_only", "refresh", "off"] = "read_write"
@@ -776,14 +787,14 @@ class RunnerConfig(Section):
     poll: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at running batches."""
     resend: Annotated[
-        list[str],
+        list[Text],
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = []
     """Ids of batches whose answers the provider has lost; their requests without an answer are sent
     again."""
     workers: Annotated[int, Field(gt=0)] = 2
     """Number of workers of `slurm` and `ray`; each has its own `concurrency`."""
-    options: dict[str, Any] = {}
+    options: FreeParameters = {}
     """Settings of the workers. With `slurm`: parameters of submitit, such as `slurm_partition`,
     `timeout_min` and `cluster` (`local` uses this machine). With `ray`: `address` of a cluster (by
     default `RAY_ADDRESS`, else this machine), `runtime_env`, and options of an actor, such as
@@ -830,7 +841,7 @@ class RunnerConfig(Section):
 class ProbeConfig(Section):
     """Which biases an audit plants."""
 
-    probes: dict[Name, dict[str, Any]] = {}
+    probes: dict[Name, Settings] = {}
     """The probes by name, each with its settings; without any, a run is not an audit."""
     rewriter: JudgeConfig | None = None
     """The model that writes the texts of the probe `paraphrase`, with the keys of `judge`; on the

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from evalkit.config.sections import Name, PluginSection
+from evalkit.config.kinds import FreeParameters, Text, WrittenPath
+from evalkit.config.sections import CodeName, Name, PluginSection
 
 
 class TrackingConfig(PluginSection):
@@ -16,17 +17,17 @@ class TrackingConfig(PluginSection):
 
     enabled: bool = True
     """Record runs."""
-    tracker: Name = "mlflow"
+    tracker: CodeName = "mlflow"
     """`mlflow`, or the name of a plug-in's tracker."""
-    uri: str | None = None
+    uri: WrittenPath | None = None
     """MLflow tracking URI; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` in the current
     folder."""
     experiment: Name = "evalkit"
     """Name of the MLflow experiment."""
-    run_name: str | None = None
+    run_name: Text | None = None
     """Name of the run; by default mode, judge and a hash. A job of a sweep is named by its
     overrides."""
-    tags: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
+    tags: dict[str, Text] = {}  # noqa: RUF012 - pydantic copies it
     """Additional tags of the run."""
     traces: Annotated[int, Field(ge=0)] = 10
     """How many judgments become MLflow traces."""
@@ -35,5 +36,5 @@ class TrackingConfig(PluginSection):
     and in an audit one metric for each probe."""
     background: bool = True
     """Import MLflow and record in a second process while this one judges."""
-    params: dict[str, Any] = {}  # noqa: RUF012
+    params: FreeParameters = {}  # noqa: RUF012
     """Settings of a plug-in's tracker."""
