@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from evalkit.core.redaction import redact
+from evalkit.core.resources import project, shipped
 from evalkit.core.translation import add_translations
 from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
 from evalkit.values import Json, frozen
@@ -360,6 +361,17 @@ def folders(group: str) -> list[Path]:
         PluginError: If a folder is missing.
     """
     return [_folder(point) for point in entry_points_in(group)]
+
+
+def user_folders() -> list[Path]:
+    """Return the user's own config folders: `$EVALKIT_CONF`, then the project's conf/."""
+    named = [Path(p) for p in os.environ.get("EVALKIT_CONF", "").split(os.pathsep) if p]
+    candidates = [*named, project() / "conf"]
+    return [
+        folder.resolve()
+        for folder in candidates
+        if folder.is_dir() and folder.resolve() != shipped("conf")
+    ]
 
 
 def iter_offers() -> Iterator[Offer]:

@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import TypeVar
 
-from evalkit.cli.parser import COMMANDS, parse, root_parser
+from evalkit.cli.parser import COMMANDS, parse, root_help
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.plugins import ALLOW_FLAG
 
@@ -119,7 +119,7 @@ def _run(argv: Sequence[str]) -> int:
     if words[:1] == [ALLOW_FLAG] and words[1:]:
         words = [*words[1:2], ALLOW_FLAG, *words[2:]]
     if not words or words[0] in ("-h", "--help") or words == ["help"]:
-        root_parser().print_help()
+        print(root_help())
         return 0
     if words[0] in ("--version", "-V"):
         from evalkit.core.resources import own_version

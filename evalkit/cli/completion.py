@@ -1,33 +1,51 @@
-"""Tab completion: commands and options from the parser, studies by name, overrides by Hydra."""
+"""Tab completion: commands and options from the parser, studies by name, overrides from files, the rest by Hydra.
+
+Importing Hydra takes longer than a person waits for a completion, so it is asked only for what the
+files cannot tell: keys below a chosen option, such as `criteria.accuracy.weight`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from evalkit.cli.hydra_runner import run_jobs
-from evalkit.cli.parser import COMMANDS, option_names, subparsers
-from evalkit.cli.run import AUDIT
-from evalkit.hydra_app import study_names
+from evalkit.cli.parser import COMMANDS, config_groups, option_names, subparsers
+from evalkit.core.resources import project, shipped
+
+AUDIT: Final = "audit"
+"""What may follow `evalkit plan`."""
+_KEY: Final = re.compile(r"(?m)^\| `([a-z_]+\.[a-z_.]+)` \|")
 
 
 def complete(words: Sequence[str]) -> int:
     """Print the script that a shell loads, or the completions of the line that a shell sends."""
     line = os.environ.get("COMP_LINE", "")
     if not any(word.startswith("query=") for word in words):
-        return run_jobs(words, lambda _: 0)
-    if (rest := _for_hydra(line.split(" ")[1:])) is None:
+        return _by_hydra(words)
+    rest = _for_overrides(line.split(" ")[1:])
+    if rest is None:
+        return 0
+    if names := sorted(_overrides(rest[-1])):
+        print(" ".join(names))
         return 0
     # Hydra reads the line from the environment.
     os.environ["COMP_LINE"] = " ".join(["evalkit", *rest])
     try:
-        return run_jobs(words, lambda _: 0)
+        return _by_hydra(words)
     finally:
         os.environ["COMP_LINE"] = line
 
 
-def _for_hydra(typed: Sequence[str]) -> list[str] | None:
-    """Complete commands, options and studies; return the words that Hydra completes, or `None` if there are none."""
+def _by_hydra(words: Sequence[str]) -> int:
+    from evalkit.cli.hydra_runner import run_jobs
+
+    return run_jobs(words, lambda _: 0)
+
+
+def _for_overrides(typed: Sequence[str]) -> list[str] | None:
+    """Complete commands, options and studies; return the words of an override, or `None` if there are none."""
     if len(typed) < 2:
         _print(COMMANDS, "".join(typed))
         return None
@@ -53,12 +71,30 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
         _print(actions, rest[0])
     if not any(action.dest == "study" for action in parser._actions):
         return None
-    if (
-        rest[0] and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~"))
-    ):  # may be a study
-        _print(study_names() if len(rest) == 1 else (), rest[0])
+    may_be_study = rest[0] and not rest[0].startswith(("-", "+", "~"))
+    if may_be_study and "=" not in rest[0]:
+        _print(_study_names() if len(rest) == 1 else (), rest[0])
         rest = rest[1:] or rest
     return rest
+
+
+def _overrides(start: str) -> Iterator[str]:
+    """Yield the overrides that begin with `start`, as far as files tell: options of groups, and keys."""
+    groups = config_groups(installed=True)
+    group, equals, _ = start.partition("=")
+    if equals:
+        choices = [f"{group}={option}" for option in groups.get(group, ())]
+    else:
+        reference = shipped("docs") / "reference" / "config.md"
+        keys = _KEY.findall(reference.read_text("utf-8"))
+        choices = [f"{name}=" for name in {*groups, *keys}]
+    yield from (choice for choice in choices if choice.startswith(start))
+
+
+def _study_names() -> list[str]:
+    """Return the names of the studies in ./experiments and of the shipped ones."""
+    folders = (project() / "experiments", shipped("experiments"))
+    return sorted({file.stem for folder in folders for file in folder.glob("*.yaml")})
 
 
 def _print(names: Iterable[str], start: str) -> None:

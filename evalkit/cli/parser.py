@@ -14,7 +14,14 @@ from typing import Any, Final, NoReturn
 from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.plugins import ALLOW_FLAG, BENCHMARKS, CONF, entry_points_in, folders
+from evalkit.plugins import (
+    ALLOW_FLAG,
+    BENCHMARKS,
+    CONF,
+    entry_points_in,
+    folders,
+    user_folders,
+)
 from evalkit.values import Json, frozen
 
 WIDTH: Final = 100
@@ -383,8 +390,6 @@ def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {"dataset": {*own_benchmark_names()}}
     places = [shipped("conf")]
     if installed:
-        from evalkit.hydra_app.user_files import user_folders
-
         places += [*folders(CONF), *user_folders()]
         found["dataset"] |= {point.name for point in entry_points_in(BENCHMARKS)}
     for folder in places:
@@ -399,41 +404,32 @@ def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
 COMMANDS: Final = {name: Command(name, entry) for name, entry in _TABLE.items()}
 """Every command, in the order of the help."""
 
-EXAMPLES: Final = """\
-Examples:
-  evalkit demo                                     what evalkit finds, on judges with known faults
-  evalkit run                                      judge the sample dataset with the embedded model
-  evalkit run judge=gpt-4o-mini dataset=file dataset.path=mine.jsonl
-  evalkit run judge=gpt-4o,gpt-4o-mini swap=both,none -m       a sweep
-  evalkit run experiments/ties_and_conflicts.yaml              a study in one file
-  evalkit run --cfg job                            print the composed config with every key
-  evalkit audit judge=gpt-4o-mini dataset=file dataset.path=mine.jsonl
-  evalkit plan judge=gpt-4o-mini --pilot 20        estimate the cost from 20 requests
-
-Overrides are Hydra's: GROUP=OPTION, key.path=value, -m to sweep.
-Tab completion: eval "$(evalkit -sc install=bash)\""""
+GROUPS: Final = ("judge", "improve", "use")
+"""The groups of commands, in the order of the help."""
+NOTES: Final = """\
+Overrides are Hydra's:  evalkit run judge=gpt-4o,gpt-4o-mini swap=both,none -m
+Tab completion:         eval "$(evalkit -sc install=bash)"
+Docs:                   evalkit docs\
+"""
 
 
-def root_parser() -> Parser:
-    """Return the parser of `evalkit` itself: its help lists the commands."""
-    parser = Parser(
-        prog="evalkit",
-        usage="evalkit COMMAND [...]; evalkit COMMAND --help",
-        description="evalkit: which LLM judge configuration to trust, and how far.",
-        epilog=f"{EXAMPLES}\n{STATUS}\n\n{DOCS}",
+def root_help() -> str:
+    """Return the help of `evalkit` itself: the main commands in groups, then the names of the rest."""
+    lines = [
+        "evalkit: which LLM judge configuration to trust, and how far.",
+        "usage: evalkit COMMAND [...]; evalkit COMMAND --help; evalkit --version",
+    ]
+    for group in GROUPS:
+        lines += ["", f"{group}:"]
+        lines += [
+            f"  {name:<9}{command.entry['brief']}"
+            for name, command in COMMANDS.items()
+            if command.entry.get("group") == group
+        ]
+    rest = " ".join(
+        name for name, command in COMMANDS.items() if "group" not in command.entry
     )
-    parser.add_argument(
-        "-V", "--version", action="store_true", help="print the version"
-    )
-    parser.add_argument(
-        ALLOW_FLAG, action="store_true", help="the same as after the command"
-    )
-    commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands"
-    )
-    for name, command in COMMANDS.items():
-        commands.add_parser(name, help=command.summary, add_help=False)
-    return parser
+    return "\n".join([*lines, f"more:  {rest}", NOTES])
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped
 from evalkit.decision import side
-from evalkit.errors import ConfigError, ExitStatus
+from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
 from evalkit.values import frozen
@@ -54,56 +54,81 @@ README = """\
     evalkit run dataset=mine criteria=mine            your own criteria, in conf/criteria/mine.yaml
     evalkit ui                                        the runs, in MLflow
 
-Templates in prompts/LANGUAGE/ replace evalkit's own of the same name.
+Templates in prompts/LANGUAGE/ replace evalkit's own of the same name: `evalkit init . --copy pairwise` copies one.
+Shipped studies run by their names: `evalkit run judge_sweep`; `evalkit docs` opens the guides.
 """
 
 
 def init(arguments: Namespace) -> int:
-    """Create a project folder; existing files are not changed.
+    """Create a project folder, or copy a shipped prompt into one; existing files are not changed.
 
     Raises:
-        ConfigError: if the folder cannot be written.
+        ConfigError: if there is no such prompt, or the folder cannot be written.
     """
     folder: Path = arguments.folder
-    made = []
+    contents = _contents() if arguments.copy is None else _prompts(arguments.copy)
+    created = []
     with file_errors("cannot be written"):
-        for place, text in _contents().items():
-            made += [place] if _write(folder / place, text) else []
-    for place in made:
-        print(f"  {folder / place}")
-    print(
-        f"{len(made)} files created. Next: cd {folder} && evalkit run experiments/first_look.yaml"
-    )
+        for name, text in contents.items():
+            if _write(folder / name, text):
+                created.append(name)
+    for name in created:
+        print(f"  {folder / name}")
+    files_created = "1 file" if len(created) == 1 else f"{len(created)} files"
+    if arguments.copy is not None:
+        print(
+            f"{files_created} created. Delete a copy to use the shipped prompt again."
+        )
+        return 0
+    command = f"cd {shlex.quote(str(folder))} && evalkit run {FIRST_STUDY}"
+    print(f"{files_created} created. Next: {command}")
     print("To try evalkit without a model or a key: evalkit demo")
     return 0
 
 
+FIRST_STUDY = "experiments/first_look.yaml"
+
+
 def _contents() -> dict[str, str]:
-    texts = {
+    samples = Path(str(files("evalkit"))) / "datasets" / "samples"
+    first_study = shipped("experiments") / Path(FIRST_STUDY).name
+    return {
         "README.md": README,
         ".gitignore": "outputs/\nmultirun/\nmlruns/\nmlartifacts/\nmlflow.db*\n",
         "conf/judge/mine.yaml": JUDGE,
         "conf/criteria/mine.yaml": CRITERIA,
         "conf/dataset/mine.yaml": DATASET,
-        "data/mine.jsonl": (
-            (
-                Path(str(files("evalkit"))) / "datasets" / "samples" / "sample.jsonl"
-            ).read_text("utf-8")
-        ),
+        "data/mine.jsonl": (samples / "sample.jsonl").read_text("utf-8"),
+        FIRST_STUDY: first_study.read_text("utf-8"),
     }
-    for name in ("experiments", "prompts"):
-        root = shipped(name)
-        for file in sorted(
-            f for f in root.rglob("*") if f.is_file() and f.suffix in (".yaml", ".j2")
-        ):
-            texts[f"{name}/{file.relative_to(root)}"] = file.read_text("utf-8")
+
+
+def _prompts(name: str) -> dict[str, str]:
+    """Return the shipped prompts of a name, `pairwise` or `prompt/pairwise`, in each language or the named one.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    root = shipped("prompts")
+    template = name.removeprefix("prompts/").removeprefix("prompt/")
+    template = template.removesuffix(".j2").removesuffix(".md")
+    language, _, stem = template.rpartition("/")
+    texts = {
+        f"prompts/{file.relative_to(root).as_posix()}": file.read_text("utf-8")
+        for file in sorted(root.glob("*/*.md.j2"))
+        if file.name == f"{stem}.md.j2" and language in ("", file.parent.name)
+    }
+    if not texts:
+        stems = {file.name.removesuffix(".md.j2") for file in root.glob("*/*.md.j2")}
+        remedy = did_you_mean(stem, sorted(stems))
+        raise ConfigError("no such prompt", where=f"--copy {name}", remedy=remedy)
     return texts
 
 
-def _write(place: Path, text: str) -> bool:
-    if place.exists():
+def _write(path: Path, text: str) -> bool:
+    if path.exists():
         return False
-    write_file(place, [text.encode()])
+    write_file(path, [text.encode()])
     return True
 
 

@@ -24,7 +24,7 @@ def own_version() -> str | None:
 
 
 def shipped(name: str) -> Path:
-    """Return the absolute path of a shipped folder: `conf`, `prompts` or `experiments`.
+    """Return the absolute path of a shipped folder: `conf`, `prompts`, `experiments` or `docs`.
 
     Raises:
         FileNotFoundError: If this installation does not have it.

@@ -50,8 +50,8 @@ from evalkit.hydra_app.criteria import (
 )
 from evalkit.hydra_app.discovered_benchmarks import OTHERS, OURS, BenchmarkOptions
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
-from evalkit.hydra_app.user_files import user_files, user_folders
-from evalkit.plugins import CONF, allowing_code, folders
+from evalkit.hydra_app.user_files import user_files
+from evalkit.plugins import CONF, allowing_code, folders, user_folders
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 from evalkit.runs.manifest import DEFAULTS as RUN_DEFAULTS

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from evalkit.benchmark_discovery import own_benchmark_names
-from evalkit.core.resources import project, shipped
-from evalkit.plugins import CONF, folders
-
-
-def user_folders() -> list[Path]:
-    """Return the user's own config folders: `$EVALKIT_CONF`, then the project's conf/."""
-    named = [Path(p) for p in os.environ.get("EVALKIT_CONF", "").split(os.pathsep) if p]
-    own = [*named, project() / "conf"]
-    return [p.resolve() for p in own if p.is_dir() and p.resolve() != shipped("conf")]
+from evalkit.core.resources import shipped
+from evalkit.plugins import CONF, folders, user_folders
 
 
 def user_files() -> list[Path]:

@@ -1,0 +1,61 @@
+"""`evalkit init`, `evalkit docs` and the help: what a newcomer sees first."""
+
+import re
+
+import pytest
+
+from evalkit.cli import COMMANDS
+
+
+@pytest.fixture
+def run(call, here):
+    return call
+
+
+def test_the_help_fits_on_a_screen_and_names_each_command_once(run):
+    lines = run("--help").out.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 100
+    listed = [line.split()[0] for line in lines if re.match(r"  \w", line)]
+    listed += next(line for line in lines if line.startswith("more:")).split()[1:]
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_a_project_is_a_few_files_and_no_copies_of_prompts(run, here):
+    run("init", "project")
+    files = {path for path in (here / "project").rglob("*") if path.is_file()}
+    assert len(files) <= 12
+    assert not [path for path in files if path.suffix == ".j2"]
+
+
+@pytest.mark.parametrize("name", ["pairwise", "prompt/pairwise", "prompts/en/pairwise.md.j2"])
+def test_one_prompt_is_copied_and_then_used(name, run, here):
+    run("init", "project", "--copy", name)
+    copies = sorted(path.parent.name for path in (here / "project").rglob("*.j2"))
+    assert copies == (["en"] if "en/" in name else ["en", "zh"])
+    run("init", "project", "--copy", name)  # keeps what is there
+
+
+@pytest.mark.parametrize("name", ["pairwize", "fr/pairwise", "../secret", ""])
+def test_another_prompt_is_refused_in_one_line(name, run, here):
+    line = run("init", "project", "--copy", name, status=1).err
+    assert "no such prompt" in line
+    assert not (here / "project").exists()
+
+
+def test_every_page_is_written_and_its_links_lead_somewhere(run, here):
+    path = run("docs", "check", "--no-browser", "--output", "pages").out.strip()
+    assert path == "pages/start/check.html"
+    broken = []
+    for page in (here / "pages").rglob("*.html"):
+        text = page.read_text("utf-8")
+        for link in re.findall(r'(?:href|src)="([^":#]+)["#]', text):
+            target = (page.parent / link).resolve()
+            if not target.is_file():
+                broken.append((page.name, link))
+    omitted = ("changelog.html", "python.html", "tutorial.html")
+    assert not [link for link in broken if not link[1].endswith(omitted)]
+
+
+def test_an_unknown_page_is_one_line(run):
+    assert "did you mean 'serving'?" in run("docs", "servng", status=1).err
