@@ -29,7 +29,12 @@ from evalkit.scoring.labels import labels_for, labels_to_decide
 from evalkit.scoring.looks import unit_answers
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Tally, measure
+from evalkit.scoring.stats.bootstrap import (
+    OwnInterval,
+    Tally,
+    clopper_pearson,
+    measure,
+)
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import tango, widest
 from evalkit.types import Case, Metric
@@ -458,17 +463,14 @@ def _flips(
     within = [list(combinations(each, 2)) for each in rows]
     flips, read = _share(across, np.not_equal)
     rate: JsonObject = {"span": (0.0, 1.0), "proportion": True}
-    found = [tally.mean(FLIPS, flips, read, ~read, **rate)]
+    covered = np.asarray(tally(read) > 0)
+    found = [
+        tally.mean(FLIPS, flips, read, ~read, own=_exact(flips, read, covered), **rate)
+    ]
     if unit == "pair":
-        found.append(
-            tally.mean(
-                REVERSALS,
-                _share(across, lambda *both: sum(both) == 1)[0],
-                read,
-                ~read,
-                **rate,
-            )
-        )
+        reversed_ = _share(across, lambda *both: sum(both) == 1)[0]
+        own = _exact(reversed_, read, covered)
+        found.append(tally.mean(REVERSALS, reversed_, read, ~read, own=own, **rate))
     if repeats := [_share(pairs, np.not_equal) for pairs in within if pairs]:
         noise = np.mean([share for share, _ in repeats], axis=0)
         both = np.logical_and.reduce([read, *(each for _, each in repeats)])
@@ -481,6 +483,23 @@ def _flips(
     return {key: metrics.get(name) for key, name in names.items()} | {
         "lost": int((had & ~has).sum())
     }
+
+
+def _exact(changed: Floats, read: Bools, covered: Bools) -> OwnInterval:
+    """Return the exact interval of a share of changed verdicts; a cluster counts once.
+
+    Percentiles of resamples end too early where few verdicts change, and would show that no more
+    than the margin did.
+
+    Args:
+        changed: (units,) the share of the samples of each unit that changed.
+        read: (units,) which units were read in both runs.
+        covered: (cases,) which cases have such a unit.
+    """
+    value = float(changed[read].mean()) if read.any() else 0.0
+    return lambda clusters, confidence: clopper_pearson(
+        value, clusters.covered(covered), confidence
+    )
 
 
 def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object]]:
@@ -513,7 +532,11 @@ def _share(
 
 
 def _state(drift: Drift) -> tuple[State, str]:
-    """Return the state, and what it follows from; an end of an interval at the margin is within it."""
+    """Return the state, and what it follows from; an end of an interval at the margin is within it.
+
+    Agreement changes by no more than the share of verdicts that change, so the exact interval of
+    this share is also one of the change in agreement: `same` needs either inside the margin.
+    """
     margin = drift.margin
     flips = drift.flips
     low, high = (

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 from sklearn import metrics as sk
 from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
 
@@ -380,6 +381,53 @@ def test_clusters_widen_intervals():
         widths = [found[name].high - found[name].low for found in (alone, apart, together)]
         assert widths[2] == pytest.approx(widths[0], rel=0.15), name
         assert widths[1] < 0.5 * widths[0], name
+
+
+def prompts_of_responses(rng, prompts, size, shared=0.0):
+    """Return a judge that is right in 90% of responses; those of a prompt share their errors."""
+    labels = (rng.random(prompts * size) < 0.3).astype(np.int64)
+    luck = rng.random(prompts * size)
+    common = np.repeat(rng.random(prompts), size)
+    wrong = np.where(rng.random(prompts * size) < shared, common, luck) > 0.9
+    number = np.repeat(np.arange(prompts), size)
+    columns = columns_of(np.where(wrong, 1 - labels, labels), labels, 2)
+    return columns, Clusters(prompts * size, prompts, number, "prompt")
+
+
+@pytest.mark.parametrize(("prompts", "size"), [(10, 40), (4, 60), (30, 8)])
+def test_few_prompts_of_many_responses_have_students_width(prompts, size):
+    ratios = []
+    covered = []
+    for seed in range(20):
+        columns, clusters = prompts_of_responses(np.random.default_rng(seed), prompts, size)
+        found = measured(columns, clusters)
+        accuracy = found["agreement/accuracy"]
+        means = columns.right.reshape(prompts, size).mean(axis=1)
+        half = t.ppf(0.975, prompts - 1) * means.std(ddof=1) / np.sqrt(prompts)
+        ratios.append((accuracy.high - accuracy.low) / (2 * half))
+        covered.append(accuracy.low <= 0.9 <= accuracy.high)
+    assert 0.95 < np.median(ratios) < 1.35
+    assert np.mean(covered) >= 0.9
+
+
+def test_responses_that_share_their_errors_count_as_one():
+    alone, together = (
+        prompts_of_responses(np.random.default_rng(1), 12, 20, shared) for shared in (0.0, 1.0)
+    )
+    widths = []
+    for columns, clusters in (alone, together):
+        metric = measured(columns, clusters)["agreement/accuracy"]
+        widths.append(metric.high - metric.low)
+    assert widths[1] > 2 * widths[0]
+
+
+def test_one_prompt_without_an_error_shows_nothing():
+    labels = [0, 1] * 10
+    columns = columns_of(labels, labels, 2)
+    one = Clusters(20, 1, np.zeros(20, dtype=np.int64), "prompt")
+    kappa = measured(columns, one)["agreement/kappa"]
+    assert (kappa.value, kappa.high) == (1.0, 1.0)
+    assert kappa.low < 0.2
 
 
 def test_clusters_that_all_differ_have_percentile_intervals():

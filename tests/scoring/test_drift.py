@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.stats import t
+from scipy.stats import beta, t
 
 from evalkit.core.splits import is_labeled, without_labels
 from evalkit.core.translation import in_every_language
@@ -32,6 +32,7 @@ from evalkit.scoring.looks import (
     change_evidence,
     look_facts,
 )
+from evalkit.scoring.stats.bootstrap import clopper_pearson
 from evalkit.scoring.stats.paired import tango
 from evalkit.types import (
     Case,
@@ -186,6 +187,32 @@ def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, 
 )
 def test_the_state_by_whole_intervals(given, state):
     assert state_of(**given) == state
+
+
+@pytest.mark.parametrize(("labeled", "margin"), [(1.0, 0.025), (0.3, 0.025), (0.0, 0.05)])
+def test_a_judge_that_lost_the_margin_is_not_the_same(labeled, margin):
+    same = 0
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        labels = truth(200, seed)
+        lost = generator.random(200) < margin
+        kept = [
+            ("B" if label == "A" else "A") if loses else label
+            for label, loses in zip(labels, lost, strict=True)
+        ]
+        shown = [label if generator.random() < labeled else None for label in labels]
+        same += measured(pairs(labels, shown), pairs(kept, shown), margin=margin).state == "same"
+    assert same <= 2
+
+
+def test_flips_have_an_exact_interval_by_cluster():
+    labels = truth(200)
+    changed = ["TIE" if k < 5 else label for k, label in enumerate(labels)]
+    flips = measured(pairs(labels, labels), pairs(changed, labels)).flips
+    exact = beta.ppf([0.025, 0.975], [5, 6], [196, 195])
+    assert (flips.value, flips.low, flips.high) == pytest.approx((0.025, *exact), abs=1e-6)
+    assert clopper_pearson(0.0, 10, 0.95) == pytest.approx((0.0, 1 - 0.025 ** (1 / 10)))
+    assert clopper_pearson(1.0, 10, 0.95) == pytest.approx((0.025 ** (1 / 10), 1.0))
 
 
 def test_scores_that_moved_are_not_the_same():

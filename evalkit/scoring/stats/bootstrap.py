@@ -562,7 +562,11 @@ def _pseudo_interval(
         if clusters.number is None
         else [clusters.sums(column) for column in columns]
     )
-    totals = pseudo.resample(sums, scoring.bootstrap, scoring.seed)
+    count = statistic.clusters(clusters)
+    several = count < statistic.n
+    totals = pseudo.resample(
+        sums, scoring.bootstrap, scoring.seed, statistic.value if several else None
+    )
     if totals is None:
         return None
     draws = statistic.value(totals)
@@ -570,7 +574,15 @@ def _pseudo_interval(
     tail = (1 - scoring.confidence) / 2
     if not len(defined) or (statistic.strict and 1 - len(defined) / len(draws) > tail):
         return None
+    if several and count > 1:
+        tail = NormalDist().cdf(bayesian_quantile(count, scoring.confidence))
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
+    if several and 1 < count <= FEWEST:
+        half = -bayesian_quantile(count, scoring.confidence) * defined.std()
+        least, most = np.array(statistic.possible, dtype=np.float64)
+        value = statistic.observed()
+        low = np.fmin(low, np.fmax(value - half, least))
+        high = np.fmax(high, np.fmin(value + half, most))
     return float(low), float(high)
 
 
@@ -788,6 +800,17 @@ def tail_of(n: int, confidence: float) -> float:
     return NormalDist().cdf(expanded_quantile(n, confidence))
 
 
+@cache
+def bayesian_quantile(n: int, confidence: float) -> float:
+    """Return the lower quantile of t that expands the resamples of a Bayesian bootstrap, as `expanded_quantile`.
+
+    Their variance is too small by the factor (n - 1) / (n + 1). For single units, the pseudo-counts
+    make up for that; for clusters of several units they are too light.
+    """
+    widening = sqrt((n + 1) / (n - 1))
+    return widening * student_quantile((1 - confidence) / 2, n - 1)
+
+
 def expanded_quantile(n: int, confidence: float) -> float:
     """Return the lower quantile of sqrt(n / (n - 1)) t for `n` clusters, at least two."""
     return sqrt(n / (n - 1)) * student_quantile((1 - confidence) / 2, n - 1)
@@ -855,6 +878,20 @@ def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     """
     far = unlike_share(n, confidence)
     return (0.0, far) if p == 0.0 else (1 - far, 1.0)
+
+
+def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
+    """Return the exact interval of a share `p` of `n` (Clopper and Pearson 1934, Biometrika 26, 404).
+
+    Of values between 0 and 1 that are not only 0 or 1, the mean varies less than such a share.
+    """
+    from scipy.special import betaincinv  # see `student_quantile`
+
+    tail = (1 - confidence) / 2
+    hits = p * n
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, n - hits + 1, tail))
+    high = 1.0 if hits >= n else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    return low, high
 
 
 def share_interval(p: float, n: int, confidence: float) -> tuple[float, float]:

@@ -253,7 +253,11 @@ class PseudoCounts:
         return cls(None, weights.ravel(), np.ones(k * k))
 
     def resample(
-        self, columns: Sequence[NDArray[Any]], resamples: int, seed: int
+        self,
+        columns: Sequence[NDArray[Any]],
+        resamples: int,
+        seed: int,
+        value: Callable[[Floats], Floats] | None = None,
     ) -> Floats | None:
         """Return resampled totals (resamples, columns); `None` if more than `FEW` clusters differ from all others.
 
@@ -261,6 +265,8 @@ class PseudoCounts:
             columns: the sums of each cluster, each (clusters,).
             resamples: the number of resamples.
             seed: the seed of the resamples.
+            value: the statistic, if a cluster can have several units: a pseudo-cluster then has as
+                many units as one independent unit is worth (see `design_effect`).
         """
         # Clusters with equal sums are one term, whose weight is that of all of them.
         first, counts = kinds(columns)
@@ -271,6 +277,8 @@ class PseudoCounts:
             return None
         sums = np.stack([column[first] for column in columns], axis=1, dtype=np.float64)
         size = float(counts @ (sums @ self.units) / counts.sum())
+        if value is not None and size > 1:
+            size = self.design_effect(sums, counts, value, size)
         generator = np.random.default_rng(seed)
         weights = generator.standard_gamma(
             counts.astype(np.float64), size=(resamples, len(counts))
@@ -283,6 +291,45 @@ class PseudoCounts:
             size * pseudo if self.rows is None else size * pseudo @ self.rows
         )
         return np.asarray(totals)
+
+    def design_effect(
+        self,
+        sums: Floats,
+        counts: Ints,
+        value: Callable[[Floats], Floats],
+        size: float,
+    ) -> float:
+        """Return how many units of a cluster are worth one independent unit, from 1 to `size`.
+
+        It is the variance of the linearized statistic between clusters, divided by that of as many
+        independent units (Rao and Scott 1981, J. Am. Stat. Assoc. 76, 221-230). If neither varies,
+        a cluster is worth one unit. Half a cluster of forty responses would be twenty of them.
+
+        Args:
+            sums: (kinds, columns) the sums of the clusters of each kind.
+            counts: (kinds,) the number of clusters of each kind.
+            value: the statistic.
+            size: the mean number of units of a cluster.
+        """
+        rows = self.rows
+        if rows is None:
+            first = sums.shape[1] - len(self.weights)
+            rows = np.eye(sums.shape[1])[first:]
+        typed = rows.any(axis=0)
+        totals = counts @ sums
+        # The derivative by the count of each kind of unit, numerically.
+        step = 1e-4 * max(float(totals @ self.units), 1.0)
+        with np.errstate(invalid="ignore"):
+            shifted = value(totals + step * np.eye(len(totals))[typed])
+            slopes = (shifted - value(totals[None])) / step
+        units = np.maximum(totals[typed] @ np.linalg.pinv(rows[:, typed]), 0.0)
+        independent = float(units @ (rows[:, typed] @ slopes) ** 2)
+        clustered = float(counts @ (sums[:, typed] @ slopes) ** 2)
+        clusters = float(counts.sum())
+        if clusters < 2 or not independent > 0 or not np.isfinite(clustered):
+            return size
+        effect = clusters / (clusters - 1) * clustered / independent
+        return float(np.clip(effect, 1.0, size))
 
 
 def kinds(columns: Sequence[NDArray[Any]] | Floats) -> tuple[Ints, Ints]:
