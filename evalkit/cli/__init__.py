@@ -70,6 +70,8 @@ def _status_of(function: Callable[[T], int], given: T) -> int:
     try:
         return function(given)
     except EvalkitError as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            _print_traceback(error)
         _print_error(error)
         return error.status
     except UnicodeDecodeError as error:
@@ -112,6 +114,20 @@ def _print_error(error: object) -> None:
     from evalkit.cli.console import log
 
     log("error", str(error))
+
+
+def _print_traceback(error: BaseException) -> None:
+    """Print how an error came about, with the errors that it replaced, without secrets."""
+    from traceback import format_exception
+
+    from evalkit.core.redaction import redact
+
+    cause: BaseException | None = error
+    while cause is not None:
+        # An error that is raised `from None` still has its context.
+        cause.__suppress_context__ = False
+        cause = cause.__cause__ or cause.__context__
+    print(redact("".join(format_exception(error))), end="", file=sys.stderr)
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -40,6 +40,7 @@ from evalkit.hydra_app import (
     find_sweep,
     for_hydra,
     hydra_error,
+    is_multirun,
     load_jobs,
     own_hydra,
     to_run_config,
@@ -480,8 +481,9 @@ def run_jobs(
         (place for place, word in enumerate(rest) if word.startswith("-")), len(rest)
     )
     check_overrides(rest[:flags])
+    sweeping = is_sweep(study, rest)
     if output is not None:
-        key = "hydra.sweep.dir" if is_sweep(study, rest) else "hydra.run.dir"
+        key = "hydra.sweep.dir" if sweeping else "hydra.run.dir"
         escaped = str(output).replace("'", "\\'")
         rest = [f"{key}='{escaped}'", *rest]
     for file in hidden_files():
@@ -490,12 +492,16 @@ def run_jobs(
             file=sys.stderr,
         )
     name = add_study(study) if study else DEFAULT
-    rest = for_hydra(rest, sweep=is_sweep(study, rest))
-    driver = Driver(work, study, rest, constant_keys(study, rest), overwrite=overwrite)
+    rest = for_hydra(rest, sweep=sweeping)
+    constant: Collection[str] = ()
+    if sweeping:
+        overrides = [word for word in rest if is_override(word)]
+        constant = constant_keys(str(study) if study else DEFAULT, overrides)
+    driver = Driver(work, study, rest, constant, overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
     sweep = (
         find_sweep_jobs(study, rest, overwrite=overwrite)
-        if is_sweep(study, rest) and not _only_prints(rest)
+        if sweeping and not _only_prints(rest)
         else None
     )
     if sweep is None:
@@ -518,18 +524,22 @@ def _only_prints(words: Sequence[str]) -> bool:
 
 
 def is_sweep(study: Path | None, words: Sequence[str]) -> bool:
-    """Return whether a command's words or its study request a sweep."""
+    """Return whether a command's words, or the config that they compose, request a sweep.
+
+    Raises:
+        ConfigError: if the config cannot be composed.
+    """
     if any(word in MULTIRUN for word in words):
         return True
     modes = [
-        word.partition("=")[2]
+        word.partition("=")[2].strip("'\"")
         for word in words
         if word.lstrip("+").startswith("hydra.mode=")
     ]
-    configured = (
-        OmegaConf.select(OmegaConf.load(study), "hydra.mode") if study else None
-    )
-    return str([configured, *modes][-1]).strip("'\"") == "MULTIRUN"
+    if modes:
+        return modes[-1] == "MULTIRUN"
+    overrides = [word for word in words if is_override(word)]
+    return is_multirun(str(study) if study else DEFAULT, overrides)
 
 
 @contextmanager

@@ -27,11 +27,22 @@ from evalkit.values import Json, frozen
 WIDTH: Final = 100
 FOLDER: Final = "hydra.run.dir="
 """The override that names the run folder."""
+_OWN_FOLDER: Final = (
+    "options in ./conf are found; EVALKIT_CONF=FOLDER names another folder"
+)
+_STUDY_NAME: Final = "name the study first: evalkit run NAME"
 _INSTEAD: Final = {
-    ("run", flag): "evalkit plan shows what a run would request"
-    for flag in ("--dry", "--dry-run", "--dryrun")
+    "--dry": "evalkit plan shows what a run would request",
+    "--dry-run": "evalkit plan shows what a run would request",
+    "--dryrun": "evalkit plan shows what a run would request",
+    "-cn": _STUDY_NAME,
+    "--config-name": _STUDY_NAME,
+    "-cp": _OWN_FOLDER,
+    "--config-path": _OWN_FOLDER,
+    "-cd": _OWN_FOLDER,
+    "--config-dir": _OWN_FOLDER,
 }
-"""What to use instead of options that other programs have."""
+"""What to use instead of options that Hydra and other programs have, for commands with a study."""
 
 
 class UsageError(ConfigError):
@@ -110,6 +121,8 @@ class Parser(argparse.ArgumentParser):
         # Before anything that is missing, because a misspelled option is why it is missing.
         name = word.partition("=")[0]
         known = self._option_string_actions
+        if name in _INSTEAD and name not in known:
+            raise UsageError(self.command, f"no such option {name}", _INSTEAD[name])
         if (
             not word.startswith("-")
             or word == "-"
@@ -125,11 +138,7 @@ class Parser(argparse.ArgumentParser):
         close = get_close_matches(
             bare, options, n=1, cutoff=0.5 if len(bare) < 3 else 0.6
         )
-        remedy = (
-            f"did you mean '{options[close[0]]}'?"
-            if close
-            else _INSTEAD.get((self.command, name), "")
-        )
+        remedy = f"did you mean '{options[close[0]]}'?" if close else ""
         raise UsageError(self.command, f"no such option {name}", remedy)
 
 

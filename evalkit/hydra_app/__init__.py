@@ -6,9 +6,8 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
-from itertools import product
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,10 +17,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
-from hydra.errors import OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ValidationError
 
@@ -50,13 +48,22 @@ from evalkit.hydra_app.criteria import (
 )
 from evalkit.hydra_app.discovered_benchmarks import OTHERS, OURS, BenchmarkOptions
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
+from evalkit.hydra_app.sweep_jobs import (
+    SweepPlace,
+    apply_values,
+    hydra_part,
+    job_signature,
+    sweep_jobs,
+    sweep_place,
+    unswept_keys,
+)
 from evalkit.hydra_app.user_files import user_files
 from evalkit.plugins import CONF, allowing_code, folders, user_folders
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 from evalkit.runs.manifest import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.manifest import escaped
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from hydra._internal.hydra import Hydra
@@ -70,6 +77,7 @@ __all__ = [
     "find_sweep",
     "for_hydra",
     "hydra_error",
+    "is_multirun",
     "load_config",
     "load_jobs",
     "load_settings",
@@ -274,7 +282,8 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
             chosen.append({group: RECORDED})
     if not any("probe" in one for one in chosen):  # of an earlier version
         chosen.append({"probe": None})
-    defaults = ["schema", "runtime", *chosen, {"method": None}, "_self_"]
+    overlays = [{"method": None}, {"experiment": None}]
+    defaults = ["schema", "runtime", *chosen, *overlays, "_self_"]
     return OmegaConf.create({**values, "defaults": defaults})
 
 
@@ -393,6 +402,7 @@ def to_run_config(
                 OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             )
         if isinstance(values, dict):
+            _check_experiment(values)
             values["criteria"] = put_in_place(values.get("criteria"))
             values["judge"] = with_named_judges(values.get("judge"))
         values = adjust(values) if adjust else values
@@ -404,6 +414,20 @@ def to_run_config(
         raise config_error(error, sources) from None
     except Exception as error:
         raise hydra_error(error) from None
+
+
+def _check_experiment(values: Json) -> None:
+    """Refuse an experiment whose keys Hydra puts below its group.
+
+    Raises:
+        ConfigError: naming the line that its file lacks.
+    """
+    if "experiment" in values:
+        raise ConfigError(
+            "its keys are not at the top of the config",
+            where="experiment",
+            remedy="write `# @package _global_` in the first line of its file in conf/experiment",
+        )
 
 
 KEPT = ("benchmark", "baseline", "label_map", "unit", "after", "fit", "max_chars")
@@ -569,6 +593,37 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
         )
 
 
+def is_multirun(name: str, overrides: Sequence[str]) -> bool:
+    """Return whether the composed config sets `hydra.mode` to MULTIRUN.
+
+    A group's file can set it, so the whole config is composed if a file that may be part of it
+    names this mode.
+
+    Raises:
+        ConfigError: if the config cannot be composed.
+    """
+    study = None if name == DEFAULT else find_study(name)
+    files = [*user_files(), *([study] if study else ())]
+    if not any(b"MULTIRUN" in file.read_bytes() for file in files):
+        return False
+    with own_hydra(overrides):
+        config_name = add_study(study) if study else DEFAULT
+        cfg = hydra_part(config_name, for_hydra(overrides, sweep=True))
+        return bool(cfg.hydra.mode == RunMode.MULTIRUN)
+
+
+def constant_keys(name: str, overrides: Sequence[str]) -> frozenset[str]:
+    """Return the keys that overrides or the sweeper's parameters set to the same value in all jobs of a sweep.
+
+    Raises:
+        ConfigError: if Hydra's part of the config cannot be composed.
+    """
+    with own_hydra(overrides):
+        study = None if name == DEFAULT else find_study(name)
+        config_name = add_study(study) if study else DEFAULT
+        return unswept_keys(config_name, for_hydra(overrides, sweep=True))
+
+
 def study_names() -> list[str]:
     """Return the names of the studies in ./experiments and of the shipped ones."""
     folders = [project() / "experiments", shipped("experiments")]
@@ -593,119 +648,3 @@ def unknown_study_error(name: str) -> ConfigError:
         where=name,
         remedy=did_you_mean(Path(name).stem, study_names()),
     )
-
-
-EVERYTHING = "BasicSweeper"
-_PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
-
-
-@frozen
-class SweepPlace:
-    """The folder of a sweep, and the sweeper that chooses its jobs."""
-
-    folder: Path
-    sweeper: str
-
-    @property
-    def known(self) -> bool:
-        """Whether all jobs are known before the first: Hydra's own sweeper tries every combination."""
-        return self.sweeper == EVERYTHING
-
-
-def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
-    """Return the folder and sweeper of a sweep; Hydra must be set up.
-
-    Raises:
-        ConfigError: if Hydra's part of the config cannot be composed.
-    """
-    hydra = _hydra_part(config_name, overrides).hydra
-    return SweepPlace(
-        Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1]
-    )
-
-
-def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each job's overrides as Hydra's own sweeper does; Hydra must be set up.
-
-    Raises:
-        ConfigError: if an override cannot be parsed, or another sweeper chooses the jobs.
-    """
-    cfg = _hydra_part(config_name, overrides)
-    if not str(cfg.hydra.sweeper._target_).endswith(EVERYTHING):
-        raise ConfigError(
-            "this sweeper chooses its jobs during the sweep, so they cannot be planned",
-            where="hydra/sweeper",
-            remedy="plan one job without -m, or use Hydra's own sweeper",
-        )
-    params = OmegaConf.to_container(
-        cfg.hydra.sweeper.get("params") or OmegaConf.create({})
-    )
-    given = (
-        [f"{key!s}={value}" for key, value in params.items()]
-        if isinstance(params, dict)
-        else []
-    )
-    choices: dict[str, list[str]] = {}
-    parser = OverridesParser.create(
-        config_loader=GlobalHydra.instance().config_loader()
-    )
-    try:
-        parsed = parser.parse_overrides([*given, *overrides])
-    except OverrideParseException as error:
-        raise hydra_error(error) from None
-    for override in parsed:
-        key = override.get_key_element()
-        swept = override.is_sweep_override()
-        values = (
-            override.sweep_string_iterator()
-            if swept
-            else [override.get_value_element_as_str()]
-        )
-        choices[key] = [f"{key}={value}" for value in values]
-    return list(product(*choices.values()))
-
-
-def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str]:
-    """Return the keys that overrides or a study's sweeper set to the same value in all jobs of a sweep."""
-    params = (
-        OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params")
-        if study
-        else None
-    )
-    given = [f"{key}={value}" for key, value in (params or {}).items()]
-    swept: dict[str, bool] = {}
-    for word in [*given, *(word for word in overrides if not word.startswith("-"))]:
-        with suppress(OverrideParseException):  # reported when the jobs are composed
-            [override] = OverridesParser.create().parse_overrides([word])
-            swept[override.get_key_element().lstrip("+~")] = (
-                override.is_sweep_override()
-            )
-    return frozenset(key for key, is_swept in swept.items() if not is_swept)
-
-
-def job_signature(job: Sequence[str]) -> tuple[str, ...]:
-    """Return the signature of a job: equal for jobs that differ only in plain values of the same keys."""
-    return tuple(
-        word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job
-    )
-
-
-def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
-    """Apply the values of a job to the config of another job with the same signature, as Hydra would."""
-    for word in OverridesParser.create().parse_overrides(
-        [word for word in job if _PLAIN.fullmatch(word)]
-    ):
-        OmegaConf.update(
-            cfg, word.key_or_group, word.value(), force_add=word.is_force_add()
-        )
-    return cfg
-
-
-def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
-    own = [
-        word for word in overrides if word.lstrip("+~").startswith(("hydra.", "hydra/"))
-    ]
-    try:
-        return compose(config_name, overrides=own, return_hydra_config=True)
-    except Exception as error:
-        raise hydra_error(error) from None

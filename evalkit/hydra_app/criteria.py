@@ -67,7 +67,9 @@ def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
         ConfigError: if inline criteria cannot be parsed, or a single run has several options of a
             group.
     """
-    every = [one for word in words for one in _as_judges(word)]
+    # The defaults list has this group, so `+` would choose a second option.
+    known = [re.sub(r"^\+experiment=", "experiment=", word) for word in words]
+    every = [override for word in known for override in _as_judges(word)]
     return [
         in_ascii(new)
         for word in every
