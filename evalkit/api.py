@@ -27,6 +27,7 @@ from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_revi
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
+from evalkit.core.claims import Claim
 from evalkit.core.resources import project
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
@@ -61,7 +62,7 @@ from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Store
 from evalkit.report import run_files
 from evalkit.results import RunResult, Spent
-from evalkit.runs import check_free, check_no_sweep, unused_folder
+from evalkit.runs import check_free, check_no_sweep, claim_run, claim_unused_run
 from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
@@ -245,14 +246,27 @@ def _describe(path: Path) -> str | None:
     return describe_file(path)
 
 
-def default_folder(config: RunConfig) -> Path:
-    """Return `outputs/<date>/<time>-<mode>-<judge>` under the current folder."""
+def claim_default_folder(config: RunConfig) -> tuple[Path, Claim]:
+    """Claim `outputs/<date>/<time>-<mode>-<judge>` under the current folder, numbered if it is in use.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
     name = re.sub(r"[^\w.-]+", "_", f"{config.mode.name}-{config.judge.label}")
-    return unused_folder(
-        Path("outputs")
-        / f"{datetime.now():%Y-%m-%d}"
-        / f"{datetime.now():%H-%M-%S}-{name}"
-    )
+    now = datetime.now()
+    folder = Path("outputs") / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{name}"
+    return claim_unused_run(folder)
+
+
+def claim_run_folder(config: RunConfig, folder: Path | None) -> tuple[Path, Claim]:
+    """Claim the folder of a run, or a new one if none is named.
+
+    Raises:
+        ConfigError: if another process has it, or it cannot be written.
+    """
+    if folder is None:
+        return claim_default_folder(config)
+    return folder, claim_run(folder)
 
 
 def run(
@@ -268,7 +282,7 @@ def run(
 
     Args:
         config: the config of the run.
-        folder: the run folder (default: `default_folder`).
+        folder: the run folder (default: a new one, as `claim_default_folder` names it).
         cases: rows to use instead of `dataset.path`: a pandas or polars frame, an Arrow table, or a
             list of mappings; `dataset.fields` applies to their columns.
         observe: called with the progress while judging.
@@ -284,15 +298,14 @@ def run(
     """
     if cases is not None:
         config = config.with_({"dataset.path": None, "dataset.format": None})
-    folder = folder or default_folder(config)
     with allowing_code(allow_code):
         check_options(config.runner.options)
-        return track(
-            config,
-            judge_and_score(
+        folder, claim = claim_run_folder(config, folder)
+        with claim:
+            result = judge_and_score(
                 config, folder, cases=cases, observe=observe, overwrite=overwrite
-            ),
-        )
+            )
+            return track(config, result)
 
 
 def compare(
@@ -772,7 +785,8 @@ def rescore(
     ):  # a run that an earlier gate names may be gone
         check_leads(config, again.cases)
     files = {**(audit.files(again) if audit else {}), **(files or {})}
-    return _write(config, folder, again, scores, files, replace_run=replace_run)
+    with claim_run(folder):
+        return _write(config, folder, again, scores, files, replace_run=replace_run)
 
 
 def _write(

@@ -2,14 +2,14 @@
 
 `sweep.json` lists the jobs by the hashes of their configs, and is closed when all of them are
 finished. A repeated sweep resumes in the newest folder that lists the same jobs, is not closed, and
-is not locked by another process.
+is not claimed by another process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED, TrackingConfig
-from evalkit.core.atomic_files import lock
+from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.translation import in_every_language
 from evalkit.engine.estimates import total
 from evalkit.errors import ConfigError
@@ -330,35 +330,51 @@ DERIVED: Final = (
     "report.html",
     "reproduction.json",
 )
-_LOCK: Final = ".sweep.lock"
 _MAX_FOLDERS: Final = 100  # the newest ones
 
 
-def interrupted(root: Path, hashes: Sequence[str]) -> Path | None:
-    """Return the newest unfinished sweep of exactly these jobs in `root/DATE/TIME`; `None` if there is none."""
+def claim_sweep(folder: Path) -> tuple[Path, Claim]:
+    """Claim a new folder for a sweep: `folder`, or a numbered one if another sweep is there.
+
+    Raises:
+        ConfigError: If it cannot be written.
+    """
+    return claim_unused(folder, lambda path: (path / NAME).exists())
+
+
+def claim_interrupted(root: Path, hashes: Sequence[str]) -> tuple[Path, Claim] | None:
+    """Claim the newest unfinished sweep of exactly these jobs in `root/DATE/TIME` that no process has.
+
+    Returns:
+        Its folder with the claim; `None` if there is none.
+    """
     folders = sorted((path.parent for path in root.glob(f"*/*/{NAME}")), reverse=True)
     for folder in folders[:_MAX_FOLDERS]:
-        state = read_object(folder / NAME)
-        if (
-            state.get("jobs") == list(hashes)
-            and state.get("ended") is None
-            and not _is_locked(folder)
-        ):
-            return folder
+        if not _is_unfinished(folder, hashes):
+            continue
+        try:
+            claim = claim_folder(folder)
+        except ConfigError:
+            continue
+        if _is_unfinished(folder, hashes):
+            return folder, claim
+        claim.release()  # another process finished it just now
     return None
 
 
-@contextmanager
-def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
-    """Record the start of a sweep in its folder, and lock the folder within the block.
+def _is_unfinished(folder: Path, hashes: Sequence[str]) -> bool:
+    state = read_object(folder / NAME)
+    return state.get("jobs") == list(hashes) and state.get("ended") is None
+
+
+def begin(folder: Path, hashes: Sequence[str]) -> None:
+    """Record the start of a sweep in its folder.
 
     Raises:
         ConfigError: If the folder cannot be written.
     """
     started = read_object(folder / NAME).get("started") or datetime.now(UTC).isoformat()
     _write(folder, {"jobs": list(hashes), "started": started, "ended": None})
-    with lock(folder / _LOCK):
-        yield
 
 
 def end(folder: Path) -> None:
@@ -437,19 +453,6 @@ def _write(folder: Path, state: Json) -> None:
         {NAME: json.dumps(state, indent=1) + "\n"},
         "choose another folder with hydra.sweep.dir",
     )
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        with (folder / _LOCK).open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    return False
 
 
 Jobs = Mapping[str, Callable[[], RunResult]]

@@ -37,10 +37,9 @@ from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.report.comparison import with_interval
 from evalkit.report.findings.decisions import USES
 from evalkit.results import RunResult
-from evalkit.runs import read_run
+from evalkit.runs import claim_finished, read_run
 from evalkit.runs.layout import ALIGNMENTS
 from evalkit.tracking import register_prompt
-from evalkit.tracking.connection import one_at_a_time
 from evalkit.values import JsonObject
 
 TUNE: Final = "tune"
@@ -92,7 +91,7 @@ def main(arguments: Namespace) -> int:
     check_named(arguments, "a run folder")
     folder = Path(arguments.run_folder)
     settings = read_settings(arguments.overrides)
-    with one_at_a_time(f"align {folder.resolve()}"):
+    with claim_finished(folder):
         result = read_run(folder)
         found = align(result, folder, settings, lambda text: log("note", text))
     _print(found, folder, translator_of(result))

@@ -25,6 +25,7 @@ from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import UsageError, is_override, study_words
 from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
 from evalkit.cli.store import check_store_words, configured_url
+from evalkit.core.claims import claim_file
 from evalkit.core.redaction import without_password
 from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
@@ -65,8 +66,14 @@ def _write(arguments: Namespace) -> int:
             where="store.url",
             remedy="write the requests of each job separately",
         )
-    check_free(path)
-    url = urls.pop()
+    with claim_file(path, "choose another file"):
+        check_free(path)
+        return _write_requests(path, jobs, urls.pop(), arguments)
+
+
+def _write_requests(
+    path: Path, jobs: Sequence[PlannedJob], url: str, arguments: Namespace
+) -> int:
     found = Round(arguments.model)
     with (
         closing(open_url(url, read_only=True))

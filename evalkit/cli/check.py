@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import join
@@ -20,6 +21,7 @@ from evalkit.errors import ConfigError, DatasetError
 from evalkit.values import frozen
 
 if TYPE_CHECKING:
+    from evalkit.config import RunConfig
     from evalkit.interop import ImportedJudgments
     from evalkit.interop.roles import Role, Rows
     from evalkit.results import RunResult
@@ -247,20 +249,33 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
 def _score(
     checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace
 ) -> int:
-    from evalkit.api import default_folder, track
-    from evalkit.cli.console import reported
+    from evalkit.api import claim_run_folder
     from evalkit.hydra_app import load_settings
+
+    config = load_settings(dict(checked.brought.settings), overrides)
+    folder, claim = claim_run_folder(config, arguments.output)
+    with claim:
+        return _score_into(folder, checked, source, config, arguments)
+
+
+def _score_into(
+    folder: Path,
+    checked: _Checked,
+    source: str,
+    config: RunConfig,
+    arguments: Namespace,
+) -> int:
+    from evalkit.api import track
+    from evalkit.cli.console import reported
     from evalkit.import_run import import_run
 
-    brought = checked.brought
-    config = load_settings(dict(brought.settings), overrides)
-    folder = arguments.output or default_folder(config)
     config = config.with_(
         {
             "dataset.path": str(folder.absolute() / "cases.jsonl"),
             "dataset.format": "jsonl",
         }
     )
+    brought = checked.brought
     brought = replace(brought, notes=(*brought.notes, *checked.warnings))
     result = import_run(
         config,
@@ -280,11 +295,14 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
     """Decide about the judges of a finished run; it is scored again only if settings are given."""
     from evalkit.api import rescore
     from evalkit.cli.finished_run import SCORING_KEYS, apply_settings
-    from evalkit.runs import read_run
+    from evalkit.runs import claim_finished, read_run
 
-    result = read_run(folder)
-    if settings := [word for word in overrides if word != "tracking=none"]:
-        result = rescore(apply_settings(result, settings, SCORING_KEYS), result, folder)
+    settings = [word for word in overrides if word != "tracking=none"]
+    with claim_finished(folder) if settings else nullcontext():
+        result = read_run(folder)
+        if settings:
+            config = apply_settings(result, settings, SCORING_KEYS)
+            result = rescore(config, result, folder)
     return _print(replace(result, folder=str(folder)), (), as_json=arguments.json)
 
 

@@ -18,6 +18,7 @@ from evalkit.cli.finished_run import apply_settings, read_value
 from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_files
+from evalkit.core.claims import claim_file
 from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
@@ -214,7 +215,11 @@ def _write(
         _json(comparison, words, results),
         as_csv(list(rows[0]), rows) if rows else "",
     )
-    with file_errors("cannot be written", folder, "choose another --output"):
+    remedy = "choose another --output"
+    with (
+        claim_file(folder / _FILES[0], remedy),
+        file_errors("cannot be written", folder, remedy),
+    ):
         write_files(
             folder,
             {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)},

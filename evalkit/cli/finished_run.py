@@ -27,11 +27,12 @@ from evalkit.cli.console import (
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.run_config import config_error, known_keys
+from evalkit.core.claims import claim_file
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
 from evalkit.reproduction import MetricChange, Reproduction, reproduce
 from evalkit.results import RunResult
-from evalkit.runs import read_run, write_files
+from evalkit.runs import claim_finished, read_run, write_files
 from evalkit.runs.layout import JUDGMENTS
 from evalkit.sweeps import find_jobs
 from evalkit.tracking import find_run
@@ -65,12 +66,11 @@ def score(arguments: Namespace) -> int:
     from evalkit.api import rescore
     from evalkit.cli.summary import print_summary
 
-    result = _read(arguments)
-    again = rescore(
-        apply_settings(result, arguments.overrides, SCORING_KEYS),
-        result,
-        Path(arguments.run_folder),
-    )
+    folder = Path(arguments.run_folder)
+    with claim_finished(folder):
+        result = _read(arguments)
+        config = apply_settings(result, arguments.overrides, SCORING_KEYS)
+        again = rescore(config, result, folder)
     print_summary(again)
     return print_gate(again)
 
@@ -81,6 +81,16 @@ def track(arguments: Namespace) -> int:
     Raises:
         ConfigError: if an override disables tracking.
     """
+    with claim_finished(Path(arguments.run_folder)):
+        tracked = _tracked(arguments)
+    print(
+        f"{tracked['tracker']}: run {tracked['id']} ({Path(arguments.run_folder).name})"
+    )
+    return 0
+
+
+def _tracked(arguments: Namespace) -> JsonObject:
+    """Record the run, and return the tracker and its id there."""
     from evalkit import api
 
     result = _read(arguments)
@@ -95,14 +105,10 @@ def track(arguments: Namespace) -> int:
             remedy="omit it: this command tracks the run",
         )
     manifest = api.track(config, result).manifest
-    tracked = manifest.get("tracked") or {
+    return manifest.get("tracked") or {
         "tracker": "MLflow",
         "id": manifest["mlflow_run_id"],
     }
-    print(
-        f"{tracked['tracker']}: run {tracked['id']} ({Path(arguments.run_folder).name})"
-    )
-    return 0
 
 
 def _read(arguments: Namespace) -> RunResult:
@@ -430,9 +436,8 @@ def _content(run: str, result: RunResult, found: Reproduction) -> JsonObject:
 
 
 def _write(folder: Path, content: Json) -> None:
-    write_files(
-        folder,
-        {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"},
-        "choose another --output",
-    )
+    remedy = "choose another --output"
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    with claim_file(folder / REPORT, remedy):
+        write_files(folder, {REPORT: text}, remedy)
     print(f"written: {folder / REPORT}")

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -25,6 +25,7 @@ from evalkit.cli.console import CommandSettings, log, log_style, reported
 from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.summary import print_leaderboard
 from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
+from evalkit.core.claims import Claim
 from evalkit.core.display import relative
 from evalkit.core.redaction import redact, secret_in
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
@@ -50,7 +51,7 @@ from evalkit.hydra_app import (
 from evalkit.hydra_app.error_mapping import EACH
 from evalkit.hydra_app.user_files import hidden_files, user_files
 from evalkit.results import RunResult, Spent
-from evalkit.runs import unused_folder
+from evalkit.runs import claim_run, claim_unused_run
 from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
 from evalkit.values import JsonObject, frozen
 
@@ -62,6 +63,7 @@ class Sweep:
     folder: Path
     jobs: tuple[RunConfig, ...] | None
     resumed: bool
+    claim: Claim
 
     @property
     def words(self) -> list[str]:
@@ -71,8 +73,9 @@ class Sweep:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Mark the sweep as begun inside the block, and lock its folder against other processes."""
-        with sweeps.begun(self.folder, _hashes(self.jobs or ())):
+        """Mark the sweep as begun, and release its folder after the block."""
+        with self.claim:
+            sweeps.begin(self.folder, _hashes(self.jobs or ()))
             if self.resumed:
                 log(
                     "note",
@@ -107,7 +110,7 @@ class Sweep:
 def find_sweep_jobs(
     study: Path | None, words: Sequence[str], *, overwrite: bool = False
 ) -> Sweep:
-    """Compose every job of a sweep before the first is run, and return the sweep.
+    """Compose every job of a sweep before the first is run, claim its folder, and return the sweep.
 
     Args:
         study: the study, if there is one.
@@ -115,26 +118,44 @@ def find_sweep_jobs(
         overwrite: whether to remove the jobs of another sweep in the folder.
 
     Raises:
-        ConfigError: if a job's config is invalid, the folder has another sweep or a run, or the
-            study writes outside the current folder.
+        ConfigError: if a job's config is invalid, the folder has another sweep or a run, another
+            process has it, or the study writes outside the current folder.
     """
     overrides = list(filter(is_override, words))
     name = str(study) if study else DEFAULT
     place = find_sweep(name, overrides)
     folder = place.folder.absolute()
     check_place(folder, Path.cwd(), overrides)
-    if not place.known:
-        sweeps.check_free(folder, None, overwrite=overwrite)
-        return Sweep(folder, None, resumed=False)
-    jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
-    before = None
-    if (
-        not any(word.startswith(DIRECTORY) for word in overrides)
-        and Path.cwd() in folder.parents[2:]
-    ):
-        before = sweeps.interrupted(folder.parent.parent, _hashes(jobs))
-    sweeps.check_free(before or folder, _hashes(jobs), overwrite=overwrite)
-    return Sweep(before or folder, jobs, resumed=before is not None)
+    jobs = None
+    if place.known:
+        jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
+    folder, claim, resumed = _claim_sweep(folder, jobs, overrides)
+    try:
+        hashes = None if jobs is None else _hashes(jobs)
+        sweeps.check_free(folder, hashes, overwrite=overwrite)
+    except BaseException:
+        claim.release()
+        raise
+    return Sweep(folder, jobs, resumed, claim)
+
+
+def _claim_sweep(
+    folder: Path, jobs: Sequence[RunConfig] | None, overrides: Sequence[str]
+) -> tuple[Path, Claim, bool]:
+    """Claim the folder of a sweep: the named one, else that of an interrupted sweep of the same jobs, else a new one.
+
+    Returns:
+        The folder, the claim, and whether the sweep is resumed.
+    """
+    if any(word.startswith(DIRECTORY) for word in overrides):
+        return folder, claim_run(folder, _ANOTHER), False
+    if jobs is not None and Path.cwd() in folder.parents[2:]:
+        interrupted = sweeps.claim_interrupted(folder.parent.parent, _hashes(jobs))
+        if interrupted is not None:
+            return *interrupted, True
+    if _DATE.fullmatch(folder.parent.name):
+        return *sweeps.claim_sweep(folder), False
+    return folder, claim_run(folder, _ANOTHER), False
 
 
 def _hashes(jobs: Sequence[RunConfig]) -> list[str]:
@@ -176,6 +197,7 @@ class BackgroundRecordings:
     def __init__(self) -> None:
         self.statuses: list[int] = []
         self._open: Callable[[], RunResult] | None = None
+        self._claim: Claim | None = None
 
     def begin(self, config: TrackingConfig, result: RunResult) -> None:
         """Begin to record a job's run after the previous one is recorded."""
@@ -184,6 +206,8 @@ class BackgroundRecordings:
         self.settle()
         with reported(self.statuses):
             self._open = begin_recording(config, result)
+            if result.folder is not None:
+                self._claim = claim_run(Path(result.folder))
 
     def settle(self) -> None:
         """Wait until the last job is recorded, and print its run id or the error."""
@@ -191,7 +215,7 @@ class BackgroundRecordings:
             return
         end = self._open
         self._open = None
-        with reported(self.statuses):
+        with reported(self.statuses), self._claim or nullcontext():
             manifest = end().manifest
             tracked = manifest.get("tracked") or {
                 "tracker": "MLflow",
@@ -287,9 +311,8 @@ class Driver:
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
-        folder = Path(HydraConfig.get().runtime.output_dir)
         objective = OmegaConf.select(cfg, "objective")
-        status = self._attempt(cfg, searched=objective is not None)
+        folder, status = self._attempt(cfg, searched=objective is not None)
         self.statuses.append(status)
         # A failed gate has numbers: the sweep continues and reports it at the end.
         failed = status not in (
@@ -301,9 +324,11 @@ class Driver:
             raise JobError(status)
         return objective_value(folder, objective) if objective else status
 
-    def _attempt(self, cfg: DictConfig, *, searched: bool) -> int:
+    def _attempt(self, cfg: DictConfig, *, searched: bool) -> tuple[Path, int]:
+        """Run one job in a folder that no other process has; return the folder and the exit status."""
         settings = HydraConfig.get()
-        folder = _unused(Path(settings.runtime.output_dir), settings)
+        folder = Path(settings.runtime.output_dir)
+        claim = None
         try:
             check_place(folder, Path(settings.runtime.cwd), self.words)
             if (found := secret_in(str(folder))) is not None:
@@ -312,44 +337,51 @@ class Driver:
                     where="the run folder's name",
                     remedy="give another hydra.run.dir",
                 )
-            config = to_run_config(
-                cfg, [*([self.study] if self.study else ()), *user_files()]
-            )
-            sweep = (
-                _sweep(settings, self.study, self.constant)
-                if settings.mode == RunMode.MULTIRUN
-                else None
-            )
-            # A launcher may use processes or threads.
-            in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
-            if sweep is None or not in_sequence:
-                _check_budget(config)
-                return self.work(
-                    Job(
-                        config,
-                        folder,
-                        sweep,
-                        overwrite=self.overwrite,
-                        noted=self.noted,
-                    )
-                )
-            recordings = None if searched else self.recordings
+            folder, claim = _claimed(folder, settings)
+            return folder, self._run(cfg, folder, searched=searched)
+        except EvalkitError as error:
+            log("error", str(error))
+            return folder, error.status
+        finally:
+            if claim is not None:
+                claim.release()
+            _remove_if_empty(folder)
+
+    def _run(self, cfg: DictConfig, folder: Path, *, searched: bool) -> int:
+        settings = HydraConfig.get()
+        config = to_run_config(
+            cfg, [*([self.study] if self.study else ()), *user_files()]
+        )
+        sweep = (
+            _sweep(settings, self.study, self.constant)
+            if settings.mode == RunMode.MULTIRUN
+            else None
+        )
+        # A launcher may use processes or threads.
+        in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
+        if sweep is None or not in_sequence:
+            _check_budget(config)
             return self.work(
                 Job(
                     config,
                     folder,
                     sweep,
-                    recordings,
-                    self.overwrite,
-                    self.spent,
-                    self.noted,
+                    overwrite=self.overwrite,
+                    noted=self.noted,
                 )
             )
-        except EvalkitError as error:
-            log("error", str(error))
-            return error.status
-        finally:
-            _remove_if_empty(folder)
+        recordings = None if searched else self.recordings
+        return self.work(
+            Job(
+                config,
+                folder,
+                sweep,
+                recordings,
+                self.overwrite,
+                self.spent,
+                self.noted,
+            )
+        )
 
 
 def _check_budget(config: RunConfig) -> None:
@@ -368,13 +400,13 @@ def _check_budget(config: RunConfig) -> None:
         )
 
 
-def _unused(folder: Path, settings: Any) -> Path:
-    """Return the folder that Hydra chose, or a numbered one if it already has a run of the same second."""
-    if settings.mode == RunMode.MULTIRUN or any(
-        w.startswith("hydra.run.dir=") for w in settings.overrides.hydra
-    ):
-        return folder
-    return unused_folder(folder)
+def _claimed(folder: Path, settings: Any) -> tuple[Path, Claim]:
+    """Claim the folder that Hydra chose, or if nobody named it a numbered one next to it."""
+    if settings.mode == RunMode.MULTIRUN:
+        return folder, claim_run(folder, _ANOTHER)
+    if any(word.startswith("hydra.run.dir=") for word in settings.overrides.hydra):
+        return folder, claim_run(folder)
+    return claim_unused_run(folder)
 
 
 def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> JsonObject:
@@ -620,3 +652,4 @@ def _run_hydra(
 
 
 DIRECTORY = "hydra.sweep.dir="
+_ANOTHER = "choose another folder with hydra.sweep.dir"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.parser import FOLDER, UsageError, check_overrides
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.claims import claim_file
 from evalkit.errors import ConfigError, Signaled, did_you_mean
 from evalkit.results import RunResult
 from evalkit.values import frozen
@@ -114,8 +115,8 @@ def _is_column(word: str) -> bool:
 
 
 def _import(source: _Import) -> int:
+    from evalkit.api import claim_run_folder
     from evalkit.hydra_app import load_settings
-    from evalkit.import_run import import_run
     from evalkit.interop import import_judgments
 
     if source.format == BATCH:
@@ -125,7 +126,15 @@ def _import(source: _Import) -> int:
             source, import_judgments(source.format, source.path, _options(source))
         )
         config = load_settings(dict(found.settings), source.overrides)
-    folder = source.folder or _folder(config)
+    folder, claim = claim_run_folder(config, source.folder)
+    with claim:
+        return _import_into(folder, source, config, found)
+
+
+def _import_into(folder: Path, source: _Import, config: RunConfig, found: Any) -> int:
+    """Score the judgments that were read, write them to a folder, and print the summary."""
+    from evalkit.import_run import import_run
+
     if not any(word.startswith("dataset.path=") for word in source.overrides):
         config = config.with_(
             {
@@ -201,12 +210,6 @@ def _batch(source: _Import) -> tuple[Any, Any]:
             {"judge": JudgeConfig(name=model, model=model, temperature=None)}
         )
     return found, config
-
-
-def _folder(config: Any) -> Path:
-    from evalkit.api import default_folder
-
-    return default_folder(config)
 
 
 def _options(source: _Import) -> Any:
@@ -372,7 +375,8 @@ def export(arguments: Namespace) -> int:
 
 
 def _write(file: Path, content: bytes) -> None:
-    with file_errors("cannot be written", file, "choose another --output"):
+    remedy = "choose another --output"
+    with claim_file(file, remedy), file_errors("cannot be written", file, remedy):
         write_file(file, [content])
 
 
@@ -443,11 +447,27 @@ def label(arguments: Namespace) -> int:
     for flag in () if arguments.page else ("informative", "annotator", "port"):
         if getattr(arguments, flag) not in (None, False):
             raise UsageError("label", f"--{flag} needs --page")
-    from evalkit.runs import read_run
+    from evalkit.runs import claim_finished
 
     folder = Path(arguments.run_folder)
-    if arguments.page and folder.is_file():
+    if not arguments.page:
+        with claim_finished(folder):
+            return _label(_labeled_run(folder), folder, file, overrides, arguments)
+    if folder.is_file():
         folder = _imported(folder)
+    result = _labeled_run(folder)
+    _config(result, overrides)
+    return _on_page(result, folder, arguments)
+
+
+def _labeled_run(folder: Path) -> RunResult:
+    """Return a run that labels can be added to.
+
+    Raises:
+        ConfigError: if its labels are held out.
+    """
+    from evalkit.runs import read_run
+
     result = read_run(folder)
     if result.config.dataset.holdout is not None:
         remedy = "add the labels to the data, and run again: answers are stored"
@@ -456,9 +476,20 @@ def label(arguments: Namespace) -> int:
             where=str(folder),
             remedy=remedy,
         )
+    return result
+
+
+def _label(
+    result: RunResult,
+    folder: Path,
+    file: str | None,
+    overrides: Sequence[str],
+    arguments: Namespace,
+) -> int:
+    """Send items to label, sample the next ones, or read labels and score the run again."""
     if arguments.to is not None:
         return _send(result, arguments, overrides)
-    if arguments.next and not arguments.page:
+    if arguments.next:
         sample = _next(result, arguments)
         _record(folder, sample)
         print(
@@ -467,8 +498,6 @@ def label(arguments: Namespace) -> int:
         return 0
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
-    if arguments.page:
-        return _on_page(result, folder, arguments)
     from evalkit.interop.labeling import class_reader, read_labels
 
     omitted: Counter[str] = Counter()
@@ -547,7 +576,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     from evalkit.interop.label_session import LabelSession
     from evalkit.interop.labeling import sample_for_labeling
     from evalkit.interop.next_labels import sample_next
-    from evalkit.runs import read_run
+    from evalkit.runs import claim_finished, read_run
     from evalkit.serving.admission import listen
     from evalkit.tracking.connection import one_at_a_time
 
@@ -571,7 +600,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
             pass
         finally:
             session.close()
-    with one_at_a_time(f"labels {folder.resolve()}"):
+    with one_at_a_time(f"labels {folder.resolve()}"), claim_finished(folder):
         result = read_run(folder)  # another annotator may have finished
         if labels := session.new_labels(result.cases):
             return _add(result, folder, labels, str(session.file))

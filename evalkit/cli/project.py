@@ -14,6 +14,7 @@ from evalkit.cli.console import CommandSettings, log, plain_console, text_table
 from evalkit.cli.parser import UsageError
 from evalkit.config import TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.claims import claim_folder
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped
 from evalkit.decision import side
@@ -68,7 +69,7 @@ def init(arguments: Namespace) -> int:
     folder: Path = arguments.folder
     contents = _contents() if arguments.copy is None else _prompts(arguments.copy)
     created = []
-    with file_errors("cannot be written"):
+    with file_errors("cannot be written"), claim_folder(folder):
         for name, text in contents.items():
             if _write(folder / name, text):
                 created.append(name)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from evalkit.cli.console import plain_console, text_table
 from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.core.claims import claim_file
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import backend_of, open_url, store_location, store_url
@@ -83,7 +84,10 @@ def _prune(url: str, arguments: Namespace) -> None:
 
 
 def _export(url: str, arguments: Namespace) -> None:
-    with closing(open_url(url, read_only=True, verify=False)) as store:
+    with (
+        closing(open_url(url, read_only=True, verify=False)) as store,
+        claim_file(arguments.file, "choose another file"),
+    ):
         written, damaged = export_to(store, arguments.file)
     note = f"; {damaged:,} were damaged and omitted" if damaged else ""
     print(f"{written:,} answers written to {arguments.file}{note}")

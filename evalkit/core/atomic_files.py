@@ -64,29 +64,6 @@ def write_files(
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[bool]:
-    """Hold a lock file within the block; yield whether no other process holds it.
-
-    Windows has no such locks.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield True
-        return
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            path.unlink(missing_ok=True)
-
-
-@contextmanager
 def file_errors(what: str, where: object = None, remedy: str = "") -> Iterator[None]:
     """Report an error of the operating system inside the block in one line, its reason after `what`.
 
@@ -111,7 +88,7 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Remove the temporary files of processes that were killed while they wrote a file with this name."""
     for left in folder.glob(f".{name}.*.tmp"):
         process = left.name.split(".")[-2]
-        if process.isdigit() and not _alive(int(process)):
+        if process.isdigit() and not is_alive(int(process)):
             left.unlink(missing_ok=True)
 
 
@@ -121,7 +98,8 @@ def drop_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Return whether a process of this machine may be alive."""
     if os.name != "posix":  # on other systems, os.kill would end the process
         return True
     try:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from evalkit.core.annotations import INCLUSION
 from evalkit.core.checklists import inherited
+from evalkit.core.claims import claim_file
 from evalkit.core.hashing import digest, text_digest
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import rows_of
@@ -58,6 +59,7 @@ _FLAGS: Final = (
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_BINARY", 0)
 )
+_OTHER_PAGE: Final = "use that page, or --annotator NAME for another annotator"
 _REMEDY: Final = "check the folder's permissions and the free disk space"
 
 
@@ -122,7 +124,12 @@ class LabelSession:
         self._cases = {case.id: case for case in result.cases}
         self._labels: dict[Key, dict[str, Label]] = {}
         self._notes: dict[Key, str] = {}
-        self._stream = _opened(self.file)
+        self._claim = claim_file(self.file, _OTHER_PAGE)
+        try:
+            self._stream = _opened(self.file)
+        except BaseException:
+            self._claim.release()
+            raise
         try:
             for where, row in (
                 rows_of(self.file) if os.fstat(self._stream).st_size else ()
@@ -136,6 +143,7 @@ class LabelSession:
     def close(self) -> None:
         """Close the file."""
         os.close(self._stream)
+        self._claim.release()
 
     def new_labels(self, cases: Sequence[Case]) -> list[Label]:
         """Return the labels in the file that these cases of the run do not have yet."""
@@ -405,19 +413,13 @@ def _fingerprint(case: Case, unit: Unit) -> str:
 
 
 def _opened(file: Path) -> int:
-    """Open and lock a file to add lines; a line that was not written completely is removed.
+    """Open a file to add lines; a line that was not written completely is removed.
 
     Raises:
-        ConfigError: If it cannot be written, or another session has it.
+        ConfigError: If it cannot be written.
     """
     try:
         stream = os.open(file, _FLAGS, 0o666)
-        if not _locked(stream):
-            os.close(stream)
-            remedy = "use that page, or --annotator NAME for another annotator"
-            raise ConfigError(
-                "another page has it open", where=str(file), remedy=remedy
-            )
         head, newline, tail = file.read_bytes().rpartition(b"\n")
         try:
             os.write(stream, b"\n" if tail and json.loads(tail) else b"")
@@ -428,19 +430,3 @@ def _opened(file: Path) -> int:
             f"cannot be written ({bad.strerror})", where=str(file), remedy=_REMEDY
         ) from None
     return stream
-
-
-def _locked(stream: int) -> bool:
-    """Lock an open file; return whether no other process has it.
-
-    Without locks, the answer is yes.
-    """
-    try:
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return True
-    return True

@@ -1,7 +1,14 @@
 """Run folders: write a finished run as files, each complete or absent, and read it back."""
 
-from evalkit.runs.folders import check_free, check_no_sweep, remove_files, written_files
-from evalkit.runs.layout import unused_folder
+from evalkit.runs.folders import (
+    check_free,
+    check_no_sweep,
+    claim_finished,
+    claim_run,
+    claim_unused_run,
+    remove_files,
+    written_files,
+)
 from evalkit.runs.read import (
     Outcome,
     read_cases,
@@ -17,6 +24,9 @@ __all__ = [
     "Outcome",
     "check_free",
     "check_no_sweep",
+    "claim_finished",
+    "claim_run",
+    "claim_unused_run",
     "read_cases",
     "read_config",
     "read_details",
@@ -24,7 +34,6 @@ __all__ = [
     "read_outcome",
     "read_run",
     "remove_files",
-    "unused_folder",
     "write_files",
     "write_manifest",
     "write_run",

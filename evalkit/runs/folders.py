@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from platformdirs import user_state_path
 
 from evalkit.config import RunConfig
 from evalkit.core.atomic_files import file_errors
+from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.splits import is_labeled
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
@@ -19,7 +20,39 @@ from evalkit.runs.read import read_config
 from evalkit.types import Case
 from evalkit.values import Json, JsonObject, frozen
 
+_ANOTHER = "choose another folder with hydra.run.dir"
 REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replace it"
+
+
+def claim_run(folder: Path, remedy: str = _ANOTHER) -> Claim:
+    """Claim a folder for a run, before anything is paid.
+
+    Args:
+        folder: The folder; it is created if it is missing.
+        remedy: What to do instead of waiting.
+
+    Raises:
+        ConfigError: If another process has it, or it cannot be written.
+    """
+    return claim_folder(folder, remedy)
+
+
+def claim_unused_run(folder: Path) -> tuple[Path, Claim]:
+    """Claim `folder`, or else the first of `folder-2`, `folder-3` and so on without a run and without a process.
+
+    Raises:
+        ConfigError: If it cannot be written.
+    """
+    return claim_unused(folder, lambda path: (path / layout.MANIFEST).exists())
+
+
+def claim_finished(folder: Path) -> AbstractContextManager[object]:
+    """Claim the folder of a finished run that a command reads and then changes; a missing folder is not created.
+
+    Raises:
+        ConfigError: If another process has it, or it cannot be written.
+    """
+    return claim_folder(folder) if folder.is_dir() else nullcontext()
 
 
 def check_free(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, count
-from pathlib import Path
 from typing import Final
 
 from evalkit.config import SIMULATED, RunConfig
@@ -102,14 +100,6 @@ def files_of(config: RunConfig) -> tuple[str, ...]:
 def judgments_of(config: RunConfig) -> str:
     """Return the name of the file of judgments of a run of this config."""
     return PARQUET if config.runner.judgments == "parquet" else JUDGMENTS
-
-
-def unused_folder(folder: Path) -> Path:
-    """Return `folder`, or else the first of `folder-2`, `folder-3` and so on without a finished run."""
-    numbered = (folder.with_name(f"{folder.name}-{n}") for n in count(2))
-    return next(
-        path for path in chain((folder,), numbered) if not (path / MANIFEST).exists()
-    )
 
 
 def simulated_judges(manifest: Json) -> list[str]:

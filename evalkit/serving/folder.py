@@ -20,6 +20,8 @@ from evalkit.config import (
     TrackingConfig,
 )
 from evalkit.config.run_config import config_error
+from evalkit.core.claims import NAME as CLAIM
+from evalkit.core.claims import claim_folder
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.datasets.field_mapping import MESSAGES
@@ -204,14 +206,14 @@ def write_judge(result: RunResult, folder: Path) -> None:
         ConfigError: If the run has no judge to use, or the folder has files or cannot be written.
     """
     files = judge_files(result, folder)
-    if folder.exists() and (
-        not folder.is_dir()
-        or any(child.name not in files for child in folder.iterdir())
-    ):
-        raise ConfigError(
-            "has other files", where=str(folder), remedy="choose another --output"
-        )
-    write_files(folder, files)
+    remedy = "choose another --output"
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("is a file", where=str(folder), remedy=remedy)
+    with claim_folder(folder, remedy):
+        names = [child.name for child in folder.iterdir()]
+        if any(name not in files and not name.startswith(CLAIM) for name in names):
+            raise ConfigError("has other files", where=str(folder), remedy=remedy)
+        write_files(folder, files)
 
 
 def read_judge(path: Path) -> JudgeFolder:

@@ -22,7 +22,9 @@ from evalkit.config import (
     RunConfig,
     TrackingConfig,
 )
-from evalkit.core.atomic_files import drop_empty, file_errors, lock
+from evalkit.core.atomic_files import drop_empty, file_errors
+from evalkit.core.claims import NAME as CLAIM
+from evalkit.core.claims import claim_folder
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
 from evalkit.core.resources import project
@@ -47,7 +49,6 @@ FILE: Final = "watch.json"
 PAGE: Final = "watch.html"
 LOOKS: Final = "looks"
 """The folder of the run folders of the looks."""
-_LOCK: Final = ".watch.lock"
 _REMEDY: Final = "--reset starts from a new baseline, and --output FOLDER another watch"
 
 
@@ -66,7 +67,7 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
     with file_errors("cannot be read", path, "check its permissions"):
         if not path.exists():
             if folder.is_dir() and any(
-                child.name != _LOCK for child in folder.iterdir()
+                not child.name.startswith(CLAIM) for child in folder.iterdir()
             ):
                 what, remedy = "has other files", "choose another --output"
                 if (folder / LOOKS).is_dir():
@@ -171,7 +172,7 @@ def take_look(
     look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
     config = look_config(config, look.key)
     own = folder / LOOKS / f"{look.number:03}"
-    with _locked(folder, stored), ExitStack() as unanswered:
+    with _claimed(folder, stored), ExitStack() as unanswered:
         unanswered.callback(_restore, folder, stored, None if own.exists() else own)
         baseline = _with(before, look)
         _write(folder, (*earlier[:-1], baseline))
@@ -336,24 +337,17 @@ def _write(folder: Path, baselines: Sequence[Baseline]) -> None:
 
 
 @contextmanager
-def _locked(folder: Path, stored: Sequence[Baseline]) -> Iterator[None]:
-    """Hold the folder within the block, if it still has the baselines that are `stored`.
+def _claimed(folder: Path, stored: Sequence[Baseline]) -> Iterator[None]:
+    """Claim the folder within the block, if it still has the baselines that are `stored`.
 
     Raises:
-        ConfigError: If another process holds it, or it cannot be written.
+        ConfigError: If another process has it, or it cannot be written.
     """
-    with ExitStack() as stack:
-        for new in reversed(
-            [one for one in (folder, *folder.parents) if not one.exists()]
-        ):
-            stack.callback(drop_empty, new)
-        with file_errors("cannot be written", folder, "choose another --output"):
-            folder.mkdir(parents=True, exist_ok=True)
-            free = stack.enter_context(lock(folder / _LOCK))
-        if not free or read_watch(folder) != stored:
+    with claim_folder(folder, "choose another --output"):
+        if read_watch(folder) != stored:
             raise ConfigError(
-                "another look is being taken",
+                "another look was taken just now",
                 where=str(folder),
-                remedy="run it again when it has ended",
+                remedy="run it again",
             )
         yield

@@ -1,6 +1,7 @@
 """The page to label on: in Chromium with the keyboard, and as a server that others try to misuse."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -541,9 +542,9 @@ def test_one_annotator_has_one_page_at_a_time(pairs, capsys):
     with label_page(pairs):
         capsys.readouterr()
         assert main(["label", str(pairs), "--page"]) == 1
-        assert (
-            "labels-human.jsonl: another page has it open; use that page" in capsys.readouterr().err
-        )
+        complaint = capsys.readouterr().err
+        assert f"labels-human.jsonl: in use by process {os.getpid()}" in complaint
+        assert "or use that page, or --annotator NAME" in complaint
 
 
 def test_labels_are_resumed_and_the_run_is_scored_when_the_page_ends(pairs, capsys):

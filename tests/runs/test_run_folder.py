@@ -23,7 +23,7 @@ from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.hydra_app import load_config
 from evalkit.results import Calls, RunResult
-from evalkit.runs import layout, read_run, unused_folder, write_run
+from evalkit.runs import claim_unused_run, layout, read_run, write_run
 from evalkit.runs.manifest import dump, load
 from evalkit.runs.records import decoder
 from evalkit.types import (
@@ -524,16 +524,22 @@ def test_ten_thousand_judgments_take_about_a_second(tmp_path, result):
     assert time.process_time() - started < 10
 
 
+def free(folder: Path) -> Path:
+    path, claim = claim_unused_run(folder)
+    claim.release()
+    return path
+
+
 def test_two_runs_of_one_second_do_not_share_a_folder(tmp_path):
     folder, second = (tmp_path / f"10-00-00-pairwise-x{end}" for end in ("", "-2"))
-    assert unused_folder(folder) == folder
+    assert free(folder) == folder
     folder.mkdir()
-    assert unused_folder(folder) == folder
+    assert free(folder) == folder
     (folder / "manifest.json").write_text("{}")
     second.mkdir()
-    assert unused_folder(folder) == second
+    assert free(folder) == second
     (second / "manifest.json").write_text("{}")
-    assert unused_folder(folder) == tmp_path / "10-00-00-pairwise-x-3"
+    assert free(folder) == tmp_path / "10-00-00-pairwise-x-3"
 
 
 TEXTS = st.text(max_size=12) | st.text("\\${}1e.-:'\" \n#&*!|>%@`yn", max_size=8)

@@ -1,15 +1,17 @@
 """`evalkit watch`: looks at a judge whose model changes behind its name, and looks that are cut."""
 
 import json
+import os
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
 
 import pytest
 
-from evalkit.core.atomic_files import lock
+from evalkit.core.claims import claim_folder
 from evalkit.engine.event_loop import interrupt
 from evalkit.runs import read_run
 from evalkit.serving.folder import write_judge
@@ -444,14 +446,13 @@ def test_a_folder_with_something_else_is_refused(call, study, provider, name, co
 
 
 def test_two_looks_at_once_are_refused(call, watched, provider):
-    with lock(Path("seen/.watch.lock")) as free:
-        assert free
-        assert (
-            "another look is being taken"
-            in call("watch", *watched, "--output", "seen", status=1).line()
-        )
+    with ThreadPoolExecutor(1) as thread:
+        claim = thread.submit(claim_folder, Path("seen")).result()
+        line = call("watch", *watched, "--output", "seen", status=1).line()
+        thread.submit(claim.release).result()
+    assert f"seen: in use by process {os.getpid()} on" in line
     assert provider.requests == []
-    assert not Path("seen/.watch.lock").exists()
+    assert not (Path("seen") / ".claim").exists()
 
 
 @pytest.mark.parametrize(

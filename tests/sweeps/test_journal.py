@@ -1,11 +1,15 @@
 """A sweep's folder: which one is resumed, and which one is not overwritten."""
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from evalkit import sweeps
+from evalkit.core.claims import claim_folder
 from evalkit.errors import ConfigError
 
 HASHES = ["a" * 64, "b" * 64]
@@ -24,23 +28,39 @@ def state(folder: Path) -> dict[str, object]:
     return content
 
 
+@contextmanager
+def claim_elsewhere(folder: Path) -> Iterator[None]:
+    """Have another thread claim a folder within the block."""
+    with ThreadPoolExecutor(1) as thread:
+        claim = thread.submit(claim_folder, folder).result()
+        yield
+        thread.submit(claim.release).result()
+
+
+def resumed(root: Path, hashes: list[str]) -> Path | None:
+    claimed = sweeps.claim_interrupted(root, hashes)
+    if claimed is None:
+        return None
+    claimed[1].release()
+    return claimed[0]
+
+
 def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path):
     old, new = tmp_path / "2026-11-20" / "10-00-00", tmp_path / "2026-11-20" / "11-00-00"
     for folder in (old, new):
         folder.mkdir(parents=True)
-        with sweeps.begun(folder, HASHES):
-            assert sweeps.interrupted(tmp_path, HASHES) in (None, old), (
-                "a sweep that runs is not resumed by another"
-            )
-    assert sweeps.interrupted(tmp_path, HASHES) == new
-    assert sweeps.interrupted(tmp_path, HASHES[:1]) is None
+        sweeps.begin(folder, HASHES)
+    with claim_elsewhere(new):
+        assert resumed(tmp_path, HASHES) == old, "a sweep that runs is not resumed by another"
+    assert resumed(tmp_path, HASHES) == new
+    assert resumed(tmp_path, HASHES[:1]) is None
     started = state(new)["started"]
-    with sweeps.begun(new, HASHES):
-        sweeps.end(new)
+    sweeps.begin(new, HASHES)
+    sweeps.end(new)
     assert state(new)["started"] == started
-    assert sweeps.interrupted(tmp_path, HASHES) == old
+    assert resumed(tmp_path, HASHES) == old
     (old / sweeps.NAME).write_text("{", "utf-8")
-    assert sweeps.interrupted(tmp_path, HASHES) is None
+    assert resumed(tmp_path, HASHES) is None
 
 
 def test_finished_jobs_of_the_same_sweep_stay(tmp_path):
@@ -78,8 +98,5 @@ def test_a_run_folder_is_no_place_for_a_sweep(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("", "utf-8")
-    with (
-        pytest.raises(ConfigError, match=r"choose another folder with hydra\.sweep\.dir"),
-        sweeps.begun(tmp_path / "file", HASHES),
-    ):
-        pass
+    with pytest.raises(ConfigError, match=r"choose another folder with hydra\.sweep\.dir"):
+        sweeps.begin(tmp_path / "file", HASHES)
