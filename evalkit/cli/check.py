@@ -120,6 +120,7 @@ def _read(
     paths: Sequence[Path], names: Sequence[str], arguments: Namespace
 ) -> _Checked:
     """Return the judgments of a file in a known format, otherwise those of tables."""
+    from evalkit.datasets.compression import refuse_stream
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
     from evalkit.interop.exporters import EXPORTED
@@ -132,6 +133,7 @@ def _read(
     for one in paths:
         if not one.exists():
             raise DatasetError("no such file", where=str(one), remedy="check the path")
+        refuse_stream(one)
     if arguments.fields and len(paths) == 1:
         fields = dict(word.partition("=")[::2] for word in arguments.fields)
         options = Options(fields=fields, winners=dict(arguments.map or ()))

@@ -42,8 +42,10 @@ def compression_of(path: Path) -> str | None:
     """Return the compression of a file (`gzip`, `zstd`, `bz2`, `xz`) by its first bytes; `None` if it has none.
 
     Raises:
-        DatasetError: If its suffix indicates a compression that it does not have.
+        DatasetError: If its suffix indicates a compression that it does not have, or if it is a
+            pipe.
     """
+    refuse_stream(path)
     with path.open("rb") as file:
         begins = file.read(_LONGEST_MARK)
     found = next(
@@ -57,6 +59,20 @@ def compression_of(path: Path) -> str | None:
             remedy="rename or compress it",
         )
     return found
+
+
+def refuse_stream(path: Path) -> None:
+    """Refuse a pipe or a device: it is read twice, and can be endless.
+
+    Raises:
+        DatasetError: If it is one.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DatasetError(
+            "is a pipe or a device and not a file",
+            where=str(path),
+            remedy="write a file, or pipe it into standard input with the path -",
+        )
 
 
 def inner_suffix(path: Path) -> str:

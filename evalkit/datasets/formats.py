@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,6 @@ from itertools import chain, repeat
 from math import nan
 from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import ZipFile
 
 from pydantic_core import from_json
 
@@ -24,10 +24,15 @@ from evalkit.datasets.compression import (
     compression_of,
     decoded,
     inner_suffix,
+    open_bytes,
     open_lines,
     open_texts,
+    reading,
+    refuse_stream,
     too_long,
 )
+from evalkit.datasets.json_tables import SHAPES, rows_in
+from evalkit.datasets.workbooks import check_bounds
 from evalkit.errors import (
     ConfigError,
     DatasetError,
@@ -59,9 +64,8 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
     with open_texts(path) as pieces:
         text = _Text(path, pieces)
         if text.next() != "[":
-            remedy = "if each line is a row, set dataset.format=jsonl"
             raise DatasetError(
-                "the file is not one JSON array of rows", where=str(path), remedy=remedy
+                "the file is not one JSON array of rows", where=str(path), remedy=SHAPES
             )
         text.at += 1
         more = text.next() != "]"
@@ -188,7 +192,6 @@ class _Text:
 _BATCH = 1024
 _BUFFER = 2**20
 _FILE_MARK = b"ARROW1"
-_LARGEST_SHEET = 2**30
 
 
 def read_parquet(path: Path) -> Iterator[Placed]:
@@ -198,6 +201,7 @@ def read_parquet(path: Path) -> Iterator[Placed]:
         _errors_in_one_line(path, "a parquet"),
         parquet.ParquetFile(path, buffer_size=_BUFFER) as file,
     ):
+        unique_columns(file.schema_arrow.names, str(path))
         yield from placed(_batches(file), str(path))
 
 
@@ -272,7 +276,10 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
     ):
         what = f"the name of column {damaged} has a NUL character"
         raise DatasetError(what, where=where, remedy="save the file as text in UTF-8")
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if len(names) > MOST_COLUMNS:
+        raise too_wide(where, len(names))
+    counts = Counter(names)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise DatasetError(
             f"two columns are named '{repeated[0]}'",
             where=where,
@@ -346,7 +353,10 @@ def _rows(
 
 Reader = Callable[[Path], Iterable[Placed]]
 
-_LONGEST_CELL = 2**31 - 1
+_LONGEST_CELL = LONGEST_ROW
+_LARGEST_OBJECT = 500_000_000
+MOST_COLUMNS = 10_000
+"""The most columns of a table."""
 
 
 def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in the config
@@ -426,6 +436,10 @@ def _record(
 
 
 def _read_jsonl(path: Path) -> Iterator[Placed]:
+    yield from _bounded_columns(_json_lines(path))
+
+
+def _json_lines(path: Path) -> Iterator[Placed]:
     name = str(path)
     with open_lines(path) as lines:
         for number, line in lines:
@@ -471,6 +485,16 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _read_json(path: Path) -> Iterator[Placed]:
+    """Yield the rows of a JSON array, of a table in one object, or of an object in each line."""
+    with open_texts(path) as pieces:
+        start = _Text(path, pieces).next()
+    if start == "{":
+        yield from _bounded_columns(_read_object(path))
+        return
+    yield from _bounded_columns(_read_array(path))
+
+
+def _read_array(path: Path) -> Iterator[Placed]:
     unset: list[str] = []
     for place, value in read_array(path, _json_decoder(unset)):
         try:
@@ -480,6 +504,73 @@ def _read_json(path: Path) -> Iterator[Placed]:
                 "the row is nested too deeply", where=place, remedy="flatten it"
             ) from None
         unset.clear()
+
+
+def _read_object(path: Path) -> Iterator[Placed]:
+    """Yield the rows of a table in one JSON object; of one in each line if there are several.
+
+    Raises:
+        DatasetError: If it is too large, not JSON, or no table.
+    """
+    with open_lines(path) as lines:
+        first = _line_object(next(lines, (1, b""))[1])
+        second = next((line for _, line in lines if line.strip()), b"")
+    if first is not None and second.strip():
+        yield from _read_jsonl(path)
+        return
+    with reading(path), open_bytes(path) as file:
+        content = file.read(_LARGEST_OBJECT + 1)
+    if len(content) > _LARGEST_OBJECT:
+        raise DatasetError(
+            "is too large for one JSON value",
+            where=str(path),
+            remedy="split it, or write one row in each line (.jsonl)",
+        )
+    unset: list[str] = []
+    try:
+        value = _json_decoder(unset).decode(content.decode("utf-8-sig"))
+        value = _without_nan(value) if unset else value
+    except json.JSONDecodeError as bad:
+        where = f"{path}:{bad.lineno}"
+        raise DatasetError(
+            f"not JSON ({reason(bad)})", where=where, remedy=_REMEDY
+        ) from None
+    except (ValueError, RecursionError) as bad:
+        raise DatasetError(
+            f"not JSON ({reason(bad)})", where=str(path), remedy=_REMEDY
+        ) from None
+    yield from numbered(str(path), rows_in(value, str(path)))
+
+
+def _line_object(line: bytes) -> Row | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _bounded_columns(rows: Iterable[Placed]) -> Iterator[Placed]:
+    """Yield rows, whose columns together are a table and not millions of keys.
+
+    Raises:
+        DatasetError: If they have too many different keys.
+    """
+    names: set[str] = set()
+    for place, row in rows:
+        if not row.keys() <= names:
+            names.update(row)
+            if len(names) > MOST_COLUMNS:
+                raise too_wide(place, len(names))
+        yield place, row
+
+
+def too_wide(where: str, columns: int) -> DatasetError:
+    """Return the error for a table with more columns than `MOST_COLUMNS`."""
+    what = f"has more than {MOST_COLUMNS:,} columns ({columns:,} or more)"
+    return DatasetError(
+        what, where=where, remedy="keep the columns of ids, texts, verdicts and labels"
+    )
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
@@ -524,15 +615,15 @@ def _read_excel(path: Path) -> Iterator[Placed]:
         "python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'"
     )
     try:
-        with ZipFile(path) as parts:  # declared sizes; calamine reads no more than them
-            size = sum(part.file_size for part in parts.infolist())
-        if size > _LARGEST_SHEET:
-            raise ValueError(f"{size / 2**30:.1f} GiB when decompressed")
+        refuse_stream(path)
+        check_bounds(path)
         sheet = (
             calamine.CalamineWorkbook.from_path(str(path))
             .get_sheet_by_index(0)
             .to_python()
         )
+    except DatasetError:
+        raise
     except Exception as bad:  # its classes of errors have no common base
         what = f"not an Excel workbook ({' '.join(str(bad).split())[:100]})"
         raise DatasetError(

@@ -155,7 +155,8 @@ def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
 
 
 _UNLIKE = re.compile(
-    r"no column |not [A-Z]|the file is not one JSON array|.* is (a list|an object), not a text"
+    r"no column |not [A-Z]|the file is not one JSON array|is one JSON object and no table|"
+    r".* is (a list|an object), not a text"
 )
 Decode = Callable[[Row], Case]
 Describe = Callable[[Path], str | None]

@@ -18,6 +18,7 @@ from evalkit.datasets.compression import (
     reading,
 )
 from evalkit.datasets.formats import reader_for
+from evalkit.datasets.json_tables import rows_in
 from evalkit.datasets.text import (
     are_calls,
     as_messages,
@@ -93,7 +94,15 @@ def _peek_file(path: Path) -> Peek:
         if path.stat().st_size <= _WHOLE
         else {}
     )
-    return Peek(path, {}, top)
+    return Peek(path, _first_row(path, top), top)
+
+
+def _first_row(path: Path, top: Json) -> Json:
+    """Return the first row of a table in one object; empty if it is no table."""
+    try:
+        return next(rows_in(top, str(path)), {})
+    except DatasetError:
+        return {}
 
 
 def _whole(path: Path, limit: int) -> bytes:

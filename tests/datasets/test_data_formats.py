@@ -21,7 +21,7 @@ import pytest
 import xlsxwriter
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets import CaseStream, Dataset, compression, formats, load_cases, sources
+from evalkit.datasets import CaseStream, Dataset, compression, load_cases, sources, workbooks
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Case
@@ -158,7 +158,8 @@ def test_an_array_is_read_alike_in_pieces_of_any_size(tmp_path, monkeypatch, pie
         '[{"a": 1},\n 12.5]': "2: the row is a number, not an object",
         '[{"a": 1}]\n\n[]': " the file continues after its array of rows",
         "[" * 3000: "1: not JSON (nested too deeply)",
-        ' {"a": 1}': " the file is not one JSON array of rows",
+        ' {"a": 1}': " is one JSON object and no table of rows (its keys: a)",
+        " 3": " the file is not one JSON array of rows",
     }.items():
         path.write_text(text, encoding="utf-8")
         with pytest.raises(DatasetError) as bad:
@@ -236,7 +237,7 @@ def test_a_bad_workbook_is_one_line(tmp_path, monkeypatch):
         path.write_bytes(bad)
         assert "not an Excel workbook" in complaint(path)
     path.write_bytes(content)
-    monkeypatch.setattr(formats, "_LARGEST_SHEET", 1000)
+    monkeypatch.setattr(workbooks, "_LARGEST", 1000)
     assert "GiB when decompressed" in complaint(path)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     assert "pip install 'evalkit-judge[excel]'" in complaint(path)

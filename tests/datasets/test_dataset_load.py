@@ -285,7 +285,7 @@ def test_a_bad_row_is_named_by_file_and_line(write, row, said):
     [
         (
             "{}",
-            ": the file is not one JSON array of rows; if each line is a row, set dataset.format=jsonl",
+            ": is one JSON object and no table of rows (its keys: prompt, response); write an array of rows",
         ),
         ("[\n{},\n{]", ":3: not JSON (column 2"),
         ("[\n{}\n{}]", ":3: not JSON (expected ',' or ']' after a row)"),

@@ -1,0 +1,162 @@
+"""The rows of a table in one JSON object: under a key, as columns, by id, or as pandas writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from evalkit.errors import DatasetError
+from evalkit.values import Json, JsonObject
+
+SHAPES: Final = (
+    "write an array of rows, {'data': [rows]}, {column: [cells]} or {id: row}"
+)
+"""The remedy for an object that is no table."""
+_KEYS: Final = (
+    "rows",
+    "data",
+    "records",
+    "results",
+    "items",
+    "examples",
+    "samples",
+    "instances",
+)
+"""Keys of rows, in order, for an object with several lists of objects."""
+_MISSING: Final = object()
+
+
+def rows_in(value: Json, path: str) -> Iterator[JsonObject]:
+    """Yield the rows of a JSON object.
+
+    Raises:
+        DatasetError: If it is no table, or could be two.
+    """
+    for read in (_split, _wrapped, _columns, _nested):
+        rows = read(value, path)
+        if rows is not None:
+            yield from rows
+            return
+    keys = ", ".join(map(str, list(value)[:8])) or "nothing"
+    raise DatasetError(
+        f"is one JSON object and no table of rows (its keys: {keys})",
+        where=path,
+        remedy=SHAPES,
+    )
+
+
+def _split(value: Json, path: str) -> list[JsonObject] | None:
+    """Return the rows of `orient="split"`, with which MLflow writes tables too."""
+    columns = value.get("columns")
+    data = value.get("data")
+    if not isinstance(columns, list) or not isinstance(data, list) or not data:
+        return None
+    if not all(isinstance(cells, list) for cells in data):
+        return None
+    names = [str(column) for column in columns]
+    if len(set(names)) < len(names):
+        raise DatasetError(
+            "two columns have the same name",
+            where=path,
+            remedy="give each column its own name",
+        )
+    for number, cells in enumerate(data, 1):
+        if len(cells) != len(names):
+            what = f"the row has {len(cells)} cells and there are {len(names)} columns"
+            raise DatasetError(what, where=f"{path}:row {number}", remedy="fix the row")
+    return [dict(zip(names, cells, strict=True)) for cells in data]
+
+
+def _wrapped(value: Json, path: str) -> list[JsonObject] | None:
+    """Return the rows under a key, the only list of objects or the one with a usual name."""
+    lists = {key: rows for key, rows in value.items() if _is_rows(rows)}
+    if "schema" in value and _is_rows(value.get("data")):  # orient="table"
+        lists = {"data": value["data"]}
+    elif len(lists) > 1:
+        usual = [key for key in _KEYS if key in lists]
+        lists = {key: lists[key] for key in usual[:1]} or lists
+    if len(lists) > 1:
+        names = ", ".join(map(str, lists))
+        raise DatasetError(
+            f"has several lists of rows: {names}",
+            where=path,
+            remedy="write the rows to judge as one JSON array",
+        )
+    if not lists:
+        inner = [part for part in value.values() if isinstance(part, Mapping)]
+        if len(value) == len(inner) == 1 and any(map(_is_rows, inner[0].values())):
+            return _wrapped(inner[0], path)
+        return None
+    [rows] = lists.values()
+    if all(set(row) >= {"row", "row_idx"} for row in rows):  # a page of a hub
+        return [row["row"] for row in rows if isinstance(row["row"], dict)]
+    return [*rows]
+
+
+def _is_rows(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(row, dict) for row in value)
+    )
+
+
+def _columns(value: Json, path: str) -> list[JsonObject] | None:
+    """Return the rows of lists of cells by column."""
+    columns = [*value.values()]
+    if len(columns) < 2 or not all(isinstance(cells, list) for cells in columns):
+        return None
+    lengths = {len(cells) for cells in columns}
+    if len(lengths) > 1:
+        listed = ", ".join(f"{name} ({len(value[name])})" for name in list(value)[:8])
+        raise DatasetError(
+            f"the columns have different lengths: {listed}",
+            where=path,
+            remedy="give each column one cell for each row",
+        )
+    return [
+        dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)
+    ]
+
+
+def _nested(value: Json, path: str) -> list[JsonObject] | None:
+    """Return the rows of cells by column and row number, or of cells by id and column."""
+    if not value or not all(isinstance(part, dict) for part in value.values()):
+        return None
+    inner = dict.fromkeys(key for part in value.values() for key in part)
+    if not inner or any(
+        not isinstance(part, dict) or len(part) * 2 < len(inner)
+        for part in value.values()
+    ):
+        return None
+    if _are_numbers(inner) and not _are_numbers(value):
+        return _by_column(value, inner)
+    if _are_numbers(value) or len(value) > len(inner):
+        return _by_id(value)
+    if len(inner) > len(value):
+        return _by_column(value, inner)
+    raise DatasetError(
+        "could be columns of rows or rows by id: it has as many keys as its parts",
+        where=path,
+        remedy="write it as an array of rows",
+    )
+
+
+def _are_numbers(keys: Any) -> bool:
+    return all(str(key).isdecimal() for key in keys)
+
+
+def _by_column(value: Json, inner: Mapping[str, None]) -> list[JsonObject]:
+    rows = []
+    for index in inner:
+        row = {
+            name: cell
+            for name, cells in value.items()
+            if (cell := cells.get(index, _MISSING)) is not _MISSING
+        }
+        rows.append(row if _are_numbers(inner) or "id" in row else {"id": index, **row})
+    return rows
+
+
+def _by_id(value: Json) -> list[JsonObject]:
+    return [row if "id" in row else {"id": key, **row} for key, row in value.items()]

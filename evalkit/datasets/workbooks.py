@@ -1,0 +1,94 @@
+"""The bounds of an Excel workbook: a sheet of a few cells can claim 17 billion."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+from evalkit.errors import DatasetError
+
+MOST_CELLS: Final = 20_000_000
+"""The most cells between the first and the last used one of a sheet: readers allocate them all."""
+_LARGEST: Final = 2**30
+_PIECE: Final = 2**20
+_OVERLAP: Final = 200
+_SHEET: Final = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
+_CELL: Final = re.compile(
+    rb"<(?:\w+:)?c\s[^<>]*?\br=[\"']([A-Za-z]{1,8})(\d{1,12})[\"']"
+)
+_ROW: Final = re.compile(rb"<(?:\w+:)?row\s[^<>]*?\br=[\"'](\d{1,12})[\"']")
+_NAMES: Final = re.compile(rb"<(?:\w+:)?sheet\s[^<>]*?\bname=[\"']([^\"']*)[\"']")
+
+
+def check_bounds(path: Path) -> None:
+    """Refuse a workbook with too much data, or a sheet with too many cells.
+
+    Raises:
+        DatasetError: With the name and the dimensions of the sheet.
+        ValueError: If it is no workbook.
+    """
+    with ZipFile(path) as parts:
+        size = sum(part.file_size for part in parts.infolist())
+        if size > _LARGEST:  # declared sizes; no reader reads more than them
+            raise ValueError(f"{size / 2**30:.1f} GiB when decompressed")
+        sheets = sorted(filter(_SHEET.fullmatch, parts.namelist()), key=_number)
+        for index, sheet in enumerate(sheets):
+            rows, columns = _extent(parts, sheet)
+            if rows * columns > MOST_CELLS:
+                what = (
+                    f"sheet '{_name(parts, index)}' spans {rows:,} rows and {columns:,}"
+                    f" columns, more than {MOST_CELLS:,} cells"
+                )
+                raise DatasetError(
+                    what,
+                    where=str(path),
+                    remedy="delete the cells far from the table, or export it as CSV",
+                )
+
+
+def _number(sheet: str) -> tuple[int, str]:
+    digits = "".join(filter(str.isdecimal, sheet))
+    return int(digits[:9] or 0), sheet
+
+
+def _extent(parts: ZipFile, sheet: str) -> tuple[int, int]:
+    """Return the number of rows and columns between the first and the last used cell."""
+    first = [2**62, 2**62]  # row, column
+    last = [0, 0]
+    held = b""
+    with parts.open(sheet) as file:
+        while piece := file.read(_PIECE):
+            text = held + piece
+            for match in _CELL.finditer(text):
+                _widen(first, last, int(match[2]), _column(match[1]))
+            for match in _ROW.finditer(text):
+                _widen(first, last, int(match[1]), first[1] if last[1] else 1)
+            held = text[-_OVERLAP:]
+    return max(0, last[0] - first[0] + 1), max(0, last[1] - first[1] + 1)
+
+
+def _widen(first: list[int], last: list[int], row: int, column: int) -> None:
+    for axis, position in enumerate((row, column)):
+        first[axis] = min(first[axis], position)
+        last[axis] = max(last[axis], position)
+
+
+def _column(letters: bytes) -> int:
+    """Return the number of a column: A is 1, XFD is 16,384."""
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + letter - ord("A") + 1
+    return number
+
+
+def _name(parts: ZipFile, index: int) -> str:
+    """Return the name of a sheet by its position."""
+    try:
+        names = _NAMES.findall(parts.read("xl/workbook.xml"))
+    except KeyError:
+        names = []
+    if index >= len(names):
+        return str(index + 1)
+    return str(names[index].decode("utf-8", "replace"))
