@@ -21,6 +21,7 @@ _KEYS: Final = (
     "examples",
     "samples",
     "instances",
+    "content",
 )
 """Keys of rows, in order, for an object with several lists of objects."""
 _MISSING: Final = object()
@@ -68,27 +69,19 @@ def _split(value: Json, path: str) -> list[JsonObject] | None:
 
 
 def _wrapped(value: Json, path: str) -> list[JsonObject] | None:
-    """Return the rows under a key, the only list of objects or the one with a usual name."""
-    lists = {key: rows for key, rows in value.items() if _is_rows(rows)}
-    if "schema" in value and _is_rows(value.get("data")):  # orient="table"
-        lists = {"data": value["data"]}
-    elif len(lists) > 1:
-        usual = [key for key in _KEYS if key in lists]
-        lists = {key: lists[key] for key in usual[:1]} or lists
-    if len(lists) > 1:
-        names = ", ".join(map(str, lists))
-        raise DatasetError(
-            f"has several lists of rows: {names}",
-            where=path,
-            remedy="write the rows to judge as one JSON array",
-        )
-    if not lists:
-        inner = [part for part in value.values() if isinstance(part, Mapping)]
-        if len(value) == len(inner) == 1 and any(map(_is_rows, inner[0].values())):
-            return _wrapped(inner[0], path)
+    """Return the rows under a usual key, or under the only key."""
+    keys = [key for key in _KEYS if _is_rows(value.get(key))]
+    if "schema" in value and "data" in keys:  # orient="table"
+        keys = ["data"]
+    if not keys and len(value) == 1:
+        keys = [key for key in value if _is_rows(value[key])]
+        [inner] = value.values()
+        if not keys and isinstance(inner, dict):
+            return _wrapped(inner, path) if {*_KEYS} & inner.keys() else None
+    if not keys:
         return None
-    [rows] = lists.values()
-    if all(set(row) >= {"row", "row_idx"} for row in rows):  # a page of a hub
+    rows = value[keys[0]]
+    if all({"row", "row_idx"} <= row.keys() for row in rows):  # a page of a hub
         return [row["row"] for row in rows if isinstance(row["row"], dict)]
     return [*rows]
 
@@ -106,6 +99,8 @@ def _columns(value: Json, path: str) -> list[JsonObject] | None:
     columns = [*value.values()]
     if len(columns) < 2 or not all(isinstance(cells, list) for cells in columns):
         return None
+    if all(map(_is_rows, columns)):
+        return None  # several tables
     lengths = {len(cells) for cells in columns}
     if len(lengths) > 1:
         listed = ", ".join(f"{name} ({len(value[name])})" for name in list(value)[:8])

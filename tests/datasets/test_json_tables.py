@@ -40,7 +40,7 @@ BY_ID = {f"case-{number}": row for number, row in enumerate(ROWS)}
         (json.dumps({"data": ROWS}), ROWS[0]),
         (json.dumps({"rows": ROWS, "metrics": {"mean": 2.0}, "url": None}), ROWS[0]),
         (json.dumps({"results": ROWS, "errors": [{"x": 1}]}), ROWS[0]),
-        (json.dumps({"answer": {"votes": ROWS}}), ROWS[0]),
+        (json.dumps({"answer": {"items": ROWS}}), ROWS[0]),
         (json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}], "features": [{}]}), ROWS[0]),
         (json.dumps(TABLE.to_dict("list")), ROWS[0]),
         (json.dumps(BY_ID), {"id": "case-0", **ROWS[0]}),
@@ -63,7 +63,10 @@ def test_a_table_in_one_object_is_as_long_as_it_was(tmp_path):
     ("text", "said"),
     [
         ('{"a": 1, "b": "x"}', "is one JSON object and no table of rows (its keys: a, b)"),
-        ('{"votes": [{"a": 1}], "labels": [{"b": 1}]}', "has several lists of rows: votes, labels"),
+        (
+            '{"votes": [{"a": 1}], "labels": [{"b": 1}]}',
+            "no table of rows (its keys: votes, labels)",
+        ),
         ('{"a": [1, 2], "b": [1]}', "the columns have different lengths: a (2), b (1)"),
         ('{"columns": ["a"], "data": [[1, 2]]}', "has 2 cells and there are 1 columns"),
         ('{"columns": ["a", "a"], "data": [[1, 2]]}', "two columns have the same name"),

@@ -11,6 +11,8 @@ from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop import Options, describe_file, formats, importers, recognize_format
 from evalkit.interop import import_judgments as brought
 from tests.golden.runs import GOLDEN
+from tests.support.exports import SHAPES as EXPORTS
+from tests.support.exports import format_of
 from tests.support.import_layouts import (
     BATCH,
     CASES,
@@ -35,7 +37,8 @@ ALSO_CASES = {
 
 
 def test_every_format_has_a_file_whose_run_is_golden():
-    assert set(SHAPES) == set(formats()) - {"generic", "lm_eval", "otel_spans"}
+    exports = {format_of(name) for name in EXPORTS}
+    assert {*SHAPES, *exports} == set(formats()) - {"generic", "lm_eval", "otel_spans"}
     assert {f"import_{name}" for name in SHAPES} <= set(GOLDEN)
 
 

@@ -1,0 +1,416 @@
+"""Read exports of tools that keep assessments: who said what about which criterion of an answer.
+
+Raters are judges, people or code. `read_assessed` selects the criterion that annotators and judges
+share, and asks if it is open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from evalkit.core.display import relative
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    class_words,
+    same_criterion,
+    unit_of,
+)
+from evalkit.foreign_files.judgment_files import number
+from evalkit.foreign_files.layouts import Unit, log_cells, record_of
+from evalkit.foreign_files.records import Options, ParsedFile, Record
+from evalkit.values import JsonObject, frozen
+
+WINNERS: Final = frozenset(
+    {
+        *(
+            "a",
+            "b",
+            "tie",
+            "left",
+            "right",
+            "first",
+            "second",
+            "both",
+            "neither",
+            "same",
+        ),
+        *("equal", "draw", "response_a", "response_b", "model_a", "model_b"),
+        *("both_good", "both_bad"),
+    }
+)
+"""Words for a response of a pair, or a tie."""
+_CELL: Final[Mapping[Unit, str]] = {
+    "pair": "winner",
+    "response": "score",
+    "class": "class",
+}
+_MOST_COMMANDS: Final = 6
+_NAMED: Final = 5
+_LONGEST_NAMES: Final = 120
+
+
+@frozen
+class Assessed:
+    """One answer: its cells (`id`, `prompt`, `response`, `metadata` …), and what raters said about it."""
+
+    cells: JsonObject
+    given: tuple[Assessment, ...] = ()
+
+
+@frozen
+class _Choice:
+    """The judges and the labels that are compared, by rater and criterion, and notes about the rest."""
+
+    judges: tuple[tuple[str, str], ...]
+    labels: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_assessed(
+    path: Path,
+    units: Sequence[Assessed],
+    options: Options,
+    notes: Iterable[str] = (),
+    *,
+    needs: str = "a judge's verdicts",
+) -> ParsedFile:
+    """Return a record for each answer and judge, with annotators' labels of the same criterion.
+
+    Args:
+        path: The file.
+        units: The answers.
+        options: The user's options: `dimension` selects the labels by criterion or rater, `judge`
+            the judge by name or criterion, and `answers` asks for all answers.
+        notes: Notes of the reader.
+        needs: What a file without a judge lacks.
+
+    Raises:
+        DatasetError: If no judge gave a verdict, or judges and annotators differ in kind.
+        ConfigError: If several criteria could be compared, or there is none of the user's name.
+    """
+    if options.answers:
+        return ParsedFile(list(_answers(units)), notes=tuple(notes))
+    every = [said for unit in units for said in unit.given]
+    choice = _chosen(path, every, options, needs)
+    selected = {*choice.judges, *choice.labels}
+    used = [said for said in every if said.key in selected]
+    kind = _kind(path, units, used, choice)
+    words = class_words(used, choice.judges, choice.labels)
+    names = _names(choice.judges, options)
+    records = []
+    unjudged = 0
+    for unit in units:
+        own = list(_records(unit, choice, kind, words, names))
+        unjudged += not own
+        records += own
+    counted = {
+        "answers that no judge assessed, omitted": unjudged,
+        "labels that an annotator gave again, of which the last is kept": _again(
+            units, choice.labels
+        ),
+    }
+    return ParsedFile(
+        records,
+        notes=(
+            _read_as(choice),
+            *notes,
+            *choice.notes,
+            *(f"{what}: {count}" for what, count in counted.items() if count),
+        ),
+    )
+
+
+def _kind(
+    path: Path, units: Sequence[Assessed], used: Sequence[Assessment], choice: _Choice
+) -> Unit:
+    """Return what is judged: pairs if there are two responses and all words name one or a tie."""
+    words = {said.word.casefold() for said in used if said.word is not None}
+    paired = all("response_b" in unit.cells for unit in units)
+    if paired and words and all(word in WINNERS for word in words):
+        return "pair"
+    return unit_of(path, used, choice.judges, choice.labels)
+
+
+def _chosen(
+    path: Path, every: Sequence[Assessment], options: Options, needs: str
+) -> _Choice:
+    """Return the judges and labels to compare.
+
+    Raises:
+        DatasetError: If there are no judges.
+        ConfigError: If several criteria could be compared, or the user's name is unknown.
+    """
+    by_source: dict[str, dict[tuple[str, str], None]] = {
+        JUDGE: {},
+        PERSON: {},
+        CODE: {},
+    }
+    for said in every:
+        by_source[said.source][said.key] = None
+    people = [*by_source[PERSON]]
+    judges = [*by_source[JUDGE]]
+    code = [*by_source[CODE]]
+    if options.dimension:
+        labels = _named(path, "--label", options.dimension, people, [*code, *judges])
+        judges = [key for key in judges if key not in labels]
+    else:
+        labels = people
+    if options.judge:
+        judges = _named(path, "--judge", options.judge, judges, code)
+        labels = [key for key in labels if key not in judges]
+    if not judges:
+        raise DatasetError(
+            f"has {'labels' if people else 'answers'} and not {needs}",
+            where=str(path),
+            remedy=_without_judge(path, code),
+        )
+    judges, labels = _paired(path, judges, labels, options)
+    omitted = Counter(
+        "scores of code" if said.source == CODE else f"values of '{said.name}'"
+        for said in every
+        if said.key not in judges and said.key not in labels
+    )
+    listed = ", ".join(f"{what} ({count})" for what, count in omitted.items())
+    notes = (f"assessments that are not compared, omitted: {listed}",) if listed else ()
+    return _Choice(tuple(judges), tuple(labels), notes)
+
+
+def _named(
+    path: Path,
+    option: str,
+    name: str,
+    first: Sequence[tuple[str, str]],
+    second: Sequence[tuple[str, str]],
+) -> list[tuple[str, str]]:
+    """Return the keys of a criterion or rater, of the usual source before others."""
+    for keys in (first, second):
+        for part in (1, 0):  # the criterion, then the rater
+            if named := [key for key in keys if key[part] == name]:
+                return named
+        if named := [key for key in keys if f"{key[0]} {key[1]}" == name]:
+            return named
+    known = dict.fromkeys(word for key in (*first, *second) for word in key[::-1])
+    raise ConfigError(
+        "no rater or criterion has this name",
+        where=f"{option} {name}",
+        remedy=did_you_mean(name, [*known]) if known else f"omit it: {path} has none",
+    )
+
+
+def _without_judge(path: Path, code: Sequence[tuple[str, str]]) -> str:
+    shown = quote(str(relative(path)))
+    asked = f"have its answers judged: evalkit run mode=pointwise dataset.path={shown}"
+    if code:
+        names = [*dict.fromkeys(name for _, name in code)]
+        asked += f"; or name a judge: evalkit check {shown} --judge {quote(names[0])}"
+        if len(names) > 1:
+            asked += f" (or {', '.join(names[1:_MOST_COMMANDS])})"
+    return asked
+
+
+def _paired(
+    path: Path,
+    judges: list[tuple[str, str]],
+    labels: list[tuple[str, str]],
+    options: Options,
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the judges and labels of one criterion; all judges if there are no labels.
+
+    Raises:
+        ConfigError: If several could be meant.
+    """
+    criteria = dict.fromkeys(name for _, name in labels)
+    judged = dict.fromkeys(name for _, name in judges)
+    if not criteria:
+        return judges, []
+    pairs = [
+        (label, judge)
+        for label in criteria
+        for judge in judged
+        if same_criterion(label, judge)
+    ]
+    if options.dimension and options.judge and len(criteria) == len(judged) == 1:
+        pairs = [(next(iter(criteria)), next(iter(judged)))]
+    if not pairs and len(criteria) == len(judged) == 1:
+        pairs = [(next(iter(criteria)), next(iter(judged)))]
+    exact = [pair for pair in pairs if pair[0] == pair[1]]
+    if len(pairs) > 1 and len(exact) == 1:
+        pairs = exact
+    if len(pairs) != 1:
+        options_of = pairs or [(label, judge) for label in criteria for judge in judged]
+        raise _question(path, options_of)
+    [(label, judge)] = pairs
+    return (
+        [key for key in judges if key[1] == judge],
+        [key for key in labels if key[1] == label],
+    )
+
+
+def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> ConfigError:
+    """Return the question which criterion to check, with a command for each answer."""
+    shown = quote(str(relative(path)))
+    commands = [
+        f"evalkit check {shown} --label {quote(label)} --judge {quote(judge)}"
+        for label, judge in pairs
+        if len(label) + len(judge) <= _LONGEST_NAMES
+    ][:_MOST_COMMANDS]
+    return ConfigError(
+        "has labels of several criteria, or judges of others",
+        where=str(path),
+        remedy=f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}",
+    )
+
+
+def _names(
+    judges: Sequence[tuple[str, str]], options: Options
+) -> dict[tuple[str, str], str]:
+    """Return the name of each judge: its rater, with the criterion if a rater has several."""
+    raters = Counter(rater for rater, _ in judges)
+    if len(judges) == 1 and options.judge and options.judge not in judges[0]:
+        return {judges[0]: options.judge}
+    return {
+        key: key[0] if raters[key[0]] == 1 or key[0] == key[1] else f"{key[0]} {key[1]}"
+        for key in judges
+    }
+
+
+def _read_as(choice: _Choice) -> str:
+    """Return how the file is read: the judges and the annotators, with their criteria."""
+    judges = dict.fromkeys(
+        rater if rater == name else f"{rater} ({name})" for rater, name in choice.judges
+    )
+    labels = dict.fromkeys(f"{rater} ({name})" for rater, name in choice.labels)
+    labeled = f"; labels: {_listed(labels)}" if labels else ""
+    return f"read as judges: {_listed(judges)}{labeled}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = [*names]
+    return ", ".join(listed[:_NAMED]) + (", …" if len(listed) > _NAMED else "")
+
+
+def _again(units: Sequence[Assessed], labels: Sequence[tuple[str, str]]) -> int:
+    return sum(
+        count - 1
+        for unit in units
+        for key, count in Counter(
+            said.key for said in unit.given if said.source == PERSON
+        ).items()
+        if key in labels
+    )
+
+
+def _records(
+    unit: Assessed,
+    choice: _Choice,
+    kind: Unit,
+    words: Mapping[tuple[str, str], Mapping[str, str]],
+    names: Mapping[tuple[str, str], str],
+) -> Iterator[Record]:
+    """Yield the records of an answer, one for each time that a judge assessed it."""
+    cells = {**log_cells(unit.cells, {name: name for name in unit.cells})}
+    for said in unit.given:
+        value = _verdict(said, kind, words)
+        if said.key in choice.labels and value is not None:
+            cells[f"label.{said.rater}"] = value
+    verdict = _CELL[kind]
+    if kind == "response" and not choice.labels and len(choice.judges) > 1:
+        yield from _by_criterion(unit, cells, choice)
+        return
+    for key in choice.judges:
+        for said in unit.given:
+            if said.key != key:
+                continue
+            value = _verdict(said, kind, words)
+            told: JsonObject = {"failure": said.failure} if said.failure else {}
+            yield record_of(
+                {
+                    **cells,
+                    **told,
+                    verdict: value,
+                    "judge": names[key],
+                    "text": said.reason,
+                },
+                str(cells["id"]),
+                kind,
+            )
+
+
+def _by_criterion(
+    unit: Assessed, cells: JsonObject, choice: _Choice
+) -> Iterator[Record]:
+    """Yield a record for each judge of an answer, with its scores by criterion."""
+    names: dict[str, list[str]] = {}
+    for rater, name in choice.judges:
+        names.setdefault(rater, []).append(name)
+    for rater, criteria in names.items():
+        own = {said.name: said for said in unit.given if said.rater == rater}
+        if not own.keys() & {*criteria}:
+            continue
+        scores = {
+            f"score.{name}": own[name].score if name in own else None
+            for name in criteria
+        }
+        reasons = [said.reason for said in own.values() if said.reason]
+        yield record_of(
+            {**cells, **scores, "judge": rater, "text": "\n\n".join(reasons) or None},
+            str(cells["id"]),
+            "response",
+        )
+
+
+def _verdict(
+    said: Assessment, kind: Unit, words: Mapping[tuple[str, str], Mapping[str, str]]
+) -> float | str | None:
+    if kind == "response":
+        return said.score
+    spoken = said.word
+    if spoken is None and said.score is not None:
+        spoken = f"{said.score:g}"
+    return None if spoken is None else words.get(said.key, {}).get(spoken, spoken)
+
+
+def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
+    """Yield each answer, with what judges said in the metadata, and labels if they have one criterion."""
+    labels = dict.fromkeys(
+        said.name for unit in units for said in unit.given if said.source == PERSON
+    )
+    for unit in units:
+        cells = dict(log_cells(unit.cells, {name: name for name in unit.cells}))
+        metadata = dict(cells.get("metadata") or {})
+        kind: Unit = "response"
+        for said in unit.given:
+            value = said.word if said.word is not None else said.score
+            if said.source == PERSON and len(labels) == 1:
+                cells[f"label.{said.rater}"] = value
+                if said.word is not None:
+                    kind = "class"
+            elif value is not None:
+                title = "label" if said.source == PERSON else said.source
+                metadata[f"{title} {said.rater} {said.name}"] = value
+        if kind == "response":
+            for name in [name for name in cells if name.startswith("label.")]:
+                cells[name] = number(cells[name])
+        yield record_of({**cells, "metadata": metadata}, str(cells["id"]), kind)
+
+
+def merged(units: Iterable[Assessed]) -> list[Assessed]:
+    """Return the answers of each id as one, in order of first occurrence."""
+    by_id: dict[str, Assessed] = {}
+    for unit in units:
+        id_ = str(unit.cells["id"])
+        before = by_id.get(id_)
+        if before is None:
+            by_id[id_] = unit
+        else:
+            by_id[id_] = replace(before, given=(*before.given, *unit.given))
+    return [*by_id.values()]

@@ -1,0 +1,256 @@
+"""Compare criteria and words of raters: when two mean the same, and when only the user can know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import number
+from evalkit.foreign_files.layouts import Unit
+from evalkit.foreign_files.records import NOTHING
+from evalkit.values import frozen
+
+Source = Literal["judge", "person", "code"]
+JUDGE: Final = "judge"
+PERSON: Final = "person"
+CODE: Final = "code"
+Key = tuple[str, str]
+"""A rater and a criterion."""
+_LONGEST_WORD: Final = 80
+_PARTS: Final = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+RATERS: Final = frozenset(
+    {
+        *(
+            "human",
+            "user",
+            "annotator",
+            "annotation",
+            "expert",
+            "gold",
+            "label",
+            "manual",
+        ),
+        *("llm", "judge", "auto", "ai", "eval", "evaluator", "evaluation", "feedback"),
+        *("score", "rating", "verdict", "the", "of", "by", "人工", "人类", "标注"),
+    }
+)
+"""Words of a criterion's name that say who rates, and not what."""
+GOOD: Final = frozenset(
+    {
+        *(
+            "pass",
+            "passed",
+            "yes",
+            "y",
+            "true",
+            "1",
+            "good",
+            "correct",
+            "thumbs up",
+            "up",
+        ),
+        *("accept", "accepted", "合格", "正确", "是", "通过", "好"),
+    }
+)
+BAD: Final = frozenset(
+    {
+        *(
+            "fail",
+            "failed",
+            "no",
+            "n",
+            "false",
+            "0",
+            "bad",
+            "incorrect",
+            "wrong",
+            "down",
+        ),
+        *(
+            "thumbs down",
+            "reject",
+            "rejected",
+            "不合格",
+            "错误",
+            "否",
+            "不通过",
+            "差",
+            "未通过",
+        ),
+    }
+)
+
+
+@frozen
+class Assessment:
+    """What a rater said about one criterion of an answer.
+
+    Attributes:
+        name: The criterion.
+        rater: Who said it: a model, an annotator, or the name of code.
+        source: What the rater is.
+        score: The number, if it is one.
+        word: The word, if it is one.
+        reason: The rater's text.
+        failure: Why the rater gave no answer.
+    """
+
+    name: str
+    rater: str
+    source: Source
+    score: float | None = None
+    word: str | None = None
+    reason: Any = None
+    failure: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Identify the rater and the criterion."""
+        return self.rater, self.name
+
+
+def assessment(
+    name: Any,
+    rater: Any,
+    source: Source,
+    value: Any,
+    *,
+    word: Any = None,
+    reason: Any = None,
+    failure: Any = "",
+) -> Assessment:
+    """Return an assessment of a value of any type; one that states nothing has no score and no word.
+
+    Args:
+        name: The criterion.
+        rater: Who gave it.
+        source: What the rater is.
+        value: A number, a boolean or a word; a list counts if it has one item.
+        word: The word of a rater that gives a number too.
+        reason: The rater's text.
+        failure: Why there is no value.
+    """
+    score, said = _value(value)
+    _, named = _value(word)
+    return Assessment(
+        str(name),
+        str(rater),
+        source,
+        score,
+        named or said,
+        reason if isinstance(reason, str) else None,
+        failure if isinstance(failure, str) else str(failure or ""),
+    )
+
+
+def _value(value: Any) -> tuple[float | None, str | None]:
+    """Return the number and the word of a value."""
+    if isinstance(value, list) and len(value) == 1:
+        return _value(value[0])
+    if isinstance(value, bool):
+        return None, str(value).lower()
+    if isinstance(value, int | float):
+        return number(value), None
+    if not isinstance(value, str) or len(value) > _LONGEST_WORD:
+        return None, None
+    word = " ".join(value.split())
+    if word.casefold() in NOTHING:
+        return None, None
+    score = number(word)
+    return score, None if score is not None else word
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a name in snake case, camel case or with spaces."""
+    return tuple(_PARTS.findall(_HUMP.sub(" ", name).casefold()))
+
+
+def same_criterion(first: str, second: str) -> bool:
+    """Return whether two names differ only in words that say who rates."""
+    stems = [
+        tuple(w for w in words_of(name) if w not in RATERS) for name in (first, second)
+    ]
+    return first == second or stems[0] == stems[1]
+
+
+def unit_of(
+    path: Path, used: Sequence[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> Unit:
+    """Return what raters gave: classes if each has words, and otherwise scores.
+
+    Raises:
+        DatasetError: If some give numbers and others words.
+    """
+    raters = [*judges, *labels]
+    kinds = {key: _kinds(key, used) for key in raters}
+    filled = [kind for kind in kinds.values() if kind]
+    if filled and all("word" in kind for kind in filled):
+        return "class"
+    if all("score" in kind for kind in filled):
+        return "response"
+    if all("word" in kind or "flag" in kind for kind in filled):
+        return "class"
+    mixed = "; ".join(
+        f"{rater} ({name}): {'words' if 'word' in kind else 'numbers'}"
+        for (rater, name), kind in list(kinds.items())[:6]
+        if kind
+    )
+    raise DatasetError(
+        f"has raters that give numbers and raters that give words: {mixed}",
+        where=str(path),
+        remedy="select raters of one kind with --judge NAME and --label NAME",
+    )
+
+
+def _kinds(key: Key, used: Sequence[Assessment]) -> set[str]:
+    """Return what a rater gives throughout: `word`, `score`, and `flag` for 0 and 1 only."""
+    own = [said for said in used if said.key == key]
+    given = [said for said in own if said.word is not None or said.score is not None]
+    if not given:
+        return set()
+    kinds = set()
+    if all(said.word is not None for said in given):
+        kinds.add("word")
+    if all(said.score is not None for said in given):
+        kinds.add("score")
+        if {said.score for said in given} <= {0.0, 1.0}:
+            kinds.add("flag")
+    return kinds or {"word"}
+
+
+def class_words(
+    used: Sequence[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> Mapping[Key, Mapping[str, str]]:
+    """Return for each rater the spelling of its words: that of the annotators if all are yes or no.
+
+    Words that differ in case are spelled as in their first occurrence.
+    """
+    by_rater: dict[Key, dict[str, None]] = {}
+    for said in used:
+        word = said.word
+        if word is None and said.score is not None:
+            word = f"{said.score:g}"
+        if word is not None:
+            by_rater.setdefault(said.key, {})[word] = None
+    ordered = [key for key in (*labels, *judges) if key in by_rater]
+    known: dict[str, str] = {}
+    for key in ordered:
+        for word in by_rater[key]:
+            known.setdefault(word.casefold(), word)
+    polar = {*known} <= GOOD | BAD
+    if polar and max(len(known.keys() & GOOD), len(known.keys() & BAD)) > 1:
+        good = next((known[word] for word in known if word in GOOD), "pass")
+        bad = next((known[word] for word in known if word in BAD), "fail")
+        known = {word: good if word in GOOD else bad for word in known}
+    return {
+        key: {word: known[word.casefold()] for word in by_rater[key]} for key in ordered
+    }
+
+
+def is_polar(words: Iterable[Any]) -> bool:
+    """Return whether all words say good or bad."""
+    return {str(word).casefold() for word in words} <= GOOD | BAD

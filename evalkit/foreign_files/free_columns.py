@@ -1,0 +1,291 @@
+"""Find texts, judges and labels in columns that users of a tool named: the data of a labeling task, or its metadata.
+
+A column is a judge or a label because of its name, or because its values are the words of the
+other raters. Names alone decide for numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed
+from evalkit.foreign_files.criteria import (
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+    is_polar,
+    words_of,
+)
+from evalkit.foreign_files.records import Options
+from evalkit.values import Json, JsonObject
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt": (
+        *("prompt", "question", "query", "instruction", "input", "user_input", "task"),
+        *("inputs", "问题", "提示", "指令"),
+    ),
+    "response": (
+        *(
+            "response",
+            "answer",
+            "output",
+            "completion",
+            "generation",
+            "reply",
+            "outputs",
+        ),
+        *("回答", "回复", "答案", "text"),
+    ),
+    "response_a": (
+        "response_a",
+        "answer_a",
+        "output_a",
+        "response1",
+        "response_1",
+        "answer1",
+    ),
+    "response_b": (
+        "response_b",
+        "answer_b",
+        "output_b",
+        "response2",
+        "response_2",
+        "answer2",
+    ),
+    "context": ("context", "retrieved_contexts", "retrieval_context"),
+    "reference": (
+        *(
+            "reference",
+            "ground_truth",
+            "expected",
+            "expected_output",
+            "target",
+            "reference_answer",
+        ),
+    ),
+    "model": ("model", "model_name", "system"),
+}
+JUDGES: Final = frozenset(
+    {
+        *(
+            "judge",
+            "llm",
+            "auto",
+            "ai",
+            "grader",
+            "evaluator",
+            "verdict",
+            "prediction",
+            "pred",
+        ),
+        *(
+            "gpt",
+            "gpt4",
+            "claude",
+            "gemini",
+            "llama",
+            "qwen",
+            "mistral",
+            "deepseek",
+            "haiku",
+        ),
+        *(
+            "sonnet",
+            "opus",
+            "prometheus",
+            "grok",
+            "command",
+            "nova",
+            "o1",
+            "o3",
+            "o4",
+            "kimi",
+        ),
+        *("裁判", "模型", "自动"),
+    }
+)
+"""Words in the name of a judge's column."""
+PEOPLE: Final = frozenset(
+    {
+        *(
+            "human",
+            "annotator",
+            "annotators",
+            "annotation",
+            "expert",
+            "gold",
+            "crowd",
+            "manual",
+        ),
+        *(
+            "label",
+            "labels",
+            "majority",
+            "user",
+            "reviewer",
+            "sme",
+            "truth",
+            "feedback",
+        ),
+        *("thumb", "thumbs", "人工", "专家", "人类", "标注", "标签"),
+    }
+)
+"""Words in the name of a column or score of annotators."""
+_MOST_WORDS: Final = 12
+
+
+def is_persons(name: str) -> bool:
+    """Return whether a name says that annotators gave its values."""
+    return not PEOPLE.isdisjoint(words_of(name)) and JUDGES.isdisjoint(words_of(name))
+
+
+def is_judges(name: str) -> bool:
+    """Return whether a name says that a judge gave its values."""
+    return not JUDGES.isdisjoint(words_of(name)) and PEOPLE.isdisjoint(words_of(name))
+
+
+def flat(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested objects by path."""
+    if not isinstance(data, Mapping):
+        return
+    for key, value in data.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def text_cells(data: Json) -> JsonObject:
+    """Return the cells of a prompt, responses, a context and a reference by the usual names of columns."""
+    folded = {str(name).casefold().replace(" ", "_"): name for name in data}
+    cells: JsonObject = {}
+    for cell, names in _TEXTS.items():
+        column = next((folded[name] for name in names if name in folded), None)
+        if column is not None and data[column] not in (None, "", []):
+            cells[cell] = data[column]
+    if "response_a" in cells and "response_b" in cells:
+        cells.pop("response", None)
+    return cells
+
+
+def with_raters_in_data(
+    units: Sequence[Assessed],
+    data: Sequence[Json],
+    options: Options,
+    unused: Iterable[str] = (),
+) -> list[Assessed]:
+    """Return the answers with what raters in columns of their data said.
+
+    A column that the user names is a judge (`--judge`) or a label (`--label`). Otherwise labels in
+    columns are read if no annotator is known, and judges if no judge is.
+
+    Args:
+        units: The answers.
+        data: The columns of each answer; empty if another row has them.
+        options: The user's options.
+        unused: Columns that are texts or ids.
+    """
+    known = [said for unit in units for said in unit.given]
+    columns = _columns(data, {*unused})
+    raters: dict[str, Source] = {}
+    if options.judge in columns:
+        raters[options.judge] = JUDGE
+    if options.dimension in columns:
+        raters[options.dimension] = PERSON
+    if not options.judge and not any(said.source == JUDGE for said in known):
+        people = [said for said in known if said.source == PERSON]
+        raters |= {
+            name: JUDGE
+            for name in _like(columns, people, is_judges, is_persons)
+            if name not in raters
+        }
+    if not options.dimension and not any(said.source == PERSON for said in known):
+        judges = [said for said in known if said.source == JUDGE]
+        raters |= {
+            name: PERSON
+            for name in _like(columns, judges, is_persons, is_judges)
+            if name not in raters and is_persons(name)
+        }
+    criteria = list(dict.fromkeys(said.name for said in known))
+    return [
+        Assessed(
+            unit.cells,
+            (
+                *unit.given,
+                *(
+                    assessment(criterion, name, source, dict(flat(row)).get(name))
+                    for name, source in raters.items()
+                    if row
+                    for criterion in _criteria(name, criteria, options)
+                ),
+            ),
+        )
+        for unit, row in zip(units, data, strict=True)
+    ]
+
+
+def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:
+    """Return the criteria that a column can be about: one that it names, or all."""
+    if options.dimension is not None and options.dimension in criteria:
+        return [options.dimension]
+    named = [
+        criterion
+        for criterion in criteria
+        if {*words_of(criterion)} <= {*words_of(name)}
+    ]
+    return named or criteria or [name]
+
+
+def _columns(data: Sequence[Json], unused: set[str]) -> dict[str, list[Any]]:
+    """Return the values of each column; one of the same name that is nested is the same column."""
+    columns: dict[str, list[Any]] = {}
+    for row in data:
+        for name, value in flat(row):
+            if name not in unused and value not in (None, ""):
+                columns.setdefault(name, []).append(value)
+    return {
+        name: values
+        for name, values in columns.items()
+        if "." not in name or name.rpartition(".")[2] not in columns
+    }
+
+
+def _like(
+    columns: Mapping[str, Sequence[Any]],
+    known: Sequence[Assessment],
+    named: Callable[[str], bool],
+    opposite: Callable[[str], bool],
+) -> list[str]:
+    """Return the columns with a name of such raters, or with the words of known raters."""
+    words = {said.word.casefold() for said in known if said.word is not None}
+    scored = any(said.score is not None for said in known)
+    fitting = []
+    for name, values in columns.items():
+        cells = [assessment("", "", JUDGE, value) for value in values]
+        own = {cell.word.casefold() for cell in cells if cell.word is not None}
+        numbers = {cell.score for cell in cells if cell.score is not None}
+        if opposite(name) or len(cells) > len(
+            [c for c in cells if c.word or c.score is not None]
+        ):
+            continue
+        if own and not numbers:
+            fits = _words_fit(own, words, usual=named(name))
+        else:
+            flags = numbers <= {0.0, 1.0} and is_polar(words)
+            fits = not own and named(name) and (scored or not words or flags)
+        if fits:
+            fitting.append(name)
+    return fitting
+
+
+def _words_fit(own: set[str], words: set[str], *, usual: bool) -> bool:
+    """Return whether words of a column are those of known raters, or its name is usual for its raters."""
+    if len(own) > 1 and own <= words:
+        return True
+    polar = is_polar(own) and is_polar(words)
+    related = polar or not words or bool(own & words)
+    return usual and related and len(own) <= _MOST_WORDS

@@ -1,0 +1,198 @@
+"""Import Argilla records as JSON, of version 1 or 2, nested or flat: responses are labels, suggestions judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.datasets.turns import json_value
+from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
+from evalkit.foreign_files.criteria import (
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
+from evalkit.foreign_files.judgment_files import Peek, rows_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_RESPONSES: Final = ".responses"
+_SUGGESTION: Final = ".suggestion"
+_OLD_SUGGESTION: Final = "-suggestion"
+_SUBMITTED: Final = (None, "submitted")
+_OMITTED: Final = "responses that are drafts or discarded, omitted"
+_UNREAD: Final = "responses that are not one word or number, omitted"
+_OWN: Final = frozenset(
+    {
+        *("id", "_server_id", "external_id", "metadata", "vectors", "status", "fields"),
+        *("responses", "suggestions", "inserted_at", "updated_at"),
+    }
+)
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if isinstance(row.get("fields"), Mapping):
+        return "responses" in row or "suggestions" in row
+    return any(
+        key.endswith((_RESPONSES, ".responses.users"))
+        or (key.endswith(_OLD_SUGGESTION) and f"{key}-metadata" in row)
+        for key in map(str, row)
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each record and judge.
+
+    Submitted responses are labels by their user; drafts and discarded ones are counted. A
+    suggestion is the verdict of its agent. Without any, fields and metadata can be judges.
+    """
+    tally: Counter[str] = Counter()
+    units = []
+    data = []
+    for index, (_, row) in enumerate(rows_of(path)):
+        fields = _fields(row)
+        metadata = json_value(row.get("metadata"))
+        metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+        given = tuple(_given(row, tally))
+        cells: JsonObject = {
+            **text_cells(fields),
+            "id": str(row.get("id") or row.get("external_id") or index),
+            "metadata": metadata,
+        }
+        units.append(Assessed(cells, given))
+        data.append({**fields, **metadata})
+    notes = [f"{what}: {count}" for what, count in tally.items()]
+    units = with_raters_in_data(units, data, options)
+    return read_assessed(path, merged(units), options, notes)
+
+
+def _fields(row: Json) -> JsonObject:
+    fields = row.get("fields")
+    if isinstance(fields, Mapping):
+        return dict(fields)
+    questions = _questions(row)
+    return {
+        name: value
+        for name, value in row.items()
+        if name not in _OWN
+        and name not in questions
+        and not any(name.startswith((f"{one}.", f"{one}-")) for one in questions)
+    }
+
+
+def _questions(row: Json) -> list[str]:
+    """Return the questions of a flat record."""
+    ends = (".responses", ".responses.users", ".suggestion", _OLD_SUGGESTION)
+    return [
+        name.removesuffix(end)
+        for end in ends
+        for name in map(str, row)
+        if name.endswith(end)
+    ]
+
+
+def _given(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
+    yield from _responses(row, tally)
+    yield from _suggestions(row)
+
+
+def _responses(row: Json, tally: Counter[str]) -> Iterator[Assessment]:
+    responses = row.get("responses")
+    if isinstance(responses, Mapping):  # version 2: answers by question
+        for question, answers in responses.items():
+            for answer in answers if isinstance(answers, list) else []:
+                if isinstance(answer, Mapping):
+                    yield from _response(question, answer, tally)
+    for response in responses if isinstance(responses, list) else []:  # version 1
+        values = response.get("values") if isinstance(response, Mapping) else None
+        for question, value in (values if isinstance(values, Mapping) else {}).items():
+            inner = value.get("value") if isinstance(value, Mapping) else value
+            yield from _response(question, {**response, "value": inner}, tally)
+    for question in dict.fromkeys(_questions(row)):
+        yield from _flat_responses(row, question, tally)
+
+
+def _flat_responses(
+    row: Json, question: str, tally: Counter[str]
+) -> Iterator[Assessment]:
+    """Yield the responses in the columns of a question: lists of values, users and statuses."""
+    name = f"{question}{_RESPONSES}"
+    values = row.get(name)
+    users = row.get(f"{name}.users")
+    statuses = row.get(f"{name}.status")
+    old = row.get(question)
+    if isinstance(old, Mapping) and "value" in old:
+        values, users, statuses = old["value"], old.get("user_id"), old.get("status")
+    elif isinstance(old, list):
+        for answer in old:
+            if isinstance(answer, Mapping):
+                yield from _response(question, answer, tally)
+    for value, user, status in zip_longest(*map(_list, (values, users, statuses))):
+        answer = {"value": value, "user_id": user, "status": status}
+        yield from _response(question, answer, tally)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _response(question: Any, answer: Json, tally: Counter[str]) -> Iterator[Assessment]:
+    if answer.get("status") not in _SUBMITTED:
+        tally[_OMITTED] += 1
+        return
+    user = answer.get("user_id") or "annotator"
+    yield from _read_value(str(question), str(user), PERSON, answer.get("value"), tally)
+
+
+def _suggestions(row: Json) -> Iterator[Assessment]:
+    tally: Counter[str] = Counter()
+    suggestions = row.get("suggestions")
+    if isinstance(suggestions, Mapping):
+        suggestions = [
+            {
+                "question_name": name,
+                **(one if isinstance(one, Mapping) else {"value": one}),
+            }
+            for name, one in suggestions.items()
+        ]
+    for one in _list(suggestions):
+        if isinstance(one, Mapping):
+            name = str(one.get("question_name"))
+            agent = str(one.get("agent") or "suggestion")
+            yield from _read_value(name, agent, JUDGE, one.get("value"), tally)
+    for question in dict.fromkeys(_questions(row)):
+        for end in (_SUGGESTION, _OLD_SUGGESTION):
+            value = row.get(f"{question}{end}")
+            metadata = row.get(f"{question}{end}-metadata")
+            named: Any = row.get(f"{question}{end}.agent")
+            if isinstance(metadata, Mapping):
+                named = metadata.get("agent")
+            if value is not None:
+                name = str(named or "suggestion")
+                yield from _read_value(question, name, JUDGE, value, tally)
+
+
+def _read_value(
+    question: str, rater: str, source: Source, value: Any, tally: Counter[str]
+) -> Iterator[Assessment]:
+    said = assessment(question, rater, source, value)
+    if said.word is not None or said.score is not None:
+        yield said
+    elif value is not None:
+        tally[_UNREAD] += 1
+
+
+IMPORTER: Final = Importer(
+    "argilla",
+    "Argilla's records as JSON, nested or flat: responses are labels, suggestions judges",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -1,0 +1,99 @@
+"""Import Bedrock's evaluation jobs as JSONL: each metric of the evaluator model is a judge's score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.foreign_files.free_columns import with_raters_in_data
+from evalkit.foreign_files.judgment_files import Peek, rows_of, text
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_RESULTS: Final = "automatedEvaluationResult", "humanEvaluationResult"
+_TURNS: Final = "conversationTurns"
+
+
+def _sniff(start: Peek) -> bool:
+    return any(key in start.row for key in _RESULTS) or (
+        _TURNS in start.row and isinstance(start.row[_TURNS], list)
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each prompt, or turn of a retrieval job, and evaluator model."""
+    units: list[Assessed] = []
+    data: list[Json] = []
+    for index, (_, row) in enumerate(rows_of(path)):
+        turns = row.get(_TURNS)
+        for part in turns if isinstance(turns, list) else [row]:
+            if isinstance(part, Mapping):
+                units.append(_unit(part, len(units) if turns else index))
+                record = part.get("inputRecord")
+                data.append(record if isinstance(record, Mapping) else {})
+    return read_assessed(path, with_raters_in_data(units, data, options), options)
+
+
+def _unit(part: Json, index: int) -> Assessed:
+    record = part.get("inputRecord")
+    record = record if isinstance(record, Mapping) else {}
+    responses = part.get("modelResponses")
+    response: Any = responses[0] if isinstance(responses, list) and responses else {}
+    output = part.get("output")
+    if isinstance(output, Mapping):
+        response = {"response": output.get("text"), **output}
+    response = response if isinstance(response, Mapping) else {}
+    cells: JsonObject = {
+        "id": str(record.get("id", index)),
+        "prompt": text(record.get("prompt")),
+        "response": text(response.get("response")),
+        "reference": text(
+            record.get("referenceResponse") or record.get("referenceResponses")
+        ),
+        "model": response.get("modelIdentifier"),
+        "metadata": {
+            key: value
+            for key, value in record.items()
+            if isinstance(value, str | int | float)
+        },
+    }
+    return Assessed(cells, tuple(_given(part)))
+
+
+def _given(part: Json) -> Iterator[Assessment]:
+    listed: list[tuple[Any, bool]] = [(part.get("results"), False)]
+    for key in _RESULTS:
+        result = part.get(key)
+        if isinstance(result, Mapping):
+            listed.append((result.get("scores"), key.startswith("human")))
+    for scores, by_people in listed:
+        for score in scores if isinstance(scores, list) else []:
+            if isinstance(score, Mapping):
+                yield _said(score, by_people=by_people)
+
+
+def _said(score: Json, *, by_people: bool) -> Assessment:
+    details = score.get("evaluatorDetails")
+    detail: Any = details[0] if isinstance(details, list) and details else {}
+    detail = detail if isinstance(detail, Mapping) else {}
+    name = str(score.get("metricName") or score.get("name")).removeprefix("Builtin.")
+    rater = detail.get("modelIdentifier") or detail.get("workerId")
+    return assessment(
+        name,
+        rater or ("annotator" if by_people else "evaluator"),
+        PERSON if by_people else JUDGE,
+        score.get("result"),
+        reason=detail.get("explanation"),
+    )
+
+
+IMPORTER: Final = Importer(
+    "bedrock",
+    "the output of Bedrock's evaluation jobs, JSONL",
+    _sniff,
+    _read,
+    is_log=True,
+)

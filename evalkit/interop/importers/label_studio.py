@@ -1,0 +1,194 @@
+"""Import Label Studio's JSON and JSON-MIN: annotators' labels, and predictions or columns of the data as judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
+from evalkit.foreign_files.criteria import (
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import (
+    is_judges,
+    text_cells,
+    with_raters_in_data,
+)
+from evalkit.foreign_files.judgment_files import Peek, rows_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json
+
+_ANNOTATIONS: Final = "annotations", "completions"
+"""The key of annotations; the second is that of versions before 1.0."""
+_OF_ROW: Final = (
+    *("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"),
+    *("sentiment_score", "agreement"),
+)
+"""Columns that JSON-MIN adds to the data and the results."""
+_FLAT: Final = "annotator", "annotation_id", "lead_time"
+_MOST_VALUES: Final = 12
+_CANCELLED: Final = "annotations that were cancelled or skipped, omitted"
+_UNREAD: Final = "results that are not one choice or rating, omitted"
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if isinstance(row.get("data"), Mapping):
+        return any(isinstance(row.get(key), list) for key in _ANNOTATIONS)
+    return start.has(*_FLAT)
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each task and judge.
+
+    An annotator is `completed_by`. Predictions are judges by their `model_version`. Without any, a
+    column of the data is a judge if its name or its words say so.
+    """
+    rows = [row for _, row in rows_of(path)]
+    tally: Counter[str] = Counter()
+    if rows and "annotation_id" in rows[0] and "annotator" in rows[0]:
+        units, data = _flat_units(rows)
+    else:
+        units = [_unit(row, tally) for row in rows]
+        data = [_data(row) for row in rows]
+    texts = {"id"}
+    units = with_raters_in_data(units, data, options, texts)
+    notes = [f"{what}: {count}" for what, count in tally.items()]
+    return read_assessed(path, merged(units), options, notes)
+
+
+def _data(row: Json) -> Json:
+    data = row.get("data")
+    return data if isinstance(data, Mapping) else {}
+
+
+def _unit(task: Json, tally: Counter[str]) -> Assessed:
+    data = _data(task)
+    given: list[Assessment] = []
+    for key in _ANNOTATIONS:
+        for annotation in _objects(task.get(key)):
+            if annotation.get("was_cancelled") or annotation.get("skipped"):
+                tally[_CANCELLED] += 1
+                continue
+            rater = _annotator(annotation.get("completed_by"))
+            given += _results(annotation, rater, PERSON, tally)
+    for prediction in _objects(task.get("predictions")):
+        rater = str(prediction.get("model_version") or "prediction")
+        given += _results(prediction, rater, JUDGE, tally)
+    cells = {**text_cells(data), "id": str(task.get("id")), "metadata": dict(data)}
+    return Assessed(cells, tuple(given))
+
+
+def _objects(value: Any) -> list[Json]:
+    parts = value if isinstance(value, list) else []
+    return [part for part in parts if isinstance(part, Mapping)]
+
+
+def _annotator(value: Any) -> str:
+    """Return the name of an annotator: an id, or an object with an id and an email."""
+    if isinstance(value, Mapping):
+        value = value.get("email") or value.get("id")
+    return f"annotator {value}" if isinstance(value, int) else str(value or "annotator")
+
+
+def _results(
+    annotation: Json, rater: str, source: Source, tally: Counter[str]
+) -> Iterator[Assessment]:
+    for result in _objects(annotation.get("result")):
+        value = result.get("value")
+        if not isinstance(value, Mapping) or result.get("type") == "relation":
+            continue
+        content = next(
+            (
+                value[key]
+                for key in ("choices", "rating", "number", "selected", "taxonomy")
+                if key in value
+            ),
+            None,
+        )
+        if content is None:
+            continue  # a text or a region and not a verdict
+        name = str(result.get("from_name") or "label")
+        said = assessment(name, rater, source, _only(content))
+        if said.score is None and said.word is None:
+            tally[_UNREAD] += 1
+        else:
+            yield said
+
+
+def _only(content: Any) -> Any:
+    """Return the only item of a list, or of a path in a taxonomy."""
+    while isinstance(content, list) and len(content) == 1:
+        content = content[0]
+    if isinstance(content, Mapping):
+        return next(
+            (content[key] for key in ("choices", "rating", "number") if key in content),
+            None,
+        )
+    return content
+
+
+def _flat_units(rows: Sequence[Json]) -> tuple[list[Assessed], list[Json]]:
+    """Return the answers of JSON-MIN, one row for each annotation, and the columns of their data.
+
+    The results are the last columns before the annotator.
+    """
+    results = _result_columns(rows)
+    units = []
+    data = []
+    for row in rows:
+        own = {
+            name: value
+            for name, value in row.items()
+            if name not in _OF_ROW and name not in results
+        }
+        rater = _annotator(row.get("annotator"))
+        given = tuple(
+            said
+            for name in results
+            if name in row
+            if (said := assessment(name, rater, PERSON, _only(row[name]))).word
+            is not None
+            or said.score is not None
+        )
+        cells = {**text_cells(own), "id": str(row.get("id")), "metadata": own}
+        units.append(Assessed(cells, given))
+        data.append(own)
+    first_row: dict[str, int] = {}
+    for index, unit in enumerate(units):
+        first_row.setdefault(str(unit.cells["id"]), index)
+    # The data of a task is repeated for each of its annotations.
+    kept = {*first_row.values()}
+    return units, [row if index in kept else {} for index, row in enumerate(data)]
+
+
+def _result_columns(rows: Sequence[Json]) -> list[str]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    before = names[: names.index("annotator")]
+    columns: list[str] = []
+    for name in reversed(before):
+        values = [_only(row[name]) for row in rows if row.get(name) is not None]
+        said = [assessment(name, "", PERSON, value) for value in values]
+        is_short = all(one.word is not None or one.score is not None for one in said)
+        distinct = {(one.word, one.score) for one in said}
+        if name == "id" or not is_short or len(distinct) > _MOST_VALUES:
+            break
+        if columns and is_judges(name):
+            break
+        columns.append(name)
+    return columns[::-1] or before[-1:]
+
+
+IMPORTER: Final = Importer(
+    "label_studio",
+    "Label Studio's export as JSON or JSON-MIN: labels, with predictions or columns as judges",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -1,0 +1,137 @@
+"""Import Langfuse scores and traces as JSON: evaluators are judges, annotations are labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import is_persons
+from evalkit.foreign_files.judgment_files import Peek, rows_of, subject
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_SOURCES: Final = ("API", "ANNOTATION", "EVAL")
+_NO_VALUE: Final = ("TEXT", "CORRECTION")
+"""Types of scores that are texts and no verdicts."""
+_BY_API: Final = "scores sent by the API, read as those of judges because no score is of an evaluator"
+
+
+def _is_score(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and "name" in value
+        and value.get("source") in _SOURCES
+        and ("value" in value or "stringValue" in value)
+    )
+
+
+def _sniff(start: Peek) -> bool:
+    scores = start.row.get("scores")
+    return _is_score(start.row) or (
+        isinstance(scores, list)
+        and "id" in start.row
+        and (any(map(_is_score, scores)) or {"input", "output"} <= start.row.keys())
+        and "span_attributes" not in start.row
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each trace, or observation if a trace has several, and each evaluator.
+
+    Scores of the source `ANNOTATION` are labels by their author, and those of `EVAL` are judges'.
+    Scores of the API are judges' only if there is no other judge, and labels if their name says so.
+    """
+    rows = [row for _, row in rows_of(path)]
+    scores = [row for row in rows if _is_score(row)]
+    traces = [row for row in rows if isinstance(row.get("scores"), list)]
+    every = [
+        *scores,
+        *(score for trace in traces for score in trace["scores"] if _is_score(score)),
+    ]
+    evaluated = any(score["source"] == "EVAL" for score in every)
+    by_observation = _observed(scores)
+    units = [
+        Assessed(
+            {"id": _place(score, by_observation)}, _said(score, evaluated=evaluated)
+        )
+        for score in scores
+    ]
+    units += [_trace(trace, evaluated=evaluated) for trace in traces]
+    sent = sum(
+        score["source"] == "API" and not is_persons(str(score["name"]))
+        for score in every
+    )
+    notes = [f"{_BY_API}: {sent}"] if sent and not evaluated else []
+    return read_assessed(path, merged(units), options, notes)
+
+
+def _observed(scores: Iterable[Json]) -> bool:
+    """Return whether scores of a trace are about several of its observations."""
+    by_trace: dict[Any, set[Any]] = {}
+    for score in scores:
+        if score.get("observationId"):
+            trace = str(score.get("traceId"))
+            by_trace.setdefault(trace, set()).add(str(score["observationId"]))
+    return any(len(observations) > 1 for observations in by_trace.values())
+
+
+def _place(score: Json, by_observation: bool) -> str:
+    trace = score.get("traceId") or score.get("sessionId") or score.get("datasetRunId")
+    observation = score.get("observationId")
+    if by_observation and observation:
+        return f"{trace} {observation}"
+    return str(trace or observation or score.get("id"))
+
+
+def _trace(trace: Json, *, evaluated: bool) -> Assessed:
+    metadata = trace.get("metadata")
+    cells: JsonObject = {
+        "id": str(trace.get("id")),
+        "prompt": subject(trace.get("input")),
+        "response": subject(trace.get("output")),
+        "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
+    }
+    scores: Sequence[Any] = trace["scores"]
+    given = [said for one in scores for said in _said(one, evaluated=evaluated)]
+    return Assessed(cells, tuple(given))
+
+
+def _said(score: Any, *, evaluated: bool) -> tuple[Assessment, ...]:
+    if not _is_score(score) or score.get("dataType") in _NO_VALUE:
+        return ()
+    name = str(score["name"])
+    source: Source = {"EVAL": JUDGE, "ANNOTATION": PERSON}.get(score["source"], CODE)  # type: ignore[assignment]
+    if source == CODE and is_persons(name):
+        source = PERSON
+    elif source == CODE and not evaluated:
+        source = JUDGE
+    rater = name
+    if source == PERSON:
+        rater = str(score.get("authorUserId") or score.get("userId") or "annotator")
+    word = score.get("stringValue")
+    value = score.get("value")
+    if isinstance(word, str) and score.get("dataType") in ("CATEGORICAL", "BOOLEAN"):
+        value = word  # the number is only that of the category
+    if isinstance(value, str) and value.casefold() in ("true", "false"):
+        value = value.casefold()
+    comment = score.get("comment")
+    return (assessment(name, rater, source, value, reason=comment),)
+
+
+IMPORTER: Final = Importer(
+    "langfuse",
+    "Langfuse's scores or traces as JSON: EVAL scores are judges', ANNOTATION scores labels",
+    _sniff,
+    _read,
+    is_log=True,
+)

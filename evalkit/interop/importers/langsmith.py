@@ -1,0 +1,160 @@
+"""Import LangSmith feedback, experiment results and runs as JSON: evaluators are judges, feedback of people labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import is_persons
+from evalkit.foreign_files.judgment_files import Peek, rows_of, subject
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_RESULTS: Final = "evaluation_results"
+_FEEDBACK: Final = "feedback", "feedbacks"
+_MODELS: Final = ("model", "auto_eval")
+_BY_API: Final = (
+    "feedback sent by the API, read as that of judges: no other is by a model"
+)
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if start.has("key", "run_id") and ("score" in row or "value" in row):
+        return True
+    if isinstance(row.get(_RESULTS), Mapping) and "run" in row:
+        return True
+    return "feedback_stats" in row or (
+        "run_type" in row and any(isinstance(row.get(key), list) for key in _FEEDBACK)
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each run and evaluator.
+
+    Feedback from a model or an evaluator is a judge's, and from the page (`app`) a label. Feedback
+    of the API is a label if its key says so, and otherwise a judge's if no other is.
+    """
+    rows = [row for _, row in rows_of(path)]
+    feedback = [one for row in rows for one in _feedback(row)]
+    modeled = any(_type(one) in _MODELS for one in feedback)
+    units = [
+        Assessed(
+            _cells(row),
+            tuple(_said(one, modeled=modeled) for one in _feedback(row)),
+        )
+        for row in rows
+    ]
+    sent = sum(
+        _type(one) not in (*_MODELS, "app") and not is_persons(str(one.get("key")))
+        for one in feedback
+    )
+    notes = [f"{_BY_API}: {sent}"] if sent and not modeled else []
+    return read_assessed(path, merged(units), options, notes)
+
+
+def _feedback(row: Json) -> list[Json]:
+    """Return the feedback in a row: the row itself, results of evaluators, or statistics of a run."""
+    if "key" in row and "run_id" in row:
+        return [row]
+    results = row.get(_RESULTS)
+    if isinstance(results, Mapping):
+        listed = results.get("results")
+        return [
+            {"feedback_source": {"type": "model"}, **one}
+            for one in (listed if isinstance(listed, list) else [])
+            if isinstance(one, Mapping) and not is_persons(str(one.get("key")))
+        ] + _run_feedback(row.get("run"))
+    return _run_feedback(row)
+
+
+def _run_feedback(run: Any) -> list[Json]:
+    if not isinstance(run, Mapping):
+        return []
+    for key in _FEEDBACK:
+        if isinstance(run.get(key), list):
+            return [one for one in run[key] if isinstance(one, Mapping)]
+    stats = run.get("feedback_stats")
+    return [
+        {"key": key, "score": one.get("avg"), "value": _only_value(one)}
+        for key, one in (stats.items() if isinstance(stats, Mapping) else ())
+        if isinstance(one, Mapping) and one.get("n") == 1
+    ]
+
+
+def _only_value(stats: Json) -> Any:
+    """Return the word of statistics of one feedback: counts by word."""
+    values = stats.get("values")
+    return next(iter(values), None) if isinstance(values, Mapping) else None
+
+
+def _type(feedback: Json) -> str:
+    source = feedback.get("feedback_source")
+    if isinstance(source, Mapping):
+        return str(source.get("type") or "api")
+    return str(feedback.get("source") or "api")
+
+
+def _said(feedback: Json, *, modeled: bool) -> Assessment:
+    key = str(feedback.get("key"))
+    kind = _type(feedback)
+    source: Source = CODE
+    if kind == "app" or is_persons(key):
+        source = PERSON
+    elif kind in _MODELS or not modeled:
+        source = JUDGE
+    rater = _rater(feedback) if source == PERSON else key
+    score = feedback.get("score")
+    value = feedback.get("value")
+    word = value if isinstance(value, str) else None
+    return assessment(
+        key,
+        rater,
+        source,
+        value if score is None else score,
+        word=word,
+        reason=feedback.get("comment"),
+    )
+
+
+def _rater(feedback: Json) -> str:
+    source = feedback.get("feedback_source")
+    named: Any = source if isinstance(source, Mapping) else {}
+    user = named.get("user_name") or named.get("user_id") or named.get("ls_user_id")
+    return str(user or "annotator")
+
+
+def _cells(row: Json) -> JsonObject:
+    run = row.get("run")
+    run = run if isinstance(run, Mapping) else row
+    example = row.get("example")
+    example = example if isinstance(example, Mapping) else {}
+    id_ = run.get("run_id") if "key" in run else run.get("id")
+    inputs = run.get("inputs") or example.get("inputs")
+    expected = example.get("outputs") or row.get("reference_outputs")
+    return {
+        "id": str(id_),
+        "prompt": subject(inputs),
+        "response": subject(run.get("outputs")),
+        "reference": subject(expected),
+        "failure": run.get("error"),
+    }
+
+
+IMPORTER: Final = Importer(
+    "langsmith",
+    "LangSmith's feedback, experiment results or runs as JSON",
+    _sniff,
+    _read,
+    is_log=True,
+)

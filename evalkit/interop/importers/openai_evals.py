@@ -1,0 +1,155 @@
+"""Import OpenAI's evaluations: output items of the Evals API, and event logs of the evals package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
+from evalkit.foreign_files.judgment_files import Peek, rows_of, text
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_ITEM: Final = "datasource_item"
+_SUFFIX: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{20,}$")
+_EVENTS: Final = "spec", "final_report"
+_GRADED: Final = "metrics"
+_ANSWERED: Final = "sampling"
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if _ITEM in row and isinstance(row.get("results"), list):
+        return True
+    spec = row.get("spec")
+    is_spec = isinstance(spec, Mapping) and "completion_fns" in spec
+    return is_spec or {"event_id", "sample_id", "type", "data"} <= row.keys()
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each item and grader.
+
+    Graders that sample a model are judges; the others are code and counted. In event logs, the
+    choice or score of a model-graded sample is the verdict.
+    """
+    rows = [row for _, row in rows_of(path)]
+    if rows and _ITEM in rows[0]:
+        units = [_item(row, index) for index, row in enumerate(rows)]
+        data = [_source(row) for row in rows]
+        return read_assessed(path, with_raters_in_data(units, data, options), options)
+    return read_assessed(path, _events(rows), options)
+
+
+def _source(row: Json) -> Json:
+    item = row.get(_ITEM)
+    return item if isinstance(item, Mapping) else {}
+
+
+def _item(row: Json, index: int) -> Assessed:
+    sample = row.get("sample")
+    sample = sample if isinstance(sample, Mapping) else {}
+    item = _source(row)
+    cells: JsonObject = {
+        **text_cells(item),
+        "id": str(row.get("datasource_item_id", row.get("id", index))),
+        "model": sample.get("model"),
+        "metadata": {
+            key: value
+            for key, value in item.items()
+            if isinstance(value, str | int | float)
+        },
+    }
+    for cell, key in (("prompt", "input"), ("response", "output")):
+        if sample.get(key):
+            cells[cell] = text(sample[key])
+    results = row.get("results")
+    given = [
+        _result(result)
+        for result in (results if isinstance(results, list) else [])
+        if isinstance(result, Mapping)
+    ]
+    return Assessed(cells, tuple(given))
+
+
+def _result(result: Json) -> Assessment:
+    name = _SUFFIX.sub("", str(result.get("name")))
+    kind = str(result.get("type") or "")
+    is_model = "model" in kind or bool(result.get("sample"))
+    source: Source = JUDGE if is_model else CODE
+    score = result.get("score")
+    passed = result.get("passed")
+    word = (
+        {True: "pass", False: "fail"}.get(passed) if isinstance(passed, bool) else None
+    )
+    sample = result.get("sample")
+    model = sample.get("model") if isinstance(sample, Mapping) else None
+    label = result.get("label")
+    return assessment(
+        name,
+        str(model or name),
+        source,
+        score if score is not None else word,
+        word=label or word,
+        reason=result.get("reasoning"),
+    )
+
+
+def _events(rows: Sequence[Json]) -> list[Assessed]:
+    """Return the samples of an event log, in order."""
+    spec: Json = next(
+        (row["spec"] for row in rows if isinstance(row.get("spec"), Mapping)), {}
+    )
+    judge = str(spec.get("eval_name") or spec.get("base_eval") or "modelgraded")
+    events: dict[str, list[Json]] = {}
+    for row in rows:
+        if "sample_id" in row and isinstance(row.get("data"), Mapping):
+            events.setdefault(str(row["sample_id"]), []).append(row)
+    return [
+        Assessed(_event_cells(sample, own), tuple(_event_values(own, judge)))
+        for sample, own in events.items()
+    ]
+
+
+def _event_cells(sample: str, events: Sequence[Json]) -> JsonObject:
+    sampled = [event["data"] for event in events if event.get("type") == _ANSWERED]
+    first: Json = sampled[0] if sampled else {}
+    answer = first.get("sampled")
+    return {
+        "id": sample,
+        "prompt": first.get("prompt"),
+        "response": answer[0] if isinstance(answer, list) and answer else answer,
+    }
+
+
+def _event_values(events: Sequence[Json], judge: str) -> Iterator[Assessment]:
+    for event in events:
+        data = event["data"]
+        if event.get("type") == _GRADED and ("choice" in data or "score" in data):
+            yield assessment(
+                judge,
+                judge,
+                JUDGE,
+                data.get("choice", data.get("score")),
+                reason=data.get("sampled"),
+            )
+        elif event.get("type") == "match":
+            yield assessment("match", "match", CODE, data.get("correct"))
+
+
+IMPORTER: Final = Importer(
+    "openai_evals",
+    "OpenAI's output items of an evaluation run, or an event log of the evals package",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -1,0 +1,132 @@
+"""Import Opik traces, experiments and evaluation results as JSON, with their feedback scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import is_persons, text_cells
+from evalkit.foreign_files.judgment_files import Peek, rows_of, subject
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_SCORES: Final = "feedback_scores", "feedbackScores", "score_results"
+_ONLINE: Final = "online_scoring"
+_BY_SDK: Final = "scores sent by the SDK, read as those of judges because no score is of online scoring"
+
+
+def _sniff(start: Peek) -> bool:
+    return any(isinstance(start.row.get(key), list | dict) for key in _SCORES)
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each trace and judge.
+
+    Scores given in the page are labels by their author. Scores of online scoring are judges'; those
+    of the SDK only if there is no other judge.
+    """
+    rows = [row for _, row in rows_of(path)]
+    scores = [score for row in rows for score in _scores(row)]
+    online = any(score.get("source") == _ONLINE for score in scores)
+    units = [
+        Assessed(
+            _cells(row, index),
+            tuple(
+                said for score in _scores(row) for said in _said(score, online=online)
+            ),
+        )
+        for index, row in enumerate(rows)
+    ]
+    sent = sum(
+        score.get("source") not in ("ui", _ONLINE)
+        and not is_persons(str(score.get("name")))
+        for score in scores
+    )
+    notes = [f"{_BY_SDK}: {sent}"] if sent and not online else []
+    return read_assessed(path, merged(units), options, notes)
+
+
+def _scores(row: Json) -> list[Json]:
+    for key in _SCORES:
+        listed = row.get(key)
+        if isinstance(listed, Mapping):
+            return [
+                {
+                    "name": name,
+                    **(value if isinstance(value, Mapping) else {"value": value}),
+                }
+                for name, value in listed.items()
+            ]
+        if isinstance(listed, list):
+            return [score for score in listed if isinstance(score, Mapping)]
+    return []
+
+
+def _said(score: Json, *, online: bool) -> Iterator[Assessment]:
+    name = str(score.get("name"))
+    kind = score.get("source")
+    source: Source = CODE
+    if kind == "ui" or is_persons(name):
+        source = PERSON
+    elif kind == _ONLINE or not online:
+        source = JUDGE
+    authors = score.get("value_by_author") or score.get("valueByAuthor")
+    if source == PERSON and isinstance(authors, Mapping) and authors:
+        for author, value in authors.items():
+            if isinstance(value, Mapping):
+                yield _assessed({**score, **value}, name, str(author), source)
+        return
+    author = score.get("created_by") or score.get("createdBy") or "annotator"
+    yield _assessed(score, name, str(author) if source == PERSON else name, source)
+
+
+def _assessed(score: Json, name: str, rater: str, source: Source) -> Assessment:
+    failed = bool(score.get("scoring_failed") or score.get("scoringFailed"))
+    reason = score.get("reason")
+    return assessment(
+        name,
+        rater,
+        source,
+        None if failed else score.get("value"),
+        word=score.get("category_name") or score.get("categoryName"),
+        reason=reason,
+        failure=(reason or "the metric failed") if failed else "",
+    )
+
+
+def _cells(row: Json, index: int) -> JsonObject:
+    case = row.get("test_case")
+    case = case if isinstance(case, Mapping) else row
+    inputs = case.get("scoring_inputs") or case.get("dataset_item_content")
+    texts = text_cells(inputs) if isinstance(inputs, Mapping) else {}
+    output: Any = case.get("output") or case.get("task_output")
+    if output is not None:
+        texts["response"] = subject(output)
+    if case.get("input") is not None:
+        texts["prompt"] = subject(case["input"])
+    id_ = case.get("trace_id") or case.get("id") or case.get("dataset_item_id") or index
+    metadata = case.get("metadata")
+    return {
+        **texts,
+        "id": str(id_),
+        "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
+    }
+
+
+IMPORTER: Final = Importer(
+    "opik",
+    "Opik's traces, experiment items or evaluation results as JSON",
+    _sniff,
+    _read,
+    is_log=True,
+)

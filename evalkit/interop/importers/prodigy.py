@@ -1,0 +1,129 @@
+"""Import Prodigy's annotations as JSONL: accepted choices are labels, columns of the task are judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
+from evalkit.foreign_files.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.foreign_files.free_columns import text_cells, with_raters_in_data
+from evalkit.foreign_files.judgment_files import Peek, rows_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json
+
+_CRITERION: Final = "label"
+_OF_TASK: Final = frozenset(
+    {
+        *(
+            "options",
+            "accept",
+            "answer",
+            "label",
+            "tokens",
+            "spans",
+            "html",
+            "text",
+            "config",
+        ),
+        *("image", "priority", "score", "_view_id", "_timestamp", "_is_binary"),
+        *("_input_hash", "_task_hash", "_session_id", "_annotator_id"),
+    }
+)
+"""Keys of a task that are Prodigy's."""
+_ANSWERS: Final = ("accept", "reject", "ignore")
+_BINARY: Final = {"accept": "pass", "reject": "fail"}
+_OMITTED: Final = "tasks with the answer '{}', omitted"
+_SEVERAL: Final = "tasks with no choice or several, omitted"
+
+
+def _sniff(start: Peek) -> bool:
+    return start.row.get("answer") in _ANSWERS and (
+        start.has("_task_hash")
+        or start.has("_input_hash")
+        or start.has("accept", "options")
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each task and judge.
+
+    With choices, an accepted task has the chosen one as its label; rejected and ignored ones are
+    counted. Without, accepting or rejecting a task is the annotator's verdict about it.
+    """
+    rows = [row for _, row in rows_of(path)]
+    tally: Counter[str] = Counter()
+    units = []
+    data = []
+    for index, row in enumerate(rows):
+        own = {name: value for name, value in row.items() if name not in _OF_TASK}
+        cells = {
+            **text_cells({"text": row.get("text"), **own}),
+            "id": str(row.get("_input_hash", row.get("id", index))),
+            "metadata": own,
+        }
+        units.append(Assessed(cells, _labels(row, tally)))
+        data.append(own)
+    units = with_raters_in_data(units, _once(units, data), options, {"id"})
+    notes = [f"{what}: {count}" for what, count in tally.items()]
+    return read_assessed(path, merged(_labeled(units)), options, notes)
+
+
+def _once(units: Sequence[Assessed], data: Sequence[Json]) -> list[Json]:
+    """Return the columns of each task, which other annotators' rows repeat."""
+    known: set[Any] = set()
+    columns: list[Json] = []
+    for unit, row in zip(units, data, strict=True):
+        columns.append({} if unit.cells["id"] in known else row)
+        known.add(unit.cells["id"])
+    return columns
+
+
+def _labeled(units: list[Assessed]) -> list[Assessed]:
+    """Return the tasks with a label, or all if only judges are known."""
+    labeled = {
+        unit.cells["id"]
+        for unit in units
+        if any(said.source == PERSON for said in unit.given)
+    }
+    return [unit for unit in units if unit.cells["id"] in labeled] or units
+
+
+def _labels(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
+    rater = str(row.get("_annotator_id") or row.get("_session_id") or "annotator")
+    answer = row.get("answer")
+    if "options" not in row and "accept" not in row:
+        if answer not in _BINARY:
+            tally[_OMITTED.format(answer)] += 1
+            return ()
+        said = [assessment(_CRITERION, rater, PERSON, _BINARY[str(answer)])]
+        if isinstance(row.get("label"), str) and isinstance(row.get("meta"), Mapping):
+            said += _proposed(row)
+        return tuple(said)
+    if answer != "accept":
+        tally[_OMITTED.format(answer)] += 1
+        return ()
+    chosen = row.get("accept")
+    said_value = assessment(_CRITERION, rater, PERSON, chosen)
+    if said_value.word is None and said_value.score is None:
+        tally[_SEVERAL] += 1
+        return ()
+    return (said_value,)
+
+
+def _proposed(row: Json) -> list[Assessment]:
+    """Return the label of a task as a judge's if it names its source, which is a model."""
+    source = row["meta"].get("source") or row["meta"].get("model")
+    label = row.get("label")
+    return [assessment(_CRITERION, source, JUDGE, label)] if source else []
+
+
+IMPORTER: Final = Importer(
+    "prodigy",
+    "Prodigy's annotations as JSONL: choices are labels, columns of the task are judges",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -1,0 +1,210 @@
+"""Import tables of metrics whose columns name evaluator and part: Azure, MLflow, Vertex, TruLens."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import (
+    is_persons,
+    text_cells,
+    with_raters_in_data,
+)
+from evalkit.foreign_files.judgment_files import Peek, rows_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_AZURE: Final = re.compile(r"outputs\.(?P<judge>[^.]+)\.(?P<part>.+)")
+_SLASHED: Final = re.compile(
+    r"(?P<judge>[^/]+(?:/v\d+)?)/(?P<part>score|value|justification|rationale|explanation|"
+    r"pairwise_choice|error_message)"
+)
+_CALLS: Final = "_calls"
+_CHOICES: Final = {"BASELINE": "A", "CANDIDATE": "B", "TIE": "TIE"}
+_REASONS: Final = ("justification", "rationale", "explanation")
+_INPUTS: Final = "inputs."
+_CODE: Final = frozenset(
+    {
+        *(
+            "bleu_score",
+            "gleu_score",
+            "rouge_score",
+            "meteor_score",
+            "f1_score",
+            "bleu",
+        ),
+        *(
+            "rouge",
+            "exact_match",
+            "toxicity",
+            "flesch_kincaid_grade_level",
+            "ari_grade_level",
+        ),
+        *("token_count", "latency", "rouge1", "rouge2", "rougeL", "rougeLsum"),
+    }
+)
+"""Metrics of these tools that are code."""
+
+
+def _sniff(start: Peek) -> bool:
+    names = [str(name) for name in start.row]
+    return (
+        any(map(_AZURE.fullmatch, names))
+        or any(
+            (match := _SLASHED.fullmatch(name))
+            and match["part"] in ("score", "pairwise_choice", "value")
+            for name in names
+        )
+        or (
+            {"record_id", "input", "output"} <= {*names}
+            and any(name.endswith(_CALLS) for name in names)
+        )
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each row and evaluator, with its score, its result and its reason.
+
+    Evaluators of code are counted. Columns of the data whose names say that people gave them are
+    labels. Choices between a baseline and a candidate are pairs.
+    """
+    rows = [row for _, row in rows_of(path)]
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    parts = _parts(names)
+    columns = {column for by_part in parts.values() for column in by_part.values()}
+    units = []
+    data = []
+    for index, row in enumerate(rows):
+        own = {
+            name.removeprefix(_INPUTS): value
+            for name, value in row.items()
+            if name not in columns
+            and not name.startswith("outputs.")
+            and not name.endswith((_CALLS, "_direction"))
+        }
+        given = [_said(row, judge, by_part) for judge, by_part in parts.items()]
+        cells: JsonObject = {
+            **text_cells(own),
+            "id": str(_id(own, index)),
+            "metadata": _plain(own),
+        }
+        _as_pair(cells, own, parts)
+        units.append(Assessed(cells, tuple(given)))
+        data.append(own)
+    ids = [unit.cells["id"] for unit in units]
+    if len(set(ids)) < len(ids):
+        units = [
+            Assessed({**unit.cells, "id": str(index)}, unit.given)
+            for index, unit in enumerate(units)
+        ]
+    return read_assessed(
+        path, with_raters_in_data(units, data, options, {"id"}), options
+    )
+
+
+def _id(row: Json, index: int) -> Any:
+    names = ("id", "record_id", "inputs.id", "request_id", "trace_id")
+    return next((row[name] for name in names if row.get(name) is not None), index)
+
+
+def _plain(row: Json) -> JsonObject:
+    return {
+        name: value
+        for name, value in row.items()
+        if isinstance(value, str | int | float)
+    }
+
+
+def _as_pair(cells: JsonObject, row: Json, parts: Mapping[str, Json]) -> None:
+    """Name the responses of a baseline and a candidate."""
+    if not any("pairwise_choice" in by_part for by_part in parts.values()):
+        return
+    response = cells.pop("response", None)
+    cells["response_a"] = row.get(
+        "baseline_model_response", row.get("baseline_response")
+    )
+    cells["response_b"] = row.get("candidate_model_response", response)
+    cells["model_a"] = "baseline"
+    cells["model_b"] = "candidate"
+
+
+def _parts(names: list[str]) -> dict[str, dict[str, str]]:
+    """Return the columns of each evaluator by part: `score`, `word` and `reason`."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for name in names:
+        if match := _AZURE.fullmatch(name):
+            _azure_part(found, match["judge"], match["part"], name)
+        elif match := _SLASHED.fullmatch(name):
+            part = "reason" if match["part"] in _REASONS else match["part"]
+            part = "score" if part == "value" else part
+            found[match["judge"]][part] = name
+        elif name.endswith(_CALLS) and name.removesuffix(_CALLS) in names:
+            found[name.removesuffix(_CALLS)]["score"] = name.removesuffix(_CALLS)
+    return {
+        judge: by_part
+        for judge, by_part in found.items()
+        if by_part.keys() & {"score", "word", "pairwise_choice"}
+    }
+
+
+def _azure_part(
+    found: dict[str, dict[str, str]], judge: str, part: str, name: str
+) -> None:
+    """Note a column of Azure's: `METRIC`, `METRIC_result`, `METRIC_reason`, and older `gpt_METRIC`."""
+    for end, kind in (("_result", "word"), ("_label", "word"), ("_reason", "reason")):
+        if part.endswith(end):
+            metric = part.removesuffix(end)
+            found[metric if metric != judge else judge].setdefault(kind, name)
+            return
+    if part.endswith(
+        ("_threshold", "_tokens", "_model", "_sample_input", "_sample_output")
+    ):
+        return
+    metric = part.removeprefix("gpt_")
+    if metric == part or f"outputs.{judge}.{metric}" != name:
+        found[metric].setdefault("score", name)
+
+
+def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
+    values = {part: row.get(column) for part, column in by_part.items()}
+    name = re.sub(r"/v\d+$", "", judge)
+    choice = values.get("pairwise_choice")
+    if isinstance(choice, str):
+        values["word"] = _CHOICES.get(choice.upper(), choice)
+    source: Source = JUDGE
+    if is_persons(name):
+        source = PERSON
+    elif name.casefold() in _CODE:
+        source = CODE
+    score = values.get("score")
+    word = values.get("word")
+    return assessment(
+        name,
+        "annotator" if source == PERSON else name,
+        source,
+        word if score is None else score,
+        word=word,
+        reason=values.get("reason"),
+        failure=values.get("error_message") or "",
+    )
+
+
+IMPORTER: Final = Importer(
+    "score_columns",
+    "results of Azure's, Vertex's, MLflow's or TruLens' evaluation: columns by evaluator",
+    _sniff,
+    _read,
+    is_log=True,
+)

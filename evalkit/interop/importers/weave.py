@@ -1,0 +1,169 @@
+"""Import Weave calls as JSON: scores of evaluations are judges', annotations and reactions labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import (
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import (
+    flat,
+    is_persons,
+    text_cells,
+    with_raters_in_data,
+)
+from evalkit.foreign_files.judgment_files import Peek, rows_of, subject
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_ANNOTATION: Final = "wandb.annotation."
+_SCORER: Final = "wandb.runnable."
+_REACTION: Final = "wandb.reaction"
+_SCORED: Final = "predict_and_score"
+_EMOJI: Final = {"👍": "true", "👎": "false"}
+_NO_VERDICTS: Final = frozenset(
+    (
+        "reason",
+        "reasoning",
+        "explanation",
+        "rationale",
+        "model_latency",
+        "latency",
+        "confidence",
+    )
+)
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if not ("op_name" in row and ("output" in row or "inputs" in row)):
+        return False
+    return _scores(row) is not None or bool(_feedback(row)) or "trace_id" in row
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each scored call and judge.
+
+    The scores of an evaluation's `predict_and_score`, and of scorers in a call's feedback, are
+    judges'. Annotations by people, and thumbs, are labels by their author.
+    """
+    rows = [row for _, row in rows_of(path)]
+    units = []
+    data = []
+    for index, row in enumerate(rows):
+        given = [*_score_values(row), *_feedback_values(row)]
+        is_scored = _SCORED in str(row.get("op_name"))
+        if not given and not is_scored:
+            continue
+        example = _example(row)
+        units.append(Assessed(_cells(row, example, index), tuple(given)))
+        data.append(example)
+    omitted = len(rows) - len(units)
+    notes = (
+        [f"calls without a score or an annotation, omitted: {omitted}"]
+        if omitted
+        else []
+    )
+    return read_assessed(
+        path, with_raters_in_data(units, data, options), options, notes
+    )
+
+
+def _scores(row: Json) -> Json | None:
+    output = row.get("output")
+    scores = output.get("scores") if isinstance(output, Mapping) else None
+    return scores if isinstance(scores, Mapping) else None
+
+
+def _feedback(row: Json) -> list[Json]:
+    summary = row.get("summary")
+    weave = summary.get("weave") if isinstance(summary, Mapping) else None
+    listed = (
+        weave.get("feedback") if isinstance(weave, Mapping) else row.get("feedback")
+    )
+    parts = listed if isinstance(listed, list) else []
+    return [part for part in parts if isinstance(part, Mapping)]
+
+
+def _score_values(row: Json) -> Iterator[Assessment]:
+    for scorer, value in (_scores(row) or {}).items():
+        yield from _scored(str(scorer), value)
+
+
+def _scored(scorer: str, value: Any) -> Iterator[Assessment]:
+    """Yield the values of a scorer: one, or those of an object by key."""
+    values = dict(flat(value)) if isinstance(value, Mapping) else {"": value}
+    reason = next((text for key, text in values.items() if key in _NO_VERDICTS), None)
+    verdicts = {
+        key: part
+        for key, part in values.items()
+        if key.rpartition(".")[2] not in _NO_VERDICTS
+    }
+    for key, part in verdicts.items():
+        name = f"{scorer}.{key}" if key and len(verdicts) > 1 else scorer
+        source: Source = PERSON if is_persons(scorer) else JUDGE
+        said = assessment(name, scorer, source, part, reason=reason)
+        if said.word is not None or said.score is not None:
+            yield said
+
+
+def _feedback_values(row: Json) -> Iterator[Assessment]:
+    for feedback in _feedback(row):
+        kind = str(feedback.get("feedback_type"))
+        payload = feedback.get("payload")
+        payload = payload if isinstance(payload, Mapping) else {}
+        author = feedback.get("creator") or feedback.get("wb_user_id") or "annotator"
+        if kind.startswith(_ANNOTATION):
+            value = payload.get("value")
+            if isinstance(value, Mapping):  # by the annotator's id in some versions
+                value = next(iter(value.values()), None)
+            name = kind.removeprefix(_ANNOTATION)
+            yield assessment(name, author, PERSON, value)
+        elif kind.startswith(_REACTION):
+            word = _EMOJI.get(str(payload.get("emoji"))[:1])
+            if word:
+                yield assessment("reaction", author, PERSON, word)
+        elif kind.startswith(_SCORER):
+            yield from _scored(kind.removeprefix(_SCORER), payload.get("output"))
+
+
+def _example(row: Json) -> Json:
+    inputs = row.get("inputs")
+    inputs = inputs if isinstance(inputs, Mapping) else {}
+    example = inputs.get("example")
+    return example if isinstance(example, Mapping) else inputs
+
+
+def _cells(row: Json, example: Json, index: int) -> JsonObject:
+    output = row.get("output")
+    if isinstance(output, Mapping):
+        output = output.get("output", output.get("model_output", output))
+    plain = {
+        key: value
+        for key, value in example.items()
+        if isinstance(value, str | int | float)
+    }
+    return {
+        **text_cells(example),
+        "id": str(row.get("id") or index),
+        "response": subject(output),
+        "failure": row.get("exception"),
+        "metadata": plain,
+    }
+
+
+IMPORTER: Final = Importer(
+    "weave",
+    "Weave's calls as JSON: scorers are judges, annotations labels",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -1,0 +1,646 @@
+"""Small files in the shapes of other tools' exports, all with the same judge and the same labels."""
+
+import json
+from typing import Any
+
+N = 12
+JUDGE = ["pass" if number % 3 else "fail" for number in range(N)]
+HUMAN = ["pass" if number % 4 else "fail" for number in range(N)]
+SCORES = [1 + number % 5 for number in range(N)]
+GRADES = [1 + (number * 2) % 5 for number in range(N)]
+BOTH = [*zip(range(N), JUDGE, HUMAN, strict=True)]
+
+
+def choice(value: str, kind: str = "choices") -> dict[str, Any]:
+    content = {"choices": [value]} if kind == "choices" else {"rating": value}
+    return {"value": content, "id": "r", "from_name": "quality", "to_name": "answer", "type": kind}
+
+
+def annotation(number: int, person: Any, value: Any, kind: str = "choices") -> dict[str, Any]:
+    return {
+        "id": 100 + number,
+        "completed_by": person,
+        "result": [choice(value, kind)],
+        "was_cancelled": False,
+        "lead_time": 2.5,
+    }
+
+
+def task(number: int, annotations: list[Any], data: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    texts = {"prompt": f"What is {number}?", "answer": f"It is {number}."}
+    return {"id": number, "data": {**texts, **data}, "annotations": annotations, **parts}
+
+
+def label_studio() -> dict[str, Any]:
+    emails = [{"id": person, "email": f"{person}@example.com"} for person in (1, 2)]
+    in_data = [
+        task(i, [annotation(i, 1 + i % 2, human)], {"gpt_verdict": judge}, predictions=[])
+        for i, judge, human in BOTH
+    ]
+    predicted = [
+        task(
+            i,
+            [annotation(i, person, human) for person in emails],
+            {"source": "web"},
+            predictions=[{"model_version": "gpt-x", "result": [choice(judge)], "score": 0.9}],
+        )
+        for i, judge, human in BOTH
+    ]
+    cancelled = [
+        {
+            **one,
+            "annotations": [
+                *one["annotations"],
+                {**annotation(99, 3, "pass"), "was_cancelled": True},
+            ],
+        }
+        for one in in_data
+    ]
+    old = [
+        {key: value for key, value in one.items() if key != "annotations"}
+        | {"completions": one["annotations"]}
+        for one in in_data
+    ]
+    rated = [
+        task(i, [annotation(i, 1, GRADES[i], "rating")], {"judge_score": SCORES[i]})
+        for i in range(N)
+    ]
+    flat = [
+        {
+            "id": i,
+            "prompt": f"What is {i}?",
+            "answer": f"It is {i}.",
+            "gpt_verdict": judge,
+            "quality": human,
+            "annotator": 1 + i % 2,
+            "annotation_id": 100 + i,
+            "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z",
+            "lead_time": 1.5 + i,
+        }
+        for i, judge, human in BOTH
+    ]
+    id_last = [
+        {**{key: one[key] for key in ("prompt", "answer", "gpt_verdict")}, **one} for one in flat
+    ]
+    return {
+        "label_studio in data": in_data,
+        "label_studio predictions": predicted,
+        "label_studio cancelled": cancelled,
+        "label_studio 0.x": old,
+        "label_studio ratings": rated,
+        "label_studio min": flat,
+        "label_studio min id last": id_last,
+    }
+
+
+def prodigy() -> dict[str, Any]:
+    hashes = [{"_input_hash": i, "_task_hash": i, "_session_id": "s-ann"} for i in range(N)]
+    chosen = [
+        {
+            "text": f"It is {i}.",
+            "options": [{"id": "pass", "text": "pass"}, {"id": "fail", "text": "fail"}],
+            "accept": [human],
+            "answer": "accept",
+            "judge": judge,
+            **hashes[i],
+        }
+        for i, judge, human in BOTH
+    ]
+    ignored = [{**chosen[0], "answer": "ignore", "_input_hash": 50 + i} for i in range(3)]
+    binary = [
+        {
+            "text": f"It is {i}.",
+            "answer": "accept" if human == "pass" else "reject",
+            "meta": {"judge": judge},
+            **hashes[i],
+        }
+        for i, judge, human in BOTH
+    ]
+    return {
+        "prodigy choice": [*chosen, *ignored],
+        "prodigy two annotators": [
+            {**one, "_annotator_id": person} for person in ("ann", "bob") for one in chosen
+        ],
+        "prodigy binary": binary,
+    }
+
+
+def argilla() -> dict[str, Any]:
+    fields = [{"prompt": f"What is {i}?", "response": f"It is {i}."} for i in range(N)]
+    nested = [
+        {
+            "id": f"r{i}",
+            "fields": fields[i],
+            "metadata": {"source": "web"},
+            "suggestions": {"quality": {"value": judge, "score": 0.9, "agent": "gpt-x"}},
+            "responses": {"quality": [{"value": human, "user_id": "u1"}]},
+            "status": "completed",
+            "_server_id": f"s{i}",
+        }
+        for i, judge, human in BOTH
+    ]
+    flat = [
+        {
+            "id": f"r{i}",
+            "_server_id": f"s{i}",
+            **fields[i],
+            "quality.responses": [human, "pass"],
+            "quality.responses.users": ["u1", "u2"],
+            "quality.responses.status": ["submitted", "draft"],
+            "quality.suggestion": judge,
+            "quality.suggestion.score": 0.9,
+            "quality.suggestion.agent": "gpt-x",
+        }
+        for i, judge, human in BOTH
+    ]
+    first = [
+        {
+            "fields": fields[i],
+            "external_id": f"r{i}",
+            "responses": [
+                {"user_id": "u1", "status": "submitted", "values": {"quality": {"value": human}}},
+                {"user_id": "u2", "status": "discarded", "values": {"quality": {"value": "fail"}}},
+            ],
+            "suggestions": [{"question_name": "quality", "value": judge, "agent": "gpt-x"}],
+        }
+        for i, judge, human in BOTH
+    ]
+    hub = [
+        {
+            **fields[i],
+            "quality": {"user_id": ["u1"], "value": [human], "status": ["submitted"]},
+            "quality-suggestion": judge,
+            "quality-suggestion-metadata": {"type": None, "score": None, "agent": "gpt-x"},
+            "external_id": f"r{i}",
+            "metadata": "{}",
+        }
+        for i, judge, human in BOTH
+    ]
+    return {
+        "argilla 2": nested,
+        "argilla 2 flat": flat,
+        "argilla 1": first,
+        "argilla 1 hub": hub,
+        "argilla rated": [
+            {
+                **one,
+                "suggestions": {"quality": {"value": SCORES[i], "agent": "gpt-x"}},
+                "responses": {"quality": [{"value": GRADES[i], "user_id": "u1"}]},
+            }
+            for i, one in enumerate(nested)
+        ],
+    }
+
+
+def langfuse_score(i: int, source: str, said: str, **parts: Any) -> dict[str, Any]:
+    return {
+        "id": f"{source}{i}",
+        "traceId": f"t{i}",
+        "observationId": None,
+        "name": "correctness",
+        "value": 1 if said == "pass" else 0,
+        "stringValue": said,
+        "dataType": "CATEGORICAL",
+        "source": source,
+        "comment": "because",
+        "authorUserId": "u1" if source == "ANNOTATION" else None,
+        "timestamp": "2026-01-01T00:00:00Z",
+        **parts,
+    }
+
+
+def langfuse() -> dict[str, Any]:
+    pairs = [
+        (langfuse_score(i, "EVAL", judge), langfuse_score(i, "ANNOTATION", human))
+        for i, judge, human in BOTH
+    ]
+    flags = {"pass": "True", "fail": "False"}
+    boolean = [
+        {**one, "dataType": "BOOLEAN", "stringValue": flags[one["stringValue"]]}
+        for pair in pairs
+        for one in pair
+    ]
+    numeric = [
+        langfuse_score(
+            i, source, "", name=name, value=values[i], stringValue=None, dataType="NUMERIC"
+        )
+        for i in range(N)
+        for source, values, name in (
+            ("EVAL", SCORES, "correctness"),
+            ("ANNOTATION", GRADES, "human correctness"),
+        )
+    ]
+    traces = [
+        {"id": f"t{i}", "input": f"What is {i}?", "output": f"It is {i}.", "scores": [*pair]}
+        for i, pair in enumerate(pairs)
+    ]
+    third = [
+        {**{k: v for k, v in one.items() if k != "stringValue"}, "value": one["stringValue"]}
+        for pair in pairs
+        for one in pair
+    ]
+    return {
+        "langfuse scores": {"data": [one for pair in pairs for one in pair], "meta": {"page": 1}},
+        "langfuse boolean": boolean,
+        "langfuse numeric ratings": numeric,
+        "langfuse traces": {"data": traces, "meta": {"page": 1}},
+        "langfuse v3": {"data": third, "meta": {"cursor": None}},
+    }
+
+
+def langsmith() -> dict[str, Any]:
+    def feedback(i: int, kind: str, key: str, value: str) -> dict[str, Any]:
+        return {
+            "id": f"{kind}{i}",
+            "run_id": f"run{i}",
+            "key": key,
+            "score": 1 if value == "pass" else 0,
+            "value": None,
+            "comment": "because",
+            "feedback_source": {"type": kind, "metadata": {}},
+        }
+
+    listed = [
+        feedback(i, kind, key, value)
+        for i, judge, human in BOTH
+        for kind, key, value in (
+            ("model", "correctness", judge),
+            ("app", "human_correctness", human),
+        )
+    ]
+    results = [
+        {
+            "run": {
+                "id": f"run{i}",
+                "inputs": {"question": f"What is {i}?"},
+                "outputs": {"answer": f"It is {i}."},
+                "feedback": [feedback(i, "app", "correctness", human)],
+            },
+            "example": {"id": f"e{i}", "outputs": {"answer": str(i)}},
+            "evaluation_results": {
+                "results": [
+                    {
+                        "key": "correctness",
+                        "score": 1.0 if judge == "pass" else 0.0,
+                        "value": None,
+                        "comment": "because",
+                        "evaluator_info": {},
+                    }
+                ]
+            },
+        }
+        for i, judge, human in BOTH
+    ]
+    runs = [
+        {
+            "id": f"run{i}",
+            "run_type": "chain",
+            "inputs": {"question": f"What is {i}?"},
+            "outputs": {"answer": f"It is {i}."},
+            "feedback_stats": {
+                "correctness": {"n": 1, "avg": 1.0 if judge == "pass" else 0.0, "values": {}},
+                "user_correctness": {"n": 1, "avg": 1.0 if human == "pass" else 0.0},
+            },
+        }
+        for i, judge, human in BOTH
+    ]
+    return {
+        "langsmith feedback flags": listed,
+        "langsmith results flags": results,
+        "langsmith runs flags": runs,
+    }
+
+
+def phoenix() -> dict[str, Any]:
+    def said(i: int, kind: str, value: str) -> dict[str, Any]:
+        return {
+            "id": f"{kind}{i}",
+            "span_id": f"s{i}",
+            "name": "correctness",
+            "annotator_kind": kind,
+            "result": {
+                "label": value,
+                "score": 1.0 if value == "pass" else 0.0,
+                "explanation": "x",
+            },
+            "metadata": {},
+            "identifier": "",
+            "source": "API",
+            "user_id": "u1" if kind == "HUMAN" else None,
+        }
+
+    nested = [
+        said(i, kind, value)
+        for i, judge, human in BOTH
+        for kind, value in (("LLM", judge), ("HUMAN", human))
+    ]
+    flat = [
+        {
+            "span_id": one["span_id"],
+            "annotation_name": one["name"],
+            "annotator_kind": one["annotator_kind"],
+            **one["result"],
+        }
+        for one in nested
+    ]
+    dotted = [
+        {**{k: v for k, v in one.items() if k != "result"}}
+        | {f"result.{k}": v for k, v in one["result"].items()}
+        for one in nested
+    ]
+    return {
+        "phoenix": {"data": nested, "next_cursor": None},
+        "phoenix rows": flat,
+        "phoenix frame": dotted,
+    }
+
+
+def opik() -> dict[str, Any]:
+    def score(kind: str, value: str) -> dict[str, Any]:
+        return {
+            "name": "correctness",
+            "value": 1.0 if value == "pass" else 0.0,
+            "category_name": value,
+            "reason": "because",
+            "source": kind,
+            "created_by": "ann",
+        }
+
+    traces = [
+        {
+            "id": f"t{i}",
+            "input": {"question": f"What is {i}?"},
+            "output": {"answer": f"It is {i}."},
+            "feedback_scores": [score("online_scoring", judge), score("ui", human)],
+        }
+        for i, judge, human in BOTH
+    ]
+    by_author = [
+        {
+            **one,
+            "feedback_scores": [
+                score("sdk", judge),
+                {
+                    **score("ui", human),
+                    "value_by_author": {
+                        "ann": {"value": 1.0 if human == "pass" else 0.0, "category_name": human}
+                    },
+                },
+            ],
+        }
+        for (_, judge, human), one in zip(BOTH, traces, strict=True)
+    ]
+    return {"opik traces": traces, "opik sdk": {"content": by_author, "page": 1}}
+
+
+def braintrust() -> dict[str, Any]:
+    def number(value: str) -> float:
+        return 1.0 if value == "pass" else 0.0
+
+    rows = [
+        {
+            "id": f"b{i}",
+            "span_id": f"b{i}",
+            "root_span_id": f"b{i}",
+            "is_root": True,
+            "input": f"What is {i}?",
+            "output": f"It is {i}.",
+            "expected": str(i),
+            "scores": {
+                "Correctness": number(judge),
+                "human_correctness": number(human),
+                "Levenshtein": 0.5,
+            },
+            "metadata": {"model": "gpt-y"},
+            "span_attributes": {"name": "eval", "type": "eval"},
+        }
+        for i, judge, human in BOTH
+    ]
+    scorers = [
+        {
+            "id": f"x{i}",
+            "span_id": f"x{i}",
+            "root_span_id": f"b{i}",
+            "is_root": False,
+            "span_parents": [f"b{i}"],
+            "input": {},
+            "output": {"score": 1, "metadata": {"rationale": "because"}},
+            "scores": {"Correctness": 1},
+            "span_attributes": {"name": "Correctness", "type": "score"},
+        }
+        for i in range(N)
+    ]
+    results = [
+        {
+            "input": f"What is {i}?",
+            "output": f"It is {i}.",
+            "expected": None,
+            "scores": {"Correctness": number(judge)},
+            "metadata": {"human_label": human},
+            "error": None,
+        }
+        for i, judge, human in BOTH
+    ]
+    return {
+        "braintrust flags": [*rows, *scorers],
+        "braintrust results words": {"results": results, "summary": {"scores": {}}},
+    }
+
+
+def weave() -> dict[str, Any]:
+    def call(i: int, judge: str, human: str) -> dict[str, Any]:
+        return {
+            "id": f"c{i}",
+            "op_name": "weave:///team/project/op/Evaluation.predict_and_score:abc",
+            "trace_id": f"tr{i}",
+            "inputs": {"example": {"question": f"What is {i}?"}, "model": "gpt-y"},
+            "output": {
+                "output": f"It is {i}.",
+                "scores": {"correctness": {"verdict": judge, "reasoning": "because"}},
+                "model_latency": 0.4,
+            },
+            "summary": {
+                "weave": {
+                    "feedback": [
+                        {
+                            "feedback_type": "wandb.annotation.correctness",
+                            "payload": {"value": human},
+                            "creator": "ann",
+                        }
+                    ]
+                }
+            },
+        }
+
+    evaluated = [call(i, judge, human) for i, judge, human in BOTH]
+    scored = [
+        {
+            **one,
+            "op_name": "weave:///team/project/op/answer:abc",
+            "output": "It is so.",
+            "summary": {
+                "weave": {
+                    "feedback": [
+                        {
+                            "feedback_type": "wandb.reaction.1",
+                            "payload": {"emoji": "👍" if human == "pass" else "👎"},
+                            "creator": "ann",
+                        },
+                        {
+                            "feedback_type": "wandb.runnable.correct",
+                            "payload": {"output": {"passed": judge == "pass"}},
+                        },
+                    ]
+                }
+            },
+        }
+        for (_, judge, human), one in zip(BOTH, evaluated, strict=True)
+    ]
+    return {"weave evaluation": evaluated, "weave feedback flags": scored}
+
+
+def score_columns() -> dict[str, Any]:
+    azure = [
+        {
+            "inputs.query": f"What is {i}?",
+            "inputs.response": f"It is {i}.",
+            "inputs.human": human,
+            "outputs.relevance.relevance": 4.0 if judge == "pass" else 1.0,
+            "outputs.relevance.gpt_relevance": 4.0 if judge == "pass" else 1.0,
+            "outputs.relevance.relevance_result": judge,
+            "outputs.relevance.relevance_reason": "because",
+            "outputs.relevance.relevance_threshold": 3,
+        }
+        for i, judge, human in BOTH
+    ]
+    mlflow = {
+        "columns": [
+            "inputs",
+            "outputs",
+            "human_rating",
+            "quality/v1/score",
+            "quality/v1/justification",
+        ],
+        "data": [
+            [f"What is {i}?", f"It is {i}.", GRADES[i], SCORES[i], "because"] for i in range(N)
+        ],
+    }
+    vertex = [
+        {
+            "prompt": f"What is {i}?",
+            "response": f"It is {i}.",
+            "human_rating": GRADES[i],
+            "coherence/score": SCORES[i],
+            "coherence/explanation": "because",
+        }
+        for i in range(N)
+    ]
+    trulens = [
+        {
+            "record_id": f"r{i}",
+            "app_id": "app",
+            "input": f"What is {i}?",
+            "output": f"It is {i}.",
+            "Relevance": SCORES[i],
+            "Relevance_calls": [{"args": {}, "ret": SCORES[i]}],
+            "human_rating": GRADES[i],
+            "latency": 1.25,
+            "total_tokens": 100 + i,
+        }
+        for i in range(N)
+    ]
+    return {
+        "score_columns azure": {"rows": azure, "metrics": {"relevance": 0.5}, "studio_url": None},
+        "score_columns mlflow ratings": mlflow,
+        "score_columns vertex ratings": vertex,
+        "score_columns trulens ratings": trulens,
+    }
+
+
+def bedrock() -> dict[str, Any]:
+    def scored(value: float, key: str) -> dict[str, Any]:
+        return {
+            "metricName": "Builtin.Correctness",
+            key: value,
+            "evaluatorDetails": [{"modelIdentifier": "nova", "explanation": "because"}],
+        }
+
+    job = [
+        {
+            "automatedEvaluationResult": {"scores": [scored(SCORES[i], "result")]},
+            "inputRecord": {"prompt": f"What is {i}?", "human_rating": GRADES[i]},
+            "modelResponses": [{"response": f"It is {i}.", "modelIdentifier": "m"}],
+        }
+        for i in range(N)
+    ]
+    turns = [
+        {
+            "conversationTurns": [
+                {
+                    "inputRecord": {
+                        "prompt": {"content": [{"text": f"What is {i}?"}]},
+                        "human_rating": GRADES[i],
+                    },
+                    "output": {"text": f"It is {i}.", "modelIdentifier": "m"},
+                    "results": [scored(SCORES[i], "result")],
+                }
+            ]
+        }
+        for i in range(N)
+    ]
+    return {"bedrock ratings": job, "bedrock turns ratings": turns}
+
+
+def openai_evals() -> dict[str, Any]:
+    items = [
+        {
+            "object": "eval.run.output_item",
+            "id": f"o{i}",
+            "datasource_item_id": i,
+            "datasource_item": {"question": f"What is {i}?", "human_label": human},
+            "results": [
+                {
+                    "name": "grader-1b4e28ba-2fa1-11d2-883f-0016d3cca427",
+                    "type": "label_model",
+                    "passed": judge == "pass",
+                    "score": 1.0 if judge == "pass" else 0.0,
+                    "sample": {"output": []},
+                },
+                {"name": "exact", "type": "string_check", "passed": True, "score": 1.0},
+            ],
+            "sample": {"output": [{"role": "assistant", "content": f"It is {i}."}], "model": "m"},
+            "status": "pass",
+        }
+        for i, judge, human in BOTH
+    ]
+    return {"openai_evals items": items, "openai_evals page": {"object": "list", "data": items}}
+
+
+SHAPES: dict[str, Any] = {
+    **label_studio(),
+    **prodigy(),
+    **argilla(),
+    **langfuse(),
+    **langsmith(),
+    **phoenix(),
+    **opik(),
+    **braintrust(),
+    **weave(),
+    **score_columns(),
+    **bedrock(),
+    **openai_evals(),
+}
+"""The content of a file by its tool and variant: rows, or an object."""
+
+
+def format_of(name: str) -> str:
+    return name.partition(" ")[0]
+
+
+def texts_of(content: Any) -> dict[str, str]:
+    """Return the text of a file with this content by suffix: JSON, and JSON lines for rows."""
+    texts = {".json": json.dumps(content)}
+    if isinstance(content, list):
+        texts[".jsonl"] = "".join(f"{json.dumps(row)}\n" for row in content)
+    return texts
