@@ -6,8 +6,9 @@ EvalkitError
 │   ├── PromptError        a template
 │   ├── PluginError        an evaluator, judge or format that is looked up by name
 │   └── JudgeSetupError    a key, model or endpoint that is rejected before any judging
-├── CallError              one failed call: retried, then recorded as a row, never shown as a
-traceback ├── StoreError             the answer store cannot be read or written; exit status 1
+│       └── AccessError    a key that is refused, or an account without a budget, at any time
+├── CallError              one failed call: retried, then a row, never shown as a traceback
+├── StoreError             the answer store cannot be read or written; exit status 1
 └── TrackingError          the run is complete on disk but could not be logged; exit status 3
 """
 
@@ -18,8 +19,10 @@ import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
+from typing import Literal, TypeAlias
 
 __all__ = [
+    "AccessError",
     "CallError",
     "ConfigError",
     "DatasetError",
@@ -28,6 +31,7 @@ __all__ = [
     "JudgeSetupError",
     "PluginError",
     "PromptError",
+    "Scope",
     "Signaled",
     "StoreError",
     "TrackingError",
@@ -102,15 +106,28 @@ class JudgeSetupError(ConfigError):
     """No call to the judge can succeed: the key, model name, parameter or endpoint is wrong."""
 
 
+class AccessError(JudgeSetupError):
+    """The provider refuses the key, or the account has no budget left: no further call can succeed."""
+
+
+Scope: TypeAlias = Literal[
+    "request", "capability", "model", "key", "account", "server", "outage", "loading"
+]
+"""What an error is about: this request, something that the endpoint cannot do, the model, the key,
+the account, the server for now, or a server that cannot be reached or still loads its model."""
+
+
 class CallError(EvalkitError):
     """One call to a judge failed.
 
     Args:
         kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `too_long`,
-            `auth`, `not_found`, `content_filter` and `bad_response`.
+            `auth`, `account`, `not_found`, `content_filter` and `bad_response`.
         message: The provider's message, on one line and without secrets.
         retryable: Whether the same call may succeed later.
         retry_after: Seconds that the provider asked to wait; `None` if it did not ask.
+        scope: What the error is about.
+        status: The HTTP status, kept as `http_status`; 0 if there was no response.
     """
 
     def __init__(
@@ -120,13 +137,15 @@ class CallError(EvalkitError):
         *,
         retryable: bool,
         retry_after: float | None = None,
+        scope: Scope = "request",
+        status: int = 0,
     ) -> None:
-        self.kind, self.message, self.retryable, self.retry_after = (
-            kind,
-            message,
-            retryable,
-            retry_after,
-        )
+        self.kind = kind
+        self.message = message
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.scope = scope
+        self.http_status = status
         super().__init__(f"{kind}: {message}")
 
 

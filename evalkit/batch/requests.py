@@ -25,9 +25,9 @@ from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key, prompt_tokens, steps_left
 from evalkit.errors import CallError, ConfigError
 from evalkit.judges import make_arbiter, make_judges, setup
+from evalkit.judges.adaptations import RUNGS, Shape
 from evalkit.judges.model_judge import ModelJudge
 from evalkit.judges.pricing import batch_entry
-from evalkit.judges.setup import RUNGS, Shape
 from evalkit.protocols import CompletionCache, Evaluator, Judge
 from evalkit.stopping import refuse_stop
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung

@@ -22,7 +22,7 @@ from evalkit.config import RunnerConfig
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.requests import prompt_tokens
 from evalkit.errors import StoreError
-from evalkit.judges.setup import LIMITS
+from evalkit.judges.adaptations import LIMITS
 from evalkit.protocols import Judge, SharedState
 from evalkit.store.codec import REPAIR
 from evalkit.types import JudgeRequest, Usage

@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar, Required, TypeAlias, TypedDict
 
 from evalkit.config import Example, RunConfig
+from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
 from evalkit.errors import DatasetError, PromptError
 from evalkit.evaluators.output_formats import make_format
 from evalkit.parsing import (
@@ -302,6 +303,7 @@ def conclude(
     """
     try:
         _check_refusal(completion)
+        _check_end(completion)
         return _judged(request, completion, read())
     except UnreadableError as fault:
         fault = _explained(fault, completion)
@@ -342,7 +344,19 @@ def read_object(
 
 def is_cut_off(completion: Completion) -> bool:
     """Return whether the provider reports that the answer ended at the length limit."""
-    return completion.finish_reason in ("length", "max_tokens")
+    return end_of(completion.finish_reason) == "length"
+
+
+def _check_end(completion: Completion) -> None:
+    """Refuse an answer that is not known to be complete.
+
+    An answer that ended at the token limit is read as far as it is complete.
+    """
+    if end_of(completion.finish_reason) not in ("complete", "length"):
+        reason = (
+            f"the answer is not complete: it ended with '{completion.finish_reason}'"
+        )
+        raise UnreadableError("truncated", reason)
 
 
 def _check_refusal(completion: Completion) -> None:
@@ -350,7 +364,7 @@ def _check_refusal(completion: Completion) -> None:
         raise UnreadableError(
             "refusal", f"the judge refused: {completion.refusal[:200]}"
         )
-    if completion.finish_reason == "content_filter":
+    if end_of(completion.finish_reason) == "refused":
         raise UnreadableError(
             "content_filter", "the provider's content filter stopped the answer"
         )
@@ -362,10 +376,19 @@ def _explained(fault: UnreadableError, completion: Completion) -> UnreadableErro
     if fault.kind == "no_answer" and is_refusal(answer):
         return UnreadableError("refusal", f"the judge refused: {answer.strip()[:200]}")
     if is_cut_off(completion) and fault.kind not in ("refusal", "content_filter"):
-        return UnreadableError(
-            "truncated", f"the answer was truncated at judge.max_tokens: {fault.reason}"
-        )
+        return UnreadableError("truncated", f"{_cut(completion)}: {fault.reason}")
     return fault
+
+
+def _cut(completion: Completion) -> str:
+    """Return what cut an answer off."""
+    if completion.finish_reason != CONTEXT_FULL:
+        return "the answer was truncated at judge.max_tokens"
+    usage = completion.usage
+    if usage.prompt_tokens is None or usage.completion_tokens is None:
+        return "the context is full"
+    tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+    return f"the context is full ({tokens}), so give the model a longer one"
 
 
 def _judged(

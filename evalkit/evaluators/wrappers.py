@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 from evalkit.config import RunConfig
+from evalkit.core.finish_reasons import end_of
 from evalkit.errors import PluginError, PromptError
 from evalkit.evaluators.base import missing_judgment
 from evalkit.parsing import UnreadableError, drop_thinking
@@ -135,11 +136,15 @@ class CommitFirst:
 
 
 def _own_answer(completion: Completion) -> str:
-    if completion.refusal or completion.finish_reason == "content_filter":
+    end = end_of(completion.finish_reason)
+    if completion.refusal or end == "refused":
         reason = completion.refusal or "the provider's content filter stopped it"
         raise UnreadableError(
             "refusal", f"the judge refused to answer the task itself: {reason[:200]}"
         )
+    if end not in ("complete", "length"):
+        reason = f"the judge's own answer ended with '{completion.finish_reason}'"
+        raise UnreadableError("truncated", reason)
     own = drop_thinking(completion.text).strip()
     if not own:
         raise UnreadableError("empty", "the judge's own answer to the task is empty")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import context, setup
+from evalkit.judges.adaptations import OPTIONAL, Shape
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
@@ -24,7 +25,7 @@ from evalkit.judges.responses import (
     reported_context,
     unless_redirected,
 )
-from evalkit.judges.setup import LOCAL, Shape
+from evalkit.judges.setup import LOCAL
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _PREFIXES = (*setup.OPENAI_SERVERS, "ollama", "ollama_chat")
 _OPENAI_ALIASES = ("custom_openai", "aiohttp_openai", "openai_like")
 _CHUNK = 2**16
-SUPPORTED = ("response_format", "tools", *setup.OPTIONAL)
+SUPPORTED = ("response_format", "tools", *OPTIONAL)
 
 
 class DirectTransport:

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError
 from evalkit.judges import context, setup
+from evalkit.judges.adaptations import LIMITS, Shape
 from evalkit.judges.direct_transport import DirectTransport
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
-from evalkit.judges.setup import LIMITS, Shape
 from evalkit.values import Json, JsonObject
 
 _PATHS = MappingProxyType(

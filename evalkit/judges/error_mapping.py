@@ -1,18 +1,17 @@
-"""Map provider errors to call errors: retry the call, give it up, or give up the judge."""
+"""What a provider's error means, as one table: its kind, whether a retry can help, when, and what it is about."""
 
 from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Container, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
 
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
-from evalkit.errors import CallError
+from evalkit.errors import CallError, Scope
+from evalkit.judges.waits import retry_after, wait_in_body
+from evalkit.values import frozen
 
 LONGEST_MESSAGE = 300
 
@@ -24,73 +23,379 @@ _NOISE = re.compile(
     r" Group=.*",
     re.DOTALL,
 )
-_NO_KEY = re.compile(
-    r"missing credentials|missing .{0,30}api.?key|api_key client option must be set|no api.?key",
-    re.IGNORECASE,
+_PATH = re.compile(
+    r"(?<![\w/:.])/(?:[\w.@+-]+/){2,}(?=[\w.@+-])|\b[A-Z]:\\(?:[^\\\s]+\\)+"
 )
-_NO_PROVIDER = re.compile(
-    r"LLM Provider NOT provided|unable to map your input to a model", re.IGNORECASE
+"""A path on the server's own machine, without its last part."""
+_URL = re.compile(r"https?://\S+")
+_DEEPEST = 6
+
+
+class RefusedError(Exception):
+    """An error response.
+
+    Args:
+        message: The provider's message.
+        code: The code of the error; `None` if it has none.
+        status: The HTTP status.
+        headers: The headers, by lowercase name.
+        body: The parsed body, which may have more codes, details and a wait.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: str | None,
+        status: int,
+        headers: Mapping[str, str],
+        body: object = None,
+    ) -> None:
+        self.status_code, self.code = status, code
+        self.litellm_response_headers = headers
+        self.evalkit_body = body
+        super().__init__(message)
+
+
+@frozen
+class _Fault:
+    """What an error says: `codes` and `text` are folded to lowercase, and `text` has no links."""
+
+    status: int
+    codes: frozenset[str]
+    text: str
+    classes: frozenset[str]
+    wait: float | None
+    final: bool | None
+    """Whether the provider says that a retry cannot help; `None` if it does not say."""
+
+
+@frozen
+class _Rule:
+    """An error with one of these statuses (or any), and one of these codes or classes, or a text.
+
+    A rule without codes, classes and text matches by the status alone.
+
+    Attributes:
+        kind: The kind of the call error.
+        retryable: Whether the same call may succeed later.
+        scope: What the error is about.
+        statuses: The statuses; 0 is an error without a response.
+        codes: The provider's codes and types.
+        classes: The names of exception classes.
+        text: What the message contains.
+        waits: `False` for a rule of errors that do not state a wait.
+    """
+
+    kind: str
+    retryable: bool
+    scope: Scope = "request"
+    statuses: Container[int] | None = None
+    codes: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
+    text: re.Pattern[str] | None = None
+    waits: bool | None = None
+
+    def matches(self, fault: _Fault) -> bool:
+        """Return whether an error is one of this rule."""
+        if self.statuses is not None and fault.status not in self.statuses:
+            return False
+        if self.waits is False and (fault.wait is not None or fault.final is False):
+            return False
+        if not self.codes and not self.classes and self.text is None:
+            return True
+        if self.codes & fault.codes or self.classes & fault.classes:
+            return True
+        return self.text is not None and self.text.search(fault.text) is not None
+
+
+def _words(*alternatives: str) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives), re.IGNORECASE)
+
+
+def _names(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+_NO_PROVIDER = _words(
+    "llm provider not provided", "unable to map your input to a model"
 )
-_NO_QUOTA = re.compile(
-    r"insufficient_quota|exceeded your current quota|credit balance is too low|billing",
-    re.IGNORECASE,
+_NO_KEY = _words(
+    *("missing credentials", r"missing .{0,30}api.?key", "no api.?key"),
+    "api_key client option must be set",
 )
-_TOO_LONG = re.compile(
-    r"context.?length|context.?window|maximum context|exceed_context_size|exceeds the available"
-    r" context|"
-    r"prompt is too long|too long to fit|maximum model length|must have less than \d+ tokens",
-    re.IGNORECASE,
+_SPENT_CODES = _names(
+    *("insufficient_quota", "billing_hard_limit_reached", "budget_exceeded"),
+    *("insufficient_balance", "insufficient_credits", "credits_exhausted", "arrearage"),
+    *("exceeded_current_quota_error", "billing_not_active", "account_deactivated"),
+    *("payment_required", "billing_error", "quota_exhausted", "access_terminated"),
+    *("spend_limit_exceeded", "1113"),
 )
-_FILTERED = re.compile(
-    r"content.?(?:policy|filter|management)|safety system|usage policy|flagged|moderation",
-    re.IGNORECASE,
+_SPENT = _words(
+    r"insufficient[_ ](?:quota|funds|balance|credit)",
+    r"(?:credit )?balance is (?:too low|insufficient)",
+    r"budget has been exceeded|exceeded ?budget|over (?:its|the|your) budget",
+    r"(?:out of|used all (?:available )?|no|any|not enough|more) credits?\b",
+    r"(?:monthly|total|spend(?:ing)?|credit|usage|hard|key|budget) limit (?:reached|exceeded)",
+    r"(?:reached|exceeded|exceeds) (?:its|your|the) "
+    r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage) ?(?:limits?|cap)",
+    r"account (?:is |has been |was )?(?:not active|suspended|deactivated|disabled|overdue)",
+    r"余额不足|欠费|额度已用尽|请充值",
 )
-_DISCONNECTED = re.compile(
-    r"connection error|cannot connect|connect call failed|connection"
-    r" (?:refused|reset|aborted|closed)|"
+_QUOTA = _words("exceeded your current quota")
+"""OpenAI says this of an empty account, and Google of the limit of a minute."""
+_CAPABILITY = _words(
+    r"top_?logprobs|log_?probs|log.?probabilit",
+    r"response_?format|json_?schema|json.?mode|structured.?outputs?",
+    r"temperature|top_p|\bseed\b|max_(?:completion_)?tokens",
+    r"tool_choice|\btools?\b (?:is|are|use|call)|tool.?(?:use|call)|function.?call",
+    r"(?:system|developer) (?:role|message|prompt|instruction)",
+)
+_FILTER_CODES = _names(
+    *("content_filter", "content_policy_violation", "responsibleaipolicyviolation"),
+    *("data_inspection_failed", "datainspectionfailed", "content_blocked", "1301"),
+    *(
+        "prompt_blocked",
+        "content_moderation",
+        "moderation_blocked",
+        "sensitive_content",
+    ),
+    *("guardrail_intervened", "policy_violation", "safety", "invalid_prompt"),
+)
+_FILTERED = _words(
+    r"content.?(?:policy|policies|filter|management|moderation|safety)|safety (?:system|filter|polic)",
+    r"usage polic|flagged|moderation|guardrail|data.?inspection|inappropriate",
+    r"(?:input|prompt|request|output|content|message).{0,40}(?:sensitive|harmful|unsafe|blocked)",
+    r"敏感|违规|不当内容|不安全",
+)
+_LONG_CODES = _names(
+    *("context_length_exceeded", "string_above_max_length", "request_too_large"),
+    *("exceed_context_size_error", "context_window_exceeded", "prompt_too_long"),
+    *("token_limit_exceeded", "max_tokens_exceeded", "input_too_long"),
+)
+_TOO_LONG = _words(
+    r"context.?(?:length|window|size)|maximum (?:context|prompt length|model length|input length)",
+    r"exceed_context_size|exceeds the available context|exceeds? (?:the )?context",
+    r"(?:prompt|input|request|messages?|text)s? (?:is|are|was) too (?:long|large)|too long (?:to|for)",
+    r"must have less than \d+ tokens|too many (?:input )?tokens|reduce the length",
+    r"(?:number of (?:input )?tokens|(?:input )?token count).{0,40}exceed",
+    r"too large for model|max_new_tokens`? must be <=|request too large for model",
+)
+_KEY_CODES = _names(
+    *("invalid_api_key", "api_key_invalid", "unauthenticated", "authentication_error"),
+    *("invalid_authentication", "incorrect_api_key", "unrecognizedclientexception"),
+    *("expiredtokenexception", "invalidsignatureexception", "account_suspended"),
+    *(
+        "accessdeniedexception",
+        "unsupported_country_region_territory",
+        "expired_api_key",
+    ),
+)
+_KEY = _words(
+    r"api.?key|invalid (?:key|token|credential)|token .{0,30}(?:invalid|expired)",
+    r"credentials|unauthori[sz]ed|not authori[sz]ed|authentication|authorization|signature",
+    r"location is not supported|country, region|unsupported_country",
+)
+_ACCESS = _words(
+    r"access (?:is |was )?denied|have access|permission|country|region|territory|ip address",
+    r"your (?:account|organi[sz]ation|project|team|plan)\b",
+)
+"""What is said of a key without rights, and of a request that goes beyond them."""
+_MODEL_CODES = _names(
+    *("model_not_found", "model_decommissioned", "model_not_exist", "invalid_model"),
+    *(
+        "deploymentnotfound",
+        "model_not_available",
+        "unknown_model",
+        "model_not_supported",
+    ),
+)
+_NO_MODEL = _words(
+    r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
+    r"model(?: name| id| identifier)?\b.{0,80}(?:not exist|not found|not available|decommissioned"
+    r"|is invalid|deprecated|no longer|is not supported|not recognized)",
+    r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model",
+)
+_LIMIT_CODES = _names(
+    *("rate_limit_exceeded", "rate_limit_error", "throttlingexception", "throttling"),
+    *("toomanyrequestsexception", "too_many_requests", "rate_limited", "rate_limit"),
+    *("requests_limit_exceeded", "throttling.ratequota", "1302", "1303", "1305"),
+)
+_BUSY_CODES = _names(
+    *(
+        "overloaded_error",
+        "overloaded",
+        "server_overloaded",
+        "serviceunavailableexception",
+    ),
+    *("unavailable", "engine_overloaded_error", "modelnotreadyexception"),
+)
+_LOADING = _words(
+    r"loading model|model .{0,40}(?:is )?(?:currently )?loading|warming up"
+)
+_DISCONNECTED = _words(
+    r"connection error|cannot connect|connect call failed|connection (?:refused|reset|aborted|closed)",
     r"disconnected|incomplete|not completed|peer closed|name or service not known|getaddrinfo",
-    re.IGNORECASE,
 )
-_GARBLED = re.compile(
-    r"jsondecode|expecting value|invalid json|not valid json|unterminated string|unable to (?:get"
-    r" json|parse)|"
-    r"invalid response object|nonetype|unexpected mimetype|keyerror|expecting ','"
-    r" delimiter|validation error",
-    re.IGNORECASE,
+_UNREACHABLE = _words(
+    r"cannot connect|connect call failed|connection refused|all connection attempts failed",
+    r"name or service not known|getaddrinfo|temporary failure in name resolution|unreachable",
 )
+_GARBLED = _words(
+    r"jsondecode|expecting value|invalid json|not valid json|unterminated string",
+    r"unable to (?:get json|parse)|invalid response object|nonetype|unexpected mimetype|keyerror",
+    r"expecting ',' delimiter|validation error",
+)
+_REFUSING = (400, 402, 403, 405, 406, 409, 412, 413, 415, 422, 429, 451)
+_ASKING = (400, 403, 404, 413, 422, 451)
+_CONNECTION_ERRORS = _names("APIConnectionError", "ConnectionError")
+_NEVER = (501, 505, 510)
+"""What the server does not do, it will not do later."""
+
+# The first rule that matches counts. An account and a capability come before a key: a 403 can be
+# about any of them.
+_RULES = (
+    _Rule("not_found", False, "model", text=_NO_PROVIDER),
+    _Rule("auth", False, "key", text=_NO_KEY),
+    _Rule("account", False, "account", (402,)),
+    _Rule(
+        "account", False, "account", (*_REFUSING, 401, 500), _SPENT_CODES, waits=False
+    ),
+    _Rule("account", False, "account", _REFUSING, text=_SPENT, waits=False),
+    _Rule("rate_limit", True, "server", (429,), _names("resource_exhausted")),
+    _Rule("account", False, "account", (429,), text=_QUOTA, waits=False),
+    _Rule("auth", False, "key", (401, 407)),
+    _Rule("auth", False, "key", (400, 403), _KEY_CODES),
+    _Rule("rate_limit", True, "server", (*_ASKING, 0, 200), _LIMIT_CODES),
+    _Rule("content_filter", False, "request", (*_ASKING, 500), _FILTER_CODES),
+    _Rule("too_long", False, "request", (*_ASKING, 500), _LONG_CODES),
+    _Rule("too_long", False, classes=_names("ContextWindowExceededError")),
+    _Rule("content_filter", False, classes=_names("ContentPolicyViolationError")),
+    _Rule("not_found", False, "model", (*_ASKING, 410), _MODEL_CODES),
+    _Rule("too_long", False, "request", (*_ASKING, 500), text=_TOO_LONG),
+    _Rule("content_filter", False, "request", (400, 403, 422, 451), text=_FILTERED),
+    _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
+    _Rule("not_found", False, "model", (400, 403, 422), text=_NO_MODEL),
+    _Rule(
+        "auth", False, "key", (400,), text=_words("api.?key", "location is not supp")
+    ),
+    _Rule("auth", False, "key", (403,), text=_KEY),
+    _Rule("auth", False, "model", (403,), text=_ACCESS),
+    _Rule("auth", False, "request", (403,)),
+    _Rule("not_found", False, "model", (404, 410)),
+    _Rule("timeout", True, "server", (408,)),
+    _Rule("rate_limit", True, "server", (429,)),
+    _Rule("too_long", False, "request", (413,)),
+    _Rule("server", True, "server", (400, 422), _BUSY_CODES),
+    _Rule("server", False, "request", _NEVER),
+    _Rule("bad_response", True, classes=_names("APIResponseValidationError")),
+    _Rule("bad_response", True, "request", (0, 200, 500), text=_GARBLED),
+    _Rule("connection", True, "outage", (0, 500), text=_UNREACHABLE),
+    _Rule("connection", True, "server", (0, 500), text=_DISCONNECTED),
+    _Rule("connection", True, "server", classes=_CONNECTION_ERRORS),
+    _Rule("server", True, "loading", (400, 500, 503), text=_LOADING),
+    _Rule("server", True, "server", (409, 424, 425, 498, 499)),
+    _Rule("server", True, "server", (502, 503, 504)),
+    _Rule("server", True, "server", range(500, 2**63)),
+    _Rule("bad_request", False, "request", range(400, 500)),
+)
+_STATUS_OF_CLASS = (
+    ("AuthenticationError", 401),
+    ("PermissionDeniedError", 403),
+    ("NotFoundError", 404),
+    ("Timeout", 408),
+    ("APITimeoutError", 408),
+    ("TimeoutError", 408),
+    ("RateLimitError", 429),
+    ("UnprocessableEntityError", 422),
+    ("BadRequestError", 400),
+)
+"""The status of an exception that has none, by its class; `Timeout` is one whatever its status is."""
 
 
 def call_error(error: BaseException) -> CallError:
     """Map an exception to a call error with its kind, a clean message, and whether and when to retry."""
     message = clean_message(str(error))
-    wait = retry_after(headers_of(error))
-    classes = {kind.__name__ for kind in type(error).__mro__}
-    status: Any = getattr(error, "status_code", None)
-    status = int(status) if isinstance(status, int) else 0
-    text = f"{error} {getattr(error, 'code', None) or ''}"
+    fault = _fault(error)
     for rule in _RULES:
-        if (
-            not classes.isdisjoint(rule.classes)
-            or status in rule.statuses
-            or (
-                rule.pattern
-                and (rule.within is None or status in rule.within)
-                and rule.pattern.search(text)
-            )
-        ):
-            retry = wait if rule.retryable else None
-            return CallError(
-                rule.kind, message, retryable=rule.retryable, retry_after=retry
-            )
-    return CallError("bad_response", message or type(error).__name__, retryable=False)
+        if rule.matches(fault):
+            break
+    else:
+        text = message or type(error).__name__
+        return CallError("bad_response", text, retryable=False, status=fault.status)
+    retryable = rule.retryable and fault.final is not True
+    return CallError(
+        rule.kind,
+        message,
+        retryable=retryable,
+        retry_after=fault.wait if retryable else None,
+        scope=rule.scope,
+        status=fault.status,
+    )
+
+
+def _fault(error: BaseException) -> _Fault:
+    classes = frozenset(kind.__name__ for kind in type(error).__mro__)
+    body = getattr(error, "evalkit_body", None)
+    if body is None:
+        body = getattr(error, "body", None)
+    codes = {str(getattr(error, name, None) or "").lower() for name in ("code", "type")}
+    details = [*_details(body, 0)]
+    codes |= {text.lower() for name, text in details if name in _CODE_FIELDS}
+    more = [text for name, text in details if name in _TEXT_FIELDS]
+    text = _URL.sub("", " ".join([str(error), *more]))
+    headers = headers_of(error)
+    if (kind := headers.get("x-amzn-errortype")) is not None:
+        codes.add(kind.partition(":")[0].lower())
+    wait = retry_after(headers)
+    if wait is None:
+        wait = wait_in_body(text, body)
+    asked = headers.get("x-should-retry", "").strip().lower()
+    return _Fault(
+        status=_status(error, classes),
+        codes=frozenset(codes - {"", "none"}),
+        text=text,
+        classes=classes,
+        wait=wait,
+        final={"true": False, "false": True}.get(asked),
+    )
+
+
+_CODE_FIELDS = ("code", "type", "status", "reason", "error_code", "__type", "errortype")
+_TEXT_FIELDS = ("message", "raw", "detail", "msg", "error", "failed_generation")
+
+
+def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the texts in an error's body with their names; providers nest codes and messages differently."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(body, list):
+        for part in body[:20]:
+            yield from _details(part, depth + 1)
+    if not isinstance(body, Mapping):
+        return
+    for name, value in [*body.items()][:40]:
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            yield str(name).lower(), str(value)[:4000]
+        else:
+            yield from _details(value, depth + 1)
+
+
+def _status(error: BaseException, classes: frozenset[str]) -> int:
+    if classes & {"Timeout", "APITimeoutError"}:
+        return 408
+    status: Any = getattr(error, "status_code", None)
+    if isinstance(status, int) and not isinstance(status, bool):
+        return status
+    return next((number for name, number in _STATUS_OF_CLASS if name in classes), 0)
 
 
 def clean_message(message: str) -> str:
-    """Return a provider's message on one line, without LiteLLM's wrapping and without secrets."""
+    """Return a provider's message on one line, without wrapping, secrets, and the server's own paths."""
     text = " ".join(_NOISE.sub("", message).split())
     while (prefix := _PREFIX.match(text)) is not None:
         text = text[prefix.end() :]
-    return shorten(redact(writable(_unwrapped(text))), LONGEST_MESSAGE)
+    text = _PATH.sub("…/", _unwrapped(text))
+    return shorten(redact(writable(text)), LONGEST_MESSAGE)
 
 
 def writable(text: str) -> str:
@@ -116,121 +421,11 @@ def _unwrapped(text: str) -> str:
 def headers_of(error: BaseException) -> Mapping[str, str]:
     """Return the headers of the response that a LiteLLM exception carries, by lowercase name."""
     response = getattr(error, "response", None)
-    found: dict[str, str] = {}
+    collected: dict[str, str] = {}
     for headers in (
         getattr(response, "headers", None),
         getattr(error, "litellm_response_headers", None),
     ):
-        found |= {
-            str(name).lower(): str(value) for name, value in dict(headers or {}).items()
-        }
-    return found
-
-
-def retry_after(
-    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
-) -> float | None:
-    """Return the seconds that a provider asks to wait, or `None` (RFC 9110, section 10.2.3: seconds or a date)."""
-    milliseconds = _seconds(headers.get("retry-after-ms"), now)
-    return (
-        _seconds(headers.get("retry-after"), now)
-        if milliseconds is None
-        else milliseconds / 1000
-    )
-
-
-def _seconds(text: str | None, now: Callable[[], float]) -> float | None:
-    """Return the seconds in a header: a number, a duration such as `6m0s`, or until a date; `None` if unreadable."""
-    text = (text or "").strip()
-    spans = _SPAN.findall(text)
-    if spans and "".join(number + unit for number, unit in spans) == text:
-        return sum(float(number) * _UNITS[unit] for number, unit in spans)
-    for read in (float, datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            value = read(text)
-            if isinstance(value, datetime):
-                return max(
-                    0.0,
-                    (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-                    - now(),
-                )
-        except (ValueError, TypeError, OverflowError):
-            continue
-        return value if 0 <= value < float("inf") else None
-    return None
-
-
-class _Rule(NamedTuple):
-    """An error of these classes or statuses, or whose text matches a pattern, if its status is `within` some."""
-
-    kind: str
-    retryable: bool
-    classes: tuple[str, ...] = ()
-    statuses: Container[int] = ()
-    pattern: re.Pattern[str] | None = None
-    within: tuple[int, ...] | None = None
-
-
-# The first match wins: LiteLLM's classes overlap, and some providers' errors arrive as an
-# unexpected class.
-_RULES = (
-    _Rule("not_found", False, pattern=_NO_PROVIDER),
-    _Rule("auth", False, pattern=_NO_KEY),
-    _Rule("auth", False, ("AuthenticationError", "PermissionDeniedError"), (401, 403)),
-    _Rule("not_found", False, ("NotFoundError",), (404,)),
-    _Rule("too_long", False, ("ContextWindowExceededError",)),
-    _Rule(
-        "content_filter", False, ("ContentPolicyViolationError",), (), _FILTERED, (400,)
-    ),
-    _Rule("timeout", True, ("Timeout", "APITimeoutError", "TimeoutError"), (408,)),
-    _Rule("rate_limit", False, pattern=_NO_QUOTA, within=(429,)),
-    _Rule("rate_limit", True, ("RateLimitError",), (429,)),
-    _Rule("too_long", False, pattern=_TOO_LONG, within=(400, 413, 422)),
-    _Rule(
-        "bad_request",
-        False,
-        ("BadRequestError", "UnprocessableEntityError"),
-        (400, 405, 413, 415, 422),
-    ),
-    _Rule(
-        "bad_response",
-        True,
-        ("APIResponseValidationError",),
-        (),
-        _GARBLED,
-        (0, 200, 500),
-    ),
-    _Rule("connection", True, pattern=_DISCONNECTED, within=(0, 500)),
-    _Rule("connection", True, ("APIConnectionError", "ConnectionError")),
-    _Rule("server", True, statuses=(409, 425)),
-    _Rule("server", True, statuses=range(500, 2**63)),
-)
-
-
-LONGEST_PAUSE = 600.0
-_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def pause_from_headers(
-    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
-) -> float:
-    """Return the seconds until a provider accepts more calls, from its headers; 0 if requests and tokens remain.
-
-    Reads OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (a duration
-    such as `6m0s`), Anthropic's `anthropic-ratelimit-requests-remaining` and `…-reset` (an RFC 3339
-    timestamp), and the same headers for tokens.
-    """
-    pauses = [0.0]
-    for kind in _KINDS:
-        for left, reset in (
-            (f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"),
-            (
-                f"anthropic-ratelimit-{kind}-remaining",
-                f"anthropic-ratelimit-{kind}-reset",
-            ),
-        ):
-            if headers.get(left, "").strip() in ("0", "0.0"):
-                pauses.append(_seconds(headers.get(reset), now) or 0.0)
-    return min(max(pauses), LONGEST_PAUSE)
+        for name, value in dict(headers or {}).items():
+            collected[str(name).lower()] = str(value)
+    return collected

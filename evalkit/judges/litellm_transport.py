@@ -31,21 +31,26 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.finish_reasons import end_of
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup
+from evalkit.judges.adaptations import Shape
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import (
     ENCODINGS,
     Answer,
+    OtherEnd,
     amount,
     answer_in,
     answer_of,
+    bad_response,
+    error_in,
+    other_end,
     read_body,
     unless_redirected,
 )
-from evalkit.judges.setup import Shape
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
 
@@ -83,6 +88,7 @@ _PRICED_BY_SIZE = (
 )  # if the list has no price: by the size in the model's name
 _LONGEST_ERROR, _DEEPEST_ERROR = 16_384, 32
 _BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+_RESPONSES = "/responses"
 _OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 
 
@@ -319,8 +325,10 @@ class Guard:
         own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
         extra_headers: The headers that OpenAI's client would have sent.
         refused: Why the response was refused; `None` if it was not.
+        failure: The provider's error, which LiteLLM rewords; `None` if there was none.
         answer: The answer in an OpenAI chat completion, of which LiteLLM gets no more than it may
             change.
+        end: How the answer ended, in another protocol.
     """
 
     limit: int
@@ -328,7 +336,9 @@ class Guard:
     own_handler: bool = False
     extra_headers: Mapping[str, str] = field(default_factory=dict)
     refused: CallError | None = None
+    failure: CallError | None = None
     answer: Answer | None = None
+    end: OtherEnd = field(default_factory=OtherEnd)
 
 
 _current: ContextVar[Guard | None] = ContextVar("evalkit_guard", default=None)
@@ -386,10 +396,13 @@ def _guard_transport(transport: Any) -> Any:
                 response.stream, headers.get("content-encoding", ""), guard.limit
             )
             if response.status_code >= 400:
+                guard.failure = error_in(response.status_code, body, headers)
                 body = _readable_error(body)
-            elif guard.openai:
+            elif guard.openai and not request.url.path.endswith(_RESPONSES):
                 guard.answer = answer_in(response.status_code, body, headers)
                 body = json.dumps(_stand_in(guard.answer)).encode()
+            else:
+                guard.end = other_end(body)
         except CallError as error:
             guard.refused = error
             raise
@@ -420,9 +433,8 @@ def _stand_in(answer: Answer) -> JsonObject:
             {"id": "call_1", "type": "function", "function": function}
         ]
     body: JsonObject = {"id": "", "object": "chat.completion", "created": 0}
-    body["choices"] = [
-        {"index": 0, "finish_reason": answer.finish_reason, "message": message}
-    ]
+    finish = _OPENAI_ENDS.get(end_of(answer.finish_reason), answer.finish_reason)
+    body["choices"] = [{"index": 0, "finish_reason": finish, "message": message}]
     body |= {} if answer.model is None else {"model": answer.model}
     body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
     if (prompt := answer.usage.prompt_tokens) is not None:
@@ -439,6 +451,20 @@ def _stand_in(answer: Answer) -> JsonObject:
             **details,
         }
     return body
+
+
+_OPENAI_ENDS = {
+    "length": "length",
+    "truncated": "length",
+    "refused": "content_filter",
+}
+
+
+def _finish(received: Answer, read: Answer) -> str | None:
+    """Return the end of an answer as the provider wrote it, unless LiteLLM found a tool call in the text."""
+    if received.finish_reason == "stop" and read.finish_reason == "tool_calls":
+        return read.finish_reason
+    return received.finish_reason
 
 
 def _readable_error(body: bytes) -> bytes:
@@ -532,7 +558,7 @@ class LiteLLMTransport:
                 original = guard.refused or setup.hidden_setup_error(
                     error, target.model
                 )
-                raise original or call_error(error) from error
+                raise original or guard.failure or call_error(error) from error
         hidden = getattr(response, "_hidden_params", None) or {}
         headers = hidden.get("additional_headers") or {}
         return Reply(
@@ -625,7 +651,11 @@ class LiteLLMTransport:
 
 
 def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
-    answer = answer_of(response)
+    answer = answer_of(response, end=guard.end.reason)
+    silent = not (answer.content or answer.arguments or answer.refusal)
+    if guard.end.empty and silent and answer.finish_reason in ("stop", "tool_calls"):
+        message = f"the provider sent no text and ended with '{guard.end.reason}'"
+        raise bad_response(message)
     if guard.answer is not None:
         # For some providers LiteLLM finds tool calls in the text; it has nothing to say about the
         # rest.
@@ -633,7 +663,7 @@ def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
             guard.answer,
             content=answer.content,
             arguments=answer.arguments,
-            finish_reason=answer.finish_reason,
+            finish_reason=_finish(guard.answer, answer),
             model=guard.answer.model or target.name,
         )
     # For some providers LiteLLM adds its own provider prefix to the model name that the provider

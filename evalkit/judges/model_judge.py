@@ -6,20 +6,41 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
 
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.core.finish_reasons import CONTEXT_FULL
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import error_mapping, setup
+from evalkit.judges import setup
+from evalkit.judges.adaptations import (
+    LIMITS,
+    OPTIONAL,
+    RUNGS,
+    TOP,
+    Shape,
+    adapted,
+    describe,
+    is_unspecific,
+    lower_rung,
+    merged_messages,
+)
 from evalkit.judges.context import excess, room
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
-from evalkit.judges.setup import COPIES, ENDPOINT, FREE, LIMITS, LOCAL, Shape
+from evalkit.judges.setup import COPIES, ENDPOINT, FREE, LOCAL
+from evalkit.judges.waits import pause_from_headers
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 from evalkit.values import Json, JsonObject, frozen
 
 _log = logging.getLogger("evalkit.judges")
+_MOST_STEPS = len(RUNGS) + len(OPTIONAL) + 4
+_ROUNDING = 8
+"""Tokens by which servers count differently at the end of a context."""
+_ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
+_ENDING = ("key", "account")
+_DENIALS = 3
+"""Requests that are denied without a reason, before any answer, until the key is taken for refused."""
 
 
 @frozen
@@ -133,7 +154,16 @@ class ModelJudge:
         self.transport = transport
         self._target: setup.Target | None = None
         self._shape = Shape("text")
-        self._answered = self._weighable = False
+        self._answered = False
+        self._weighable = False
+        self._proven: set[str] = set()
+        """The formats in which the provider has answered."""
+        self._format_cleared = False
+        """Whether no format helped against an error without a reason."""
+        self._denials = 0
+        self._probing = asyncio.Lock()
+        self.notes: list[str] = []
+        """How requests differ from the config, because the provider refused something."""
         self.rest = 0.0
         """Seconds until the provider accepts more calls, from the headers of its last answer."""
         self._preparing = asyncio.Lock()
@@ -192,19 +222,19 @@ class ModelJudge:
         """
         if self._target is None:
             await self.prepare()
-        for _ in range(len(setup.RUNGS) + len(setup.OPTIONAL)):
+        for _ in range(_MOST_STEPS):
             shape = self._shape
             try:
                 return await self._send(request, shape)
             except CallError as error:
                 if error.kind == "content_filter":
-                    return Completion(
-                        "",
-                        finish_reason="content_filter",
-                        refusal=error.message,
-                        rung=shape.rung,
-                    )
-                if error.kind != "bad_request" or not self._step(shape, request, error):
+                    return _filtered(error, shape)
+                if self._step(shape, request, error):
+                    continue
+                answer = await self._other_format(shape, request, error)
+                if answer is not None:
+                    return answer
+                if self._shape == shape:
                     raise self._final(error) from error.__cause__
         raise CallError(
             "bad_request",
@@ -225,52 +255,141 @@ class ModelJudge:
         settings = setup.settings(
             shape, request, sent_params(self.spec.params, request)
         )
-        return {"messages": [dict(message) for message in request.messages], **settings}
+        messages = request.messages
+        if shape.merged:
+            messages = merged_messages(messages)
+        return {"messages": [dict(message) for message in messages], **settings}
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
         assert self._target is not None
         started = time.monotonic()
         reply = await self.transport.send(self._target, self._call(request, shape))
         self._answered = True
-        self.rest = error_mapping.pause_from_headers(reply.headers)
+        if request.answer is not None:
+            self._proven.add(shape.rung)
+        self.rest = pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
-        read = completion_of(
-            reply.answer, rung=rung, latency=time.monotonic() - started
-        )
+        answer = replace(reply.answer, finish_reason=self._end(reply.answer, request))
+        read = completion_of(answer, rung=rung, latency=time.monotonic() - started)
         if self.config.logprobs is True:
             self._weighable = check_logprobs(reply.answer, weighable=self._weighable)
         return priced(read, 0.0 if self.free else reply.cost_usd, self.config.price)
 
+    def _end(self, answer: Answer, request: JudgeRequest) -> str | None:
+        """Return why an answer ended; one that ended before the token limit filled the context."""
+        prompt = answer.usage.prompt_tokens
+        written = answer.usage.completion_tokens
+        if answer.finish_reason != "length" or prompt is None or written is None:
+            return answer.finish_reason
+        context = self.config.context or getattr(self.transport, "context", None)
+        sent = sent_params(self.spec.params, request)
+        limit = next((sent[name] for name in LIMITS if name in sent), None)
+        if context is not None and prompt + written >= context - _ROUNDING:
+            return CONTEXT_FULL
+        if isinstance(limit, int) and written < limit - _ROUNDING:
+            return CONTEXT_FULL
+        return answer.finish_reason
+
     def _step(self, sent: Shape, request: JudgeRequest, error: CallError) -> bool:
+        """Adapt the shape to what an error says; return whether the request can be sent again."""
+        if error.kind not in _ADAPTABLE or error.scope in ("key", "account"):
+            return False
+        if error.kind != "bad_request" and error.http_status < 400:
+            return False
         if self._shape != sent:  # another request changed it in the meantime
             return True
-        names = set(self.spec.params) - sent.dropped
-        fixed = self.config.response_format != "auto" or request.answer is None
-        shape = setup.adapted(sent, error.message, fixed=fixed, sent=names)
+        # An error of the server's own names a parameter in passing.
+        names = (
+            set() if error.http_status >= 500 else set(self.spec.params) - sent.dropped
+        )
+        shape = adapted(
+            sent,
+            error.message,
+            fixed=self._is_fixed(request),
+            sent=names,
+            top=self._top(sent),
+            system=any(message["role"] == "system" for message in request.messages),
+        )
         if shape is None or (
             self.config.logprobs is True and "logprobs" in shape.dropped
         ):
             return False
-        without = ", ".join(sorted(shape.dropped - sent.dropped))
-        change = (
-            f"without {without}"
-            if without
-            else f"with {shape.rung} instead of {sent.rung}"
-        )
+        self._adapt(sent, shape, error)
+        return True
+
+    def _is_fixed(self, request: JudgeRequest) -> bool:
+        return self.config.response_format != "auto" or request.answer is None
+
+    def _top(self, shape: Shape) -> int | None:
+        """Return the number of alternatives that were requested with log-probabilities."""
+        if TOP not in self.spec.params or TOP in shape.dropped:
+            return None
+        number = self.spec.params[TOP] if shape.top is None else shape.top
+        return number if isinstance(number, int) else None
+
+    def _adapt(self, sent: Shape, shape: Shape, error: CallError) -> None:
+        change = describe(sent, shape)
         _log.warning(
             "judge %s: %s; continuing %s", self.spec.name, error.message, change
         )
+        self.notes.append(change)
         self._shape = shape
-        return True
+
+    async def _other_format(
+        self, sent: Shape, request: JudgeRequest, error: CallError
+    ) -> Completion | None:
+        """Try the next formats once, after an error without a reason; return the answer in the first that works."""
+        if not is_unspecific(error) or self._is_fixed(request) or sent.rung == "text":
+            return None
+        async with self._probing:
+            settled = self._format_cleared or sent.rung in self._proven
+            if settled or self._shape != sent:
+                return None
+            shape: Shape | None = sent
+            if error.kind == "bad_request":
+                shape = lower_rung(sent)  # the same request is refused again
+            while shape is not None:
+                try:
+                    answer = await self._send(request, shape)
+                except CallError as refusal:
+                    if refusal.kind == "content_filter":
+                        return _filtered(refusal, shape)
+                    if refusal.kind not in _ADAPTABLE or refusal.scope in _ENDING:
+                        break
+                    shape = lower_rung(shape)
+                    continue
+                if shape != sent:
+                    self._adapt(sent, shape, error)
+                return answer
+            self._format_cleared = True
+        return None
 
     def _final(self, error: CallError) -> CallError | JudgeSetupError:
         assert self._target is not None
-        if error.kind == "auth" or (error.kind == "not_found" and not self._answered):
-            return setup.setup_error(self._target, error, self.config.endpoint)
         endpoint = self.config.endpoint
-        fixed = self.config.response_format != "auto" or (
-            endpoint != "chat" and setup.is_unsupported(error)
+        rung = self.config.response_format
+        if error.scope in _ENDING:
+            return setup.setup_error(self._target, error, endpoint, rung)
+        if self._answered:  # so the key, the model and the format are right
+            return error
+        if error.kind == "auth" and error.scope == "request":
+            # Nothing says whether the key or this input is refused.
+            self._denials += 1
+            if self._denials < _DENIALS:
+                return error
+        fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
+        ends = error.kind in ("auth", "not_found") or (
+            error.kind == "bad_request" and fixed
         )
-        if error.kind == "bad_request" and not self._answered and fixed:
-            return setup.setup_error(self._target, error, endpoint)
+        if ends:
+            return setup.setup_error(self._target, error, endpoint, rung)
         return error
+
+
+def _filtered(error: CallError, shape: Shape) -> Completion:
+    return Completion(
+        "",
+        finish_reason="content_filter",
+        refusal=error.message,
+        rung=shape.rung,
+    )

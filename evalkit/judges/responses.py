@@ -17,8 +17,9 @@ from types import MappingProxyType
 from typing import Any
 
 from evalkit.config import Price
+from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
 from evalkit.errors import CallError
-from evalkit.judges.error_mapping import call_error, writable
+from evalkit.judges.error_mapping import RefusedError, call_error, writable
 from evalkit.types import Completion, Rung, TokenLogprob, Usage
 from evalkit.values import Json, JsonObject, frozen
 
@@ -31,15 +32,8 @@ _THOUGHT = re.compile(
     r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)",
     re.DOTALL,
 )
-_FINISHES = {
-    **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
-    **dict.fromkeys(
-        ("content_filter", "content_filtered", "refusal", "sensitive", "SAFETY"),
-        "content_filter",
-    ),
-    **dict.fromkeys(("tool_calls", "tool_use"), "tool_calls"),
-    "function_call": "function_call",
-}
+_TOOL_ENDS = ("tool_calls", "function_call")
+_FAILED_CHOICE = "the provider ended the answer with an error"
 
 
 @frozen
@@ -75,21 +69,26 @@ class Answer:
     fingerprint: str | None = None
 
 
-def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
+def answer_of(
+    response: object, *, split_thoughts: bool = False, end: str | None = None
+) -> Answer:
     """Clean a response.
 
     Args:
         response: An OpenAI chat completion, as an object or as parsed JSON.
         split_thoughts: Whether to move thinking at the start of the content to `reasoning`, as
             LiteLLM does.
+        end: The provider's own word for the end of the answer, if the response has another one.
 
     Raises:
-        CallError: Of kind `bad_response`, if the response has no text message.
+        CallError: Of kind `bad_response`, if the response has no text message, or if the provider
+            did not finish the answer.
     """
     choices = _get(response, "choices")
     if not _is_list(choices) or not choices:
         raise bad_response("the answer has no choices")
     choice = choices[0]
+    _check_choice(choice)
     message = _get(choice, "message")
     if message is None or isinstance(message, str | int | float) or _is_list(message):
         raise bad_response("the answer's first choice has no message")
@@ -104,13 +103,12 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
         reasoning, content = thought.groups()
     calls = _get(message, "tool_calls")
     calls = calls if _is_list(calls) else ()
-    reason = _get(choice, "finish_reason")
     raw_logprobs = _get(choice, "logprobs")
-    finish = _FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
+    finish = finish_of(end or _get(choice, "finish_reason"))
     finish = "tool_calls" if finish == "stop" and calls else finish
     usage = _get(response, "usage")
     logprobs = _logprobs(_get(raw_logprobs, "content"))
-    arguments = next((found for call in calls if (found := _arguments(call))), None)
+    arguments = _all_arguments(calls)
     if content is None and arguments is None:
         raise bad_response("the content of the answer's message is not text")
     return Answer(
@@ -132,19 +130,78 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
     )
 
 
+def _check_choice(choice: object) -> None:
+    """Refuse a choice with an error: its text is what the model had written before it failed.
+
+    Raises:
+        CallError: If it has one.
+    """
+    error = _get(choice, "error")
+    if not error or isinstance(error, int | float):
+        return
+    fields = error if isinstance(error, Mapping) else {"message": error}
+    message = _message(fields.get("message") or _FAILED_CHOICE)
+    code = fields.get("code")
+    status = code if type(code) is int and 400 <= code < 600 else 500
+    name = None if code is None else str(code)
+    raise call_error(RefusedError(message, name, status, {}, fields))
+
+
+def finish_of(reason: object) -> str:
+    """Return the end of an answer: `stop`, `length`, `content_filter`, or the provider's word for another one.
+
+    Raises:
+        CallError: If the provider did not finish the answer, or ended it for a reason that is not
+            known to be an end.
+    """
+    if reason is not None and not isinstance(reason, str):
+        raise bad_response("the answer's finish_reason is not text", retryable=False)
+    word = writable(reason or "")[:_LONGEST_NAME].strip()
+    end = end_of(word)
+    if end == "failed":
+        raise bad_response(f"the provider ended the answer with '{word}'")
+    if end == "unknown":
+        message = f"the answer ended with '{word}', which is not known to be a complete answer"
+        raise bad_response(message, retryable=False)
+    folded = word.lower()
+    if end == "complete":
+        if folded in ("tool_use", "tool_call", "function_calls"):
+            return "tool_calls"
+        return folded if folded in _TOOL_ENDS else "stop"
+    if end == "length" and folded != CONTEXT_FULL:
+        return "length"
+    if end == "refused" and folded in _FILTER_WORDS:
+        return "content_filter"
+    return word
+
+
+_FILTER_WORDS = ("content_filter", "content_filtered", "refusal", "sensitive", "safety")
+"""The words that mean no more than OpenAI's own."""
+
+
+def _all_arguments(calls: Sequence[object]) -> str | None:
+    """Return the arguments of the tool calls: all of them if they differ, so that no verdict is hidden."""
+    texts = [text for call in calls if (text := _arguments(call))]
+    return "\n".join(dict.fromkeys(texts)) or None
+
+
 def check_logprobs(answer: Answer, *, weighable: bool) -> bool:
     """Check the answer of a judge that must return log-probabilities; return whether it has returned any so far.
 
     Raises:
         CallError: If the answer has no usable ones, and the judge has returned some before.
     """
+    # What has never come in a usable format will not come in one when the call is repeated.
+    retryable = weighable
     weighable = weighable or answer.logprobs is not None
     if answer.broken_logprobs or (
         weighable and answer.content and answer.logprobs is None
     ):
-        raise bad_response(
-            "judge.logprobs is true, but the answer has no usable log-probabilities"
+        message = (
+            "judge.logprobs is true, but the answer has no usable log-probabilities; set"
+            " judge.logprobs=fallback to do without them"
         )
+        raise bad_response(message, retryable=retryable)
     return weighable
 
 
@@ -156,16 +213,12 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
         rung: The rung that the request was sent with.
         latency: Seconds from sending to receiving.
     """
-    text = (
-        answer.arguments
-        if rung == "tool" and answer.arguments
-        else answer.content or ""
-    )
-    filtered = (
-        "stopped by the provider's content filter"
-        if answer.finish_reason == "content_filter"
-        else None
-    )
+    text = _text_of(answer, rung)
+    filtered = None
+    if end_of(answer.finish_reason) == "refused":
+        filtered = "stopped by the provider's content filter"
+        if answer.finish_reason != "content_filter":
+            filtered += f" ({answer.finish_reason})"
     return Completion(
         text=text,
         model=answer.model,
@@ -178,6 +231,19 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
         logprobs=answer.logprobs or None,
         fingerprint=answer.fingerprint,
     )
+
+
+def _text_of(answer: Answer, rung: Rung) -> str:
+    """Return the text of an answer; that of a tool call if there is nothing else, or if it was asked for."""
+    content = answer.content or ""
+    if not answer.arguments:
+        return content
+    if rung != "tool":
+        if not content.strip():
+            return answer.arguments
+        return content if "{" not in content else f"{content}\n{answer.arguments}"
+    # A second verdict next to the tool call would be hidden otherwise.
+    return answer.arguments if "{" not in content else f"{content}\n{answer.arguments}"
 
 
 def priced(
@@ -371,17 +437,6 @@ _PLAIN = ("", "identity")
 _ZLIB = ("gzip", "x-gzip", "deflate")
 
 
-class RefusedError(Exception):
-    """An error response: its message, status, and headers in the attributes that `error_mapping` reads."""
-
-    def __init__(
-        self, message: str, code: str | None, status: int, headers: Mapping[str, str]
-    ) -> None:
-        self.status_code, self.code = status, code
-        self.litellm_response_headers = headers
-        super().__init__(message)
-
-
 async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
     """Return a decompressed body.
 
@@ -460,6 +515,90 @@ def answer_in(
     return _answer_from(status, parsed, body, headers, read)
 
 
+@frozen
+class OtherEnd:
+    """The end of an answer in another protocol than OpenAI's chat completions.
+
+    Attributes:
+        reason: The provider's word for it; `None` if there is none.
+        empty: Whether the provider sent no text at all, though it should have.
+    """
+
+    reason: str | None = None
+    empty: bool = False
+
+
+def other_end(body: bytes) -> OtherEnd:
+    """Return how an answer ended, by the body of Anthropic, Bedrock, Cohere, Gemini, Mistral, Ollama or Responses.
+
+    LiteLLM reports several ends as complete that are not.
+
+    Raises:
+        CallError: If the provider did not finish the answer.
+    """
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return OtherEnd()
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[0]
+    if not isinstance(parsed, Mapping):
+        return OtherEnd()
+    candidates = parsed.get("candidates")
+    if _is_list(candidates) and candidates:
+        parts = _get(_get(candidates[0], "content"), "parts")
+        reason = _name(_get(candidates[0], "finishReason"))
+        return OtherEnd(reason, empty=not parts)
+    choices = parsed.get("choices")
+    if _is_list(choices) and choices:
+        _check_choice(choices[0])
+        return OtherEnd(_name(_get(choices[0], "finish_reason")))
+    if parsed.get("object") == "response":
+        return _end_of_response(parsed)
+    for name in ("stop_reason", "stopReason", "finish_reason", "done_reason"):
+        if reason := _name(parsed.get(name)):
+            return OtherEnd(reason)
+    return OtherEnd()
+
+
+def _end_of_response(parsed: Json) -> OtherEnd:
+    """Return the end of an answer of OpenAI's Responses API.
+
+    Raises:
+        CallError: If it failed.
+    """
+    error = parsed.get("error")
+    if isinstance(error, Mapping):
+        message = _message(error.get("message") or _FAILED_CHOICE)
+        code = _name(error.get("code"))
+        raise call_error(RefusedError(message, code, 500, {}, error))
+    status = _name(parsed.get("status"))
+    if status == "incomplete":
+        details = _get(parsed.get("incomplete_details"), "reason")
+        return OtherEnd(_name(details) or status)
+    return OtherEnd(status)
+
+
+_LONGEST_ERROR = 2**20
+
+
+def error_in(status: int, body: bytes, headers: Mapping[str, str]) -> CallError:
+    """Return the error in a response whose status is that of an error."""
+    try:
+        parsed = json.loads(body) if len(body) <= _LONGEST_ERROR else None
+    except (ValueError, RecursionError):
+        parsed = None
+    start = body[:200].decode("utf-8", "replace") or "it is empty"
+    return _error_from(status, parsed, start, headers)
+
+
+def _error_from(
+    status: int, parsed: object, start: str, headers: Mapping[str, str]
+) -> CallError:
+    message, code = _error_of(parsed) or (start, None)
+    return call_error(RefusedError(message, code, status, headers, parsed))
+
+
 def answer_in_line(row: Json) -> Answer:
     """Return the answer in a parsed line of a batch's output or error file.
 
@@ -493,22 +632,32 @@ def _answer_from(
     start = body[:200].decode("utf-8", "replace") or "it is empty"
     error = _error_of(parsed)
     if status >= 400:
-        raise call_error(RefusedError(*(error or (start, None)), status, headers))
+        raise _error_from(status, parsed, start, headers)
     if read is not None and isinstance(parsed, list):
         return read(parsed)
     if not isinstance(parsed, Mapping):
         raise bad_response(f"the answer is not a JSON object: {start}")
     if error:
-        # A code in the body of a 200 response does not prove that the key is wrong.
-        code = _get(
-            parsed.get("error") if isinstance(parsed.get("error"), Mapping) else parsed,
-            "code",
-        )
-        code = code if type(code) is int and code not in (401, 403, 404) else 422
-        raise call_error(RefusedError(*error, code, headers)) from RefusedError(
-            *error, status, headers
-        )
+        raise _error_in_answer(parsed, error, status, headers)
     return answer_of(parsed, split_thoughts=True) if read is None else read(parsed)
+
+
+def _error_in_answer(
+    parsed: Json,
+    error: tuple[str, str | None],
+    status: int,
+    headers: Mapping[str, str],
+) -> CallError:
+    """Return the error in the body of a response without an error's status."""
+    message, name = error
+    inner = parsed.get("error")
+    code = _get(inner if isinstance(inner, Mapping) else parsed, "code")
+    # A code in the body of a 200 response does not prove that the key is wrong.
+    if type(code) is not int or code in (401, 403, 404):
+        code = 422
+    mapped = call_error(RefusedError(message, name, code, headers, parsed))
+    mapped.__cause__ = RefusedError(message, name, status, headers)
+    return mapped
 
 
 def completed_text(parsed: Any) -> Answer:
@@ -595,13 +744,16 @@ _REWARD_KEYS = ("probs", "data", "score", "embedding")
 
 def _error_of(parsed: Any) -> tuple[str, str | None] | None:
     """Return the message and code of an error in the format of OpenAI, vLLM, llama.cpp or FastAPI; `None` if absent."""
+    if isinstance(parsed, list) and len(parsed) == 1:
+        parsed = parsed[0]  # as Google writes it
     if not isinstance(parsed, Mapping):
         return None
     error = parsed.get("error") or (parsed if "choices" not in parsed else None)
     if not isinstance(error, Mapping):
         return None if error is None else (_message(error), None)
-    message = error.get("message") or error.get("detail")
+    message = error.get("message") or error.get("detail") or error.get("Message")
     code = error.get("code")
+    code = code if code is not None else error.get("type") if message else None
     if not message and code is None:
         return None
     return _message(message or code), None if code is None else _message(code)

@@ -10,14 +10,15 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.config import SIMULATED, JudgeConfig
-from evalkit.errors import CallError, JudgeSetupError
+from evalkit.errors import AccessError, CallError, JudgeSetupError
+from evalkit.judges.adaptations import LIMITS, OPTIONAL, Shape, shaped
 from evalkit.judges.error_mapping import clean_message
 from evalkit.types import JudgeRequest, Rung
 from evalkit.values import Json, JsonObject, frozen
@@ -28,7 +29,6 @@ COPIES = 2
 two threads."""
 FREE = (LOCAL, SIMULATED)
 """Prefixes of models that cost nothing."""
-LIMITS = ("max_tokens", "max_completion_tokens")
 ENDPOINT = "endpoint"
 """The parameter of the content key that names an endpoint other than chat completions."""
 OPENAI_SERVERS = (
@@ -119,29 +119,6 @@ class Target:
     settings: Json = field(default_factory=dict)
 
 
-RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
-OPTIONAL = ("temperature", "seed", "logprobs", "top_logprobs")
-
-_COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
-    "json_schema": re.compile(
-        r"response_?format|json_?schema|schema|structured.?output|guided|grammar",
-        re.IGNORECASE,
-    ),
-    "tool": re.compile(r"\btools?\b|tool_choice|tool.?call|function", re.IGNORECASE),
-    "json_object": re.compile(
-        r"response_?format|json_?object|json.?mode", re.IGNORECASE
-    ),
-}
-
-
-@frozen
-class Shape:
-    """The rung in use, and the optional parameters that are dropped because the provider refuses them."""
-
-    rung: Rung
-    dropped: frozenset[str] = field(default_factory=frozenset)
-
-
 def top_rung(
     *, known: bool, response_schema: bool, functions: bool, supported: Collection[str]
 ) -> Rung:
@@ -169,7 +146,7 @@ def settings(shape: Shape, request: JudgeRequest, params: Json) -> JsonObject:
         request: The request to send.
         params: The sampling parameters.
     """
-    kept = {name: value for name, value in params.items() if name not in shape.dropped}
+    kept = shaped(shape, params)
     if (answer := request.answer) is None or shape.rung == "text":
         return kept
     schema = json.loads(json.dumps(dict(answer.schema)))
@@ -189,32 +166,6 @@ def settings(shape: Shape, request: JudgeRequest, params: Json) -> JsonObject:
     if shape.rung == "json_schema":
         form["json_schema"] = {"name": answer.name, "schema": schema, "strict": True}
     return {**kept, "response_format": form}
-
-
-def adapted(
-    shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str]
-) -> Shape | None:
-    """Return the next shape to try after a provider refused a request, or `None` if no other shape can help.
-
-    Args:
-        shape: The shape that was sent.
-        complaint: The provider's message.
-        fixed: Whether the user chose the rung, so that it must not change.
-        sent: The names of the parameters that were sent.
-    """
-    blamed = {
-        name
-        for name in OPTIONAL
-        if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)
-    }
-    if blamed:
-        # `top_logprobs` is invalid without `logprobs`.
-        companions = {"top_logprobs"} if "logprobs" in blamed else set()
-        return replace(shape, dropped=shape.dropped | blamed | companions)
-    pattern = _COMPLAINTS.get(shape.rung)
-    if fixed or pattern is None or not pattern.search(complaint):
-        return None
-    return replace(shape, rung=RUNGS[RUNGS.index(shape.rung) + 1])
 
 
 def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
@@ -347,12 +298,33 @@ def is_unsupported(error: CallError) -> bool:
     return _UNSUPPORTED.search(error.message) is not None
 
 
+_ABOUT_FORMAT = re.compile(
+    r"response_?format|json_?schema|schema|structured|json_?object|json.?mode|\btools?\b|function",
+    re.IGNORECASE,
+)
+_RESPONSES_ONLY = re.compile(
+    r"v1/responses|not a chat model|responses api", re.IGNORECASE
+)
+
+
 def setup_error(
-    target: Target, error: CallError, endpoint: str = "chat"
+    target: Target, error: CallError, endpoint: str = "chat", rung: str = "auto"
 ) -> JudgeSetupError:
-    """Return the error that explains why no call to this judge can succeed, with a remedy."""
+    """Return the error that explains why no call to this judge can succeed, with a remedy by its cause.
+
+    Args:
+        target: The destination of the call.
+        error: The error of the call.
+        endpoint: The configured endpoint.
+        rung: The configured response format.
+    """
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
+    if error.kind == "account":
+        return AccessError(
+            f"{target.model}: the account or its budget is used up ({error.message})",
+            remedy="add credit or raise the budget, and run again: stored answers are kept",
+        )
     address = target.address or f"provider {target.provider}"
     if endpoint != "chat":
         remedy = "check judge.endpoint, judge.model and judge.api_base"
@@ -363,13 +335,22 @@ def setup_error(
             remedy=remedy,
         )
     if error.kind == "bad_request":
+        about_format = rung not in ("auto", "text") and _ABOUT_FORMAT.search(
+            error.message
+        )
+        remedy = "check judge.params and judge.model"
+        if about_format:
+            remedy = "try judge.response_format=auto"
         return JudgeSetupError(
             f"{target.model}: {address} rejects the request ({error.message})",
-            remedy="try judge.response_format=auto",
+            remedy=remedy,
         )
+    remedy = "check judge.model and judge.api_base"
+    if _RESPONSES_ONLY.search(error.message):
+        remedy = "set judge.transport=litellm, or choose a chat model"
     return JudgeSetupError(
         f"{target.model}: {address} does not have this model ({error.message})",
-        remedy="check judge.model and judge.api_base",
+        remedy=remedy,
     )
 
 
@@ -407,10 +388,10 @@ def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     return missing if keys_only and not found.get("keys_in_environment") else ()
 
 
-def _no_key(target: Target, what: str) -> JudgeSetupError:
+def _no_key(target: Target, what: str) -> AccessError:
     names = target.missing or (f"{target.provider.upper()}_API_KEY",)
     verb = "check" if any(os.environ.get(name, "").strip() for name in names) else "set"
-    return JudgeSetupError(
+    return AccessError(
         f"{target.model}: {clean_message(what)}",
         remedy=f"{verb} the environment variable {' or '.join(names)}",
     )

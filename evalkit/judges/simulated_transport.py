@@ -49,9 +49,9 @@ from typing import Any
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError, did_you_mean
 from evalkit.judges import setup
+from evalkit.judges.adaptations import Shape
 from evalkit.judges.model_judge import InProcess, Reply
 from evalkit.judges.responses import Answer
-from evalkit.judges.setup import Shape
 from evalkit.values import Json, JsonObject, frozen
 
 FAULTS = {

@@ -15,10 +15,11 @@ from typing import Any
 from evalkit.core.hashing import file_digest
 from evalkit.errors import JudgeSetupError, did_you_mean
 from evalkit.judges import setup
-from evalkit.judges.error_mapping import call_error
+from evalkit.judges.adaptations import Shape
+from evalkit.judges.error_mapping import RefusedError, call_error
 from evalkit.judges.model_judge import InProcess, Reply
-from evalkit.judges.responses import RefusedError, answer_of
-from evalkit.judges.setup import COPIES, LOCAL, Shape
+from evalkit.judges.responses import answer_of
+from evalkit.judges.setup import COPIES, LOCAL
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
 

@@ -214,9 +214,11 @@ BAD = ("bad_response", True, None)
 FAULTS = {
     "429": (refused(429, "slow down", Retry_After="7"), ("rate_limit", True, 7.0)),
     "429_ms": (refused(429, "slow down", retry_after_ms="1500"), ("rate_limit", True, 1.5)),
-    "429_quota": (
-        refused(429, "You exceeded your current quota", code="insufficient_quota"),
-        ("rate_limit", False, None),
+    "429_quota_of_a_minute": (
+        refused(
+            429, "You exceeded your current quota, see https://x.y/billing. Please retry in 2s."
+        ),
+        ("rate_limit", True, 2.0),
     ),
     "500": (refused(500, "oops"), ("server", True, None)),
     "502": (Reply(b"<html>bad gateway</html>", 502), ("server", True, None)),
@@ -277,13 +279,17 @@ async def test_the_same_failure(reply, kind, model):
     ("reply", "words"),
     [
         (refused(401, "Incorrect API key provided: sk-very-secret-key-1234"), "_API_KEY"),
-        (refused(403, "not yours"), "_API_KEY"),
+        (refused(403, "You do not have access to this resource"), "_API_KEY"),
+        (
+            refused(429, "You exceeded your current quota", code="insufficient_quota"),
+            "budget is used up .*; add credit",
+        ),
         (
             refused(404, "The model `gpt-9` does not exist", code="model_not_found"),
             "does not have this model .*; check",
         ),
     ],
-    ids=["401", "403", "404"],
+    ids=["401", "403", "429_account", "404"],
 )
 @pytest.mark.parametrize("model", MODELS)
 async def test_the_same_setup_error(reply, words, model):

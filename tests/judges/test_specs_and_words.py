@@ -13,16 +13,16 @@ from evalkit.core.redaction import redact
 from evalkit.errors import JudgeSetupError
 from evalkit.evaluators.json_answers import pairwise_format
 from evalkit.judges import describe_judges, make_arbiter, make_judges, spec_of
+from evalkit.judges.adaptations import RUNGS, Shape, adapted
 from evalkit.judges.error_mapping import (
     LONGEST_MESSAGE,
     clean_message,
-    pause_from_headers,
-    retry_after,
 )
 from evalkit.judges.model_judge import sent_params
 from evalkit.judges.pricing import price_of
-from evalkit.judges.setup import RUNGS, Shape, adapted, top_rung
+from evalkit.judges.setup import top_rung
 from evalkit.judges.smollm2_transport import only, tighten
+from evalkit.judges.waits import pause_from_headers, retry_after
 from evalkit.types import JudgeRequest, JudgeSpec
 from tests.support.fake_provider import Reply, said
 

@@ -1,0 +1,193 @@
+"""Adapt requests to what an endpoint cannot do: each change is made once, remembered for the run, and reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
+
+from evalkit.errors import CallError
+from evalkit.types import Message, Rung
+from evalkit.values import Json, JsonObject, frozen
+
+LIMITS = ("max_tokens", "max_completion_tokens")
+RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
+OPTIONAL = ("temperature", "seed", "logprobs", "top_logprobs")
+TOP = "top_logprobs"
+SYSTEM_NOTE = "with the system text in the first user message (judge.system=user)"
+
+_FORMAT = r"response_?format|input should be .{0,40}'(?:text|json_object)'"
+_COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
+    "json_schema": re.compile(
+        rf"{_FORMAT}|json_?schema|schema|structured.?output|guided|grammar",
+        re.IGNORECASE,
+    ),
+    "tool": re.compile(r"\btools?\b|tool_choice|tool.?call|function", re.IGNORECASE),
+    "json_object": re.compile(rf"{_FORMAT}|json_?object|json.?mode", re.IGNORECASE),
+}
+_UNSUPPORTED = (
+    r"(?:not|isn't|aren't|doesn't|never) (?:be )?(?:support|enabl|allow|accept|permit|available|valid)"
+    r"|unsupported|unknown|unrecognized|unexpected|invalid|disallow|no longer|deprecated|only"
+    r"|must alternate|instead"
+)
+_NO_SYSTEM = re.compile(
+    rf"(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)s?\b.{{0,80}}(?:{_UNSUPPORTED})"
+    rf"|(?:{_UNSUPPORTED}).{{0,60}}(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)"
+    r"|messages?\[\d+\]\.role|role.{0,10}['\"]?(?:system|developer)\b.{0,60}(?:not|invalid|unsupported)"
+    rf"|(?:{_UNSUPPORTED}).{{0,40}}role.{{0,4}}['\"]?(?:system|developer)"
+    r"|only user,? (?:and|or) (?:assistant|model) roles"
+    r"|roles must alternate user/(?:assistant|model)|(?:valid role|role).{0,30}: user, (?:model|assistant)\.?$",
+    re.IGNORECASE,
+)
+_OTHER_LIMIT = {
+    "max_tokens": re.compile(
+        r"max_tokens.{0,120}max_completion_tokens|unsupported parameter.{0,20}max_tokens\b",
+        re.IGNORECASE | re.DOTALL,
+    ),
+    "max_completion_tokens": re.compile(
+        r"max_completion_tokens\b.{0,60}(?:not support|unsupported|not permitted|unrecognized"
+        r"|unknown|unexpected|not allowed|extra)"
+        r"|(?:unsupported|unrecognized|unknown|unexpected|extra)[^.]{0,60}max_completion_tokens",
+        re.IGNORECASE | re.DOTALL,
+    ),
+}
+_ABOUT_TOP = re.compile(
+    r"top_?logprobs|(?:sample )?log_?probs (?:of|must|should|is|are|cannot)", re.I
+)
+_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?![\w.]*\d)")
+_EXCLUSIVE = re.compile(
+    r"(?:less|smaller|fewer) than (?!or equal)\D{0,3}(\d+)|,\s*(\d+)\)|< ?(\d+)"
+)
+
+
+@frozen
+class Shape:
+    """How requests are sent: the format, and what differs because the endpoint refuses it.
+
+    Attributes:
+        rung: The format of structured answers.
+        dropped: The optional parameters that are not sent.
+        limit: The name under which the token limit is sent; `None` for the configured one.
+        top: The number of alternatives that are requested with log-probabilities; `None` for the
+            configured one.
+        merged: Whether the system text is in the first user message.
+    """
+
+    rung: Rung
+    dropped: frozenset[str] = field(default_factory=frozenset)
+    limit: str | None = None
+    top: int | None = None
+    merged: bool = False
+
+
+def adapted(
+    shape: Shape,
+    complaint: str,
+    *,
+    fixed: bool,
+    sent: Collection[str],
+    top: int | None = None,
+    system: bool = False,
+) -> Shape | None:
+    """Return the next shape to try after a provider refused a request, or `None` if no other shape can help.
+
+    Args:
+        shape: The shape that was sent.
+        complaint: The provider's message.
+        fixed: Whether the user chose the rung, so that it must not change.
+        sent: The names of the parameters that were sent.
+        top: The number of alternatives that was requested with log-probabilities.
+        system: Whether a system message was sent.
+    """
+    for name, pattern in _OTHER_LIMIT.items():
+        sends_it = (shape.limit or name) == name and name in sent
+        if sends_it and shape.limit is None and pattern.search(complaint):
+            other_name = LIMITS[1 - LIMITS.index(name)]
+            return replace(shape, limit=other_name)
+    lower = None if top is None else _lower_top(complaint, top)
+    if lower is not None:
+        return replace(shape, top=lower)
+    if system and not shape.merged and _NO_SYSTEM.search(complaint):
+        return replace(shape, merged=True)
+    blamed = {
+        name
+        for name in OPTIONAL
+        if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)
+    }
+    if blamed:
+        # `top_logprobs` is invalid without `logprobs`.
+        companions = {TOP} if "logprobs" in blamed else set()
+        return replace(shape, dropped=shape.dropped | blamed | companions)
+    pattern_of_rung = _COMPLAINTS.get(shape.rung)
+    if fixed or pattern_of_rung is None or not pattern_of_rung.search(complaint):
+        return None
+    return lower_rung(shape)
+
+
+def lower_rung(shape: Shape) -> Shape | None:
+    """Return the shape with the next simpler format; `None` if there is none."""
+    index = RUNGS.index(shape.rung) + 1
+    return replace(shape, rung=RUNGS[index]) if index < len(RUNGS) else None
+
+
+def _lower_top(complaint: str, top: int) -> int | None:
+    """Return the highest number of alternatives that a provider says it accepts; `None` if it does not say."""
+    if not _ABOUT_TOP.search(complaint):
+        return None
+    numbers = [int(number[0]) for number in _NUMBER.finditer(complaint)]
+    lower = [number for number in numbers if 0 < number < top]
+    if not lower:
+        return None
+    highest = max(lower)
+    exclusive = {
+        int(group)
+        for match in _EXCLUSIVE.findall(complaint)
+        for group in match
+        if group
+    }
+    return highest - (highest in exclusive) or None
+
+
+def is_unspecific(error: CallError) -> bool:
+    """Return whether an error does not say what was wrong, so that the format may be the reason."""
+    if error.kind == "bad_request":
+        return error.http_status in (400, 422) and error.scope == "request"
+    return error.kind in ("server", "bad_response") and error.http_status == 500
+
+
+def describe(before: Shape, after: Shape) -> str:
+    """Return how requests change, as the end of a sentence."""
+    if without := ", ".join(sorted(after.dropped - before.dropped)):
+        return f"without {without}"
+    if after.limit != before.limit:
+        return f"with {after.limit}"
+    if after.top != before.top:
+        return f"with top_logprobs={after.top}"
+    if after.merged != before.merged:
+        return SYSTEM_NOTE
+    return f"with {after.rung} instead of {before.rung}"
+
+
+def merged_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages with the system text at the start of the first user message."""
+    system = [m["content"] for m in messages if m["role"] == "system"]
+    rest = [m for m in messages if m["role"] != "system"]
+    if not system:
+        return tuple(messages)
+    if not rest or rest[0]["role"] != "user":
+        return ({"role": "user", "content": "\n\n".join(system)}, *rest)
+    first, *later = rest
+    content = "\n\n".join([*system, first["content"]])
+    return ({"role": "user", "content": content}, *later)
+
+
+def shaped(shape: Shape, params: Json) -> JsonObject:
+    """Return the parameters as they are sent in a shape."""
+    sent = {name: value for name, value in params.items() if name not in shape.dropped}
+    if shape.limit is not None:
+        for name in LIMITS:
+            if name != shape.limit and name in sent:
+                sent[shape.limit] = sent.pop(name)
+    if shape.top is not None and TOP in sent:
+        sent[TOP] = shape.top
+    return sent

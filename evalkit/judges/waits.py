@@ -1,0 +1,146 @@
+"""How long a provider asks to wait, from its headers or from the body of its error."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+LONGEST_PAUSE = 600.0
+_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNIX = 1e9
+"""A number of seconds from here on is a time since 1970; a thousand times as many are milliseconds."""
+_AMOUNT = (
+    r"\d+(?:\.\d+)?\s*(?:ms|millisecond|second|sec|minute|min|hour|hr|s|m|h)s?(?![a-z])"
+)
+_ASKED = r"(?:retry|try(?: your request)? again|again|wait(?:ing)?|back ?off|resets?|available)"
+_IN_WORDS = re.compile(
+    rf"{_ASKED}\b[^\d\n]{{0,40}}?(?P<spans>{_AMOUNT}(?:(?:\s|,|and)*{_AMOUNT})*)",
+    re.IGNORECASE,
+)
+_AT_TIME = re.compile(
+    rf"(?:{_ASKED}|until)\b[^\d\n]{{0,30}}?(?P<date>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"
+    r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:s|illi)|[smh])", re.I)
+_FIELDS = {
+    **dict.fromkeys(("retry_after", "retryafter", "retry_after_seconds"), 1.0),
+    **dict.fromkeys(("retrydelay", "retry_delay", "estimated_time"), 1.0),
+    **dict.fromkeys(("retry_after_ms", "retryafterms"), 0.001),
+    **dict.fromkeys(("x-ratelimit-reset", "reset_at", "resets_at"), 1.0),
+}
+"""The fields of an error's body that state a wait, with their unit in seconds."""
+_DEEPEST = 5
+
+
+def retry_after(
+    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
+) -> float | None:
+    """Return the seconds that a provider asks to wait, or `None` if its headers do not say.
+
+    RFC 9110, section 10.2.3, has seconds or a date; providers also send durations, milliseconds
+    and Unix times.
+    """
+    milliseconds = seconds_in(headers.get("retry-after-ms"), now)
+    if milliseconds is not None:
+        return milliseconds / 1000
+    return seconds_in(headers.get("retry-after"), now)
+
+
+def seconds_in(text: str | None, now: Callable[[], float] = time.time) -> float | None:
+    """Return the seconds that a value states: a number, a duration such as `6m0s`, or a time; else `None`."""
+    text = (text or "").strip()
+    spans = _SPAN.findall(text)
+    if spans and "".join(number + unit for number, unit in spans) == text:
+        return sum(float(number) * _UNITS[unit] for number, unit in spans)
+    for read in (float, datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            value = read(text)
+            if isinstance(value, datetime):
+                moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+                return max(0.0, moment.timestamp() - now())
+        except (ValueError, TypeError, OverflowError):
+            continue
+        return _from_number(value, now)
+    return None
+
+
+def _from_number(value: float, now: Callable[[], float]) -> float | None:
+    if not 0 <= value < float("inf"):
+        return None
+    if value < _UNIX:
+        return value
+    since_1970 = value / 1000 if value >= 1000 * _UNIX else value
+    return max(0.0, since_1970 - now())
+
+
+def wait_in_body(
+    text: str, body: object, *, now: Callable[[], float] = time.time
+) -> float | None:
+    """Return the seconds that an error's body asks to wait, from its fields or its words; else `None`."""
+    for value, unit in _stated(body, 0):
+        seconds = _seconds_of(value, now)
+        if seconds is not None:
+            return seconds * unit
+    if (words := _IN_WORDS.search(text)) is not None:
+        parts = _PART.finditer(words["spans"])
+        return sum(float(part["number"]) * _unit(part["unit"]) for part in parts)
+    if (date := _AT_TIME.search(text)) is not None:
+        zone = (date["zone"] or "Z").upper().replace("UTC", "Z")
+        return seconds_in(date["date"].replace(" ", "T") + zone, now)
+    return None
+
+
+def _unit(letters: str) -> float:
+    return _UNITS["ms" if len(letters) > 1 else letters.lower()]
+
+
+def _stated(body: object, depth: int) -> Iterator[tuple[object, float]]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(body, list):
+        for part in body:
+            yield from _stated(part, depth + 1)
+    if not isinstance(body, Mapping):
+        return
+    for name, value in body.items():
+        if (unit := _FIELDS.get(str(name).lower())) is not None:
+            yield value, unit
+        else:
+            yield from _stated(value, depth + 1)
+
+
+def _seconds_of(value: object, now: Callable[[], float]) -> float | None:
+    if isinstance(value, Mapping):  # a duration of Google's: {"seconds": 1, "nanos": 0}
+        value = value.get("seconds")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    return seconds_in(str(value), now)
+
+
+def pause_from_headers(
+    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
+) -> float:
+    """Return the seconds until a provider accepts more calls, from its headers; 0 if some remain.
+
+    Reads OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (a duration
+    such as `6m0s`), Anthropic's `anthropic-ratelimit-requests-remaining` and `…-reset` (an RFC 3339
+    timestamp), the same headers for tokens, and those without a kind (`x-ratelimit-reset` is a Unix
+    time at some providers).
+    """
+    pairs = [("x-ratelimit-remaining", "x-ratelimit-reset")]
+    pairs.append(("ratelimit-remaining", "ratelimit-reset"))
+    for kind in _KINDS:
+        pairs.append((f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"))
+        anthropic = f"anthropic-ratelimit-{kind}"
+        pairs.append((f"{anthropic}-remaining", f"{anthropic}-reset"))
+    pauses = [0.0]
+    for remaining, reset in pairs:
+        if headers.get(remaining, "").strip() in ("0", "0.0"):
+            pauses.append(seconds_in(headers.get(reset), now) or 0.0)
+    return min(max(pauses), LONGEST_PAUSE)
