@@ -18,7 +18,7 @@ from evalkit.engine.event_loop import Clock
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall
-from evalkit.errors import CallError, EvalkitError
+from evalkit.errors import AccessError, CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
 from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
@@ -230,6 +230,7 @@ class Sender:
         also_checked: The judges to check before the first call to any judge: a problem with one
             that may be called later must show before anything is paid.
         changed: Called after each retry.
+        keeps: Returns whether there are answers that make a run, though no more can be requested.
         stopping: Whether the run is stopping.
         stopped: Why requests are not sent any more; `None` if they are.
 
@@ -294,6 +295,7 @@ class Sender:
         self.also_checked: tuple[int, ...] = ()
         self.out: set[asyncio.Task[Any] | None] = set()
         self.changed: Callable[[], None] = lambda: None
+        self.keeps: Callable[[], bool] = lambda: False
         self.stopping = False
         self.stopped: str | None = None
 
@@ -349,10 +351,12 @@ class Sender:
         try:
             outcome, stored = await self._once(call)
         except BaseException as error:
+            if isinstance(error, AccessError) and self.keeps():
+                # Nothing more can be sent, and the answers so far make a run.
+                self.give_up(str(error))
             # An error that ends the run ends it now, before another task takes the free slot.
-            self.stopping = self.stopping or (
-                isinstance(error, Exception) and not isinstance(error, RunStopped)
-            )
+            elif isinstance(error, Exception) and not isinstance(error, RunStopped):
+                self.stopping = True
             flight.set_exception(
                 error if isinstance(error, Exception) else RunStopped()
             )

@@ -24,7 +24,7 @@ from evalkit.engine.requests import (
     call_key,
     steps_left,
 )
-from evalkit.errors import EvalkitError
+from evalkit.errors import AccessError, EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.results import Spent
 from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
@@ -41,6 +41,8 @@ Observe = Callable[[Progress], None]
 Until: TypeAlias = Callable[[Case, Sequence[Judgment]], bool]
 """Takes all judgments of a case, in the order in which cases are complete; returns whether no more
 are needed."""
+_ACCESS = "account"
+"""The kind of a call that the provider refuses because of the key or the account."""
 SETTLED = "no more cases are needed"
 AHEAD = 4
 """Calls per concurrent call that may be ahead of the first unanswered one, in a run that may need
@@ -222,6 +224,7 @@ async def judge(
     run = session.begin(cases, session.tally, observe)
     run.until = until
     run.sender.changed = run.report
+    run.sender.keeps = run.keeps
     try:
         with on_interrupt(run.interrupt), freeze_imports():
             await run.workers()
@@ -265,6 +268,8 @@ class _Run:
     signal: int | None = None
     followed: int = 0
     sending: float = 0.0
+    answers: int = 0
+    """The answers so far, stored ones included."""
 
     def __post_init__(self) -> None:
         self.follow = (
@@ -492,6 +497,7 @@ class _Run:
                 return replace(
                     failed, error_kind=outcome.kind, keys=keys, earlier=earlier
                 )
+            self.answers += call.found is None
             keys = (*keys, call.key)
             stored = stored and is_stored
             read = self._read(call.request, outcome)
@@ -520,7 +526,13 @@ class _Run:
     async def _outcome(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
         """Return the answer to a call, and whether it was stored."""
         if call.found is None:
-            return await self.sender.obtain(call)
+            try:
+                return await self.sender.obtain(call)
+            except AccessError as error:
+                if not self.sender.aborted:
+                    raise
+                return Failure(_ACCESS, str(error), attempts=1), False
+        self.answers += 1
         self.tally.stored += 1
         self.tally.keep(call.key)
         self.sender.lengths.observe(call.judge, call.found)
@@ -539,6 +551,10 @@ class _Run:
             return _blank(
                 request, "unparseable", f"unreadable ({type(error).__name__})"
             )
+
+    def keeps(self) -> bool:
+        """Return whether there are answers, or stored ones among the next calls."""
+        return self.answers > 0 or any(call.found is not None for call in self.queue)
 
     def report(self) -> None:
         """Report the progress."""

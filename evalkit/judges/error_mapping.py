@@ -18,8 +18,12 @@ LONGEST_MESSAGE = 300
 _PREFIX = re.compile(
     r"(?:litellm\.)?\w*(?:Error|Exception|Timeout)\w*(?: Error)?: |\w+Exception - "
 )
+_TRACEBACK = re.compile(
+    r"\bTraceback \(most recent call last\):?(?P<frames>.*)", re.DOTALL
+)
+_NO_REASON = "an internal error of the server"
 _NOISE = re.compile(
-    r"\bTraceback \(most recent call last\).*|This looks like a bug in LiteLLM.*|Received Model"
+    r"This looks like a bug in LiteLLM.*|Received Model"
     r" Group=.*",
     re.DOTALL,
 )
@@ -150,6 +154,10 @@ _CAPABILITY = _words(
     r"tool_choice|\btools?\b (?:is|are|use|call)|tool.?(?:use|call)|function.?call",
     r"(?:system|developer) (?:role|message|prompt|instruction)",
 )
+_PARAMETER = _words(
+    r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?(?:parameter|argument:|value|field)",
+    r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
+)
 _FILTER_CODES = _names(
     *("content_filter", "content_policy_violation", "responsibleaipolicyviolation"),
     *("data_inspection_failed", "datainspectionfailed", "content_blocked", "1301"),
@@ -274,6 +282,7 @@ _RULES = (
     _Rule("too_long", False, "request", (*_ASKING, 500), text=_TOO_LONG),
     _Rule("content_filter", False, "request", (400, 403, 422, 451), text=_FILTERED),
     _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
+    _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
     _Rule("not_found", False, "model", (400, 403, 422), text=_NO_MODEL),
     _Rule(
         "auth", False, "key", (400,), text=_words("api.?key", "location is not supp")
@@ -342,7 +351,7 @@ def _fault(error: BaseException) -> _Fault:
     details = [*_details(body, 0)]
     codes |= {text.lower() for name, text in details if name in _CODE_FIELDS}
     more = [text for name, text in details if name in _TEXT_FIELDS]
-    text = _URL.sub("", " ".join([str(error), *more]))
+    text = _URL.sub("", "\n".join(dict.fromkeys([str(error), *more])))
     headers = headers_of(error)
     if (kind := headers.get("x-amzn-errortype")) is not None:
         codes.add(kind.partition(":")[0].lower())
@@ -391,11 +400,18 @@ def _status(error: BaseException, classes: frozenset[str]) -> int:
 
 def clean_message(message: str) -> str:
     """Return a provider's message on one line, without wrapping, secrets, and the server's own paths."""
-    text = " ".join(_NOISE.sub("", message).split())
+    text = _TRACEBACK.sub(_end_of_traceback, _NOISE.sub("", message))
+    text = " ".join(text.split())
     while (prefix := _PREFIX.match(text)) is not None:
         text = text[prefix.end() :]
     text = _PATH.sub("…/", _unwrapped(text))
     return shorten(redact(writable(text)), LONGEST_MESSAGE)
+
+
+def _end_of_traceback(traceback: re.Match[str]) -> str:
+    """Return the last line of a traceback, which is the error."""
+    *_, last = traceback["frames"].strip().splitlines() or [""]
+    return last if last and not last.lstrip().startswith("File ") else _NO_REASON
 
 
 def writable(text: str) -> str:

@@ -1,0 +1,251 @@
+"""What providers really answer, row by row through the command line and over both transports."""
+
+import json
+
+import pytest
+
+from tests.support.fake_provider import Reply, completion, refused, said
+from tests.support.provider_play import TRANSPORTS, case_of, play, verdict
+
+pytestmark = pytest.mark.usefixtures("_environment")
+
+
+@pytest.fixture
+def _environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def third(reply):
+    """Every third call gets a reply."""
+    return lambda body, number: verdict() if number % 3 else reply
+
+
+def one(reply):
+    """One case gets a reply, whenever it is asked."""
+    return lambda body, _: reply if case_of(body) == 2 else verdict()
+
+
+def sends(name, reply):
+    """Requests with a parameter get a reply."""
+    return lambda body, _: reply if name in body else verdict()
+
+
+def formatted(kind, reply):
+    return lambda body, _: (
+        reply if (body.get("response_format") or {}).get("type") == kind else verdict()
+    )
+
+
+def with_system(reply):
+    return lambda body, _: (
+        reply if any(message["role"] == "system" for message in body["messages"]) else verdict()
+    )
+
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.1s"}
+GEMINI = {
+    "error": {
+        "code": 429,
+        "status": "RESOURCE_EXHAUSTED",
+        "message": f"{QUOTA} Please retry in 0.1s.",
+        "details": [RETRY_INFO],
+    }
+}
+LITERAL = "1 validation error: Input should be 'text' or 'json_object'"
+NOT_MAX_TOKENS = (
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use"
+    " 'max_completion_tokens' instead."
+)
+MORE_THAN_FIVE = "Requested sample logprobs of 20, which is greater than max allowed: 5"
+COMPLETE = {
+    "quota of a minute": (third(Reply(GEMINI, 429)), (), 8),
+    "the same in Google's list": (third(Reply([GEMINI], 429)), (), 8),
+    "link to a billing page": (
+        third(refused(429, "Slow down, see https://x.com/account/billing", retry_after="0.1")),
+        (),
+        8,
+    ),
+    "wait in words only": (third(refused(429, "Rate limit. Please try again in 80ms.")), (), 8),
+    "no right to logprobs": (
+        sends("logprobs", refused(403, "You are not allowed to request logprobs from this model")),
+        ("judge.logprobs=fallback",),
+        7,
+    ),
+    "another name of the limit": (
+        sends("max_tokens", refused(400, NOT_MAX_TOKENS)),
+        ("judge.max_tokens=500",),
+        7,
+    ),
+    "the older name of the limit": (
+        sends("max_completion_tokens", refused(400, "Unknown parameter: max_completion_tokens")),
+        ("+judge.params.max_completion_tokens=500",),
+        7,
+    ),
+    "no system role": (with_system(refused(400, "System role not supported")), (), 7),
+    "no developer instruction": (
+        with_system(refused(400, "Developer instruction is not enabled for models/gemma-3")),
+        (),
+        7,
+    ),
+    "roles in turn": (
+        with_system(refused(400, "Conversation roles must alternate user/assistant/user/...")),
+        (),
+        7,
+    ),
+    "a schema without a word": (
+        formatted("json_schema", refused(400, "Request contains an invalid argument.")),
+        (),
+        7,
+    ),
+    "a schema as an internal error": (
+        formatted("json_schema", refused(500, "Internal server error")),
+        (),
+        8,
+    ),
+    "a schema named in an internal error": (
+        formatted("json_schema", refused(500, LITERAL)),
+        (),
+        7,
+    ),
+    "fewer alternatives": (
+        lambda body, _: (
+            refused(400, MORE_THAN_FIVE) if body.get("top_logprobs", 0) > 5 else verdict()
+        ),
+        ("judge.logprobs=fallback",),
+        7,
+    ),
+    "an error on the choice": (
+        third(
+            Reply(
+                completion(
+                    [
+                        {
+                            "index": 0,
+                            "finish_reason": "error",
+                            "message": {"role": "assistant", "content": "half"},
+                            "error": {"code": 502, "message": "upstream"},
+                        }
+                    ]
+                )
+            )
+        ),
+        (),
+        8,
+    ),
+}
+"""Rows in which every case is judged, with the number of calls that this takes."""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", COMPLETE)
+def test_what_can_be_adapted_or_waited_for_loses_no_answer(tmp_path, capfd, row, transport):
+    rule, words, calls = COMPLETE[row]
+    played = play(tmp_path, capfd, rule, "judge.concurrency=1", *words, transport=transport)
+    assert played.statuses == {"ok": 6}, played.errors
+    assert played.status == 0
+    assert len(played.provider.requests) == calls
+
+
+PARTIAL = {
+    "flagged": (one(refused(403, "Your input was flagged")), "refused"),
+    "filtered by Azure": (one(refused(400, "x", code="content_filter")), "refused"),
+    "blocked by a firewall": (one(Reply(b"<html>blocked</html>", 403)), "failed"),
+    "too long": (one(refused(400, "prompt is too long: 9 tokens > 5 maximum")), "failed"),
+    "too large": (one(refused(413, "Request too large")), "failed"),
+    "not implemented": (one(refused(501, "not implemented")), "failed"),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", PARTIAL)
+def test_an_error_about_one_request_ends_no_run_and_is_not_repeated(
+    tmp_path, capfd, row, transport
+):
+    rule, status = PARTIAL[row]
+    played = play(tmp_path, capfd, rule, transport=transport)
+    assert played.statuses == {"ok": 5, status: 1}
+    assert len(played.provider.requests) == 6
+
+
+SPENT = {"message": "Budget has been exceeded! Max budget: 1", "type": "budget_exceeded"}
+TEXT = ("judge.response_format=text", "output=bracket")
+ENDS = {
+    "a spent budget": (Reply({"error": SPENT}, 422), (), "add credit or raise the budget"),
+    "no credit": (refused(402, "Insufficient Balance"), (), "add credit"),
+    "no credit, as a bad request": (
+        refused(400, "Your credit balance is too low to access the API"),
+        (),
+        "add credit",
+    ),
+    "a wrong key": (refused(401, "Incorrect API key"), (), "OPENAI_API_KEY"),
+    "a wrong key, as a bad request": (
+        refused(400, "API key not valid. Please pass a valid API key."),
+        (),
+        "OPENAI_API_KEY",
+    ),
+    "an unknown model": (refused(400, "Invalid model name passed in model=m"), TEXT, "judge.model"),
+    "a bad grammar": (refused(400, "failed to parse grammar"), TEXT, "judge.params"),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", ENDS)
+def test_what_no_call_can_get_past_ends_the_run_with_a_remedy(tmp_path, capfd, row, transport):
+    reply, words, remedy = ENDS[row]
+    played = play(tmp_path, capfd, lambda *_: reply, *words, transport=transport)
+    assert played.status == 1
+    assert not played.folder.exists()
+    assert remedy in played.output
+    assert "response_format=auto" not in played.output
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", ["a spent budget", "a wrong key"])
+def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, transport):
+    reply, _, remedy = ENDS[row]
+    played = play(
+        tmp_path,
+        capfd,
+        lambda _, number: verdict() if number < 4 else reply,
+        "judge.concurrency=1",
+        transport=transport,
+    )
+    assert played.status == 2
+    assert played.statuses == {"ok": 3, "failed": 3}
+    assert len(played.provider.requests) == 4
+    assert remedy in played.output
+
+
+FAILED = ("error", "network_error", "abort", "malformed_function_call", "never_heard_of")
+TRUNCATED = ("model_length", "max_output_tokens", "incomplete", "model_context_window_exceeded")
+REFUSED = ("RECITATION", "PROHIBITED_CONTENT", "blocklist", "guardrail_intervened")
+ENDINGS = {
+    **dict.fromkeys(FAILED, "failed"),
+    **dict.fromkeys(TRUNCATED, "unparseable"),
+    **dict.fromkeys(REFUSED, "refused"),
+    **dict.fromkeys(("stop", "STOP", "end_turn", "eos", None), "ok"),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_end_is_complete_only_if_it_is_known_to_be(tmp_path, capfd, transport):
+    reasons = [*ENDINGS]
+    played = play(
+        tmp_path,
+        capfd,
+        lambda body, _: said("All is fine so far. [[A]]", finish=reasons[case_of(body)]),
+        "output=bracket",
+        "runner.retries=0",
+        "runner.max_failure_rate=1",
+        transport=transport,
+        cases=len(reasons),
+    )
+    by_case = {judgment["case_id"]: judgment for judgment in played.judgments}
+    for number, (reason, status) in enumerate(ENDINGS.items()):
+        judgment = by_case[f"c{number}"]
+        assert judgment["status"] == status, reason
+        assert status == "ok" or reason in judgment["error"]
+    assert json.dumps(played.judgments)
