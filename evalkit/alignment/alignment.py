@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from functools import cached_property
 from itertools import count
-from math import sqrt
+from math import ceil, isnan, log2, sqrt
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ import yaml
 
 from evalkit.alignment.calls import Asking
 from evalkit.alignment.criteria import (
+    RESAMPLES,
     Proposal,
     Proposals,
     check_criteria,
@@ -32,6 +33,7 @@ from evalkit.alignment.search import (
     Side,
     agreement,
     candidates,
+    chance_corrected,
     depends_on_others,
     obstacle,
     plain,
@@ -65,6 +67,7 @@ from evalkit.runs.records import encode_pretty, metric_values
 from evalkit.scoring import score_run
 from evalkit.scoring.compare import Difference, RunEntry, compare_runs
 from evalkit.scoring.pipeline import verdict_statistics
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
 from evalkit.types import Case, Metric
@@ -91,12 +94,14 @@ class Proof:
         after: the agreement with the chosen ones.
         difference: after minus before, paired.
         decisions: what may be concluded before and after.
+        changed: how many units are right in only one of them; `None` for scores.
     """
 
     before: Metric
     after: Metric
     difference: Difference
     decisions: tuple[Decision, Decision]
+    changed: int | None = None
 
     @property
     def gain(self) -> Metric:
@@ -191,15 +196,8 @@ class Labels:
             what, remedy = "its sides do not have each case once", "restore the file"
             raise ConfigError(what, where=str(folder / layout.SPLIT), remedy=remedy)
         kind = kind_of(result.metrics)
-        names = (kind.share,) if kind.share is not None else kind.agreement
-        metric = next(
-            (
-                name
-                for name in names
-                if name is not None and known(result.metrics, name)
-            ),
-            None,
-        )
+        names = kind.agreement
+        metric = next((name for name in names if known(result.metrics, name)), None)
         if metric is None:
             counted = next(
                 (result.metrics[name] for name in names if name in result.metrics), None
@@ -311,13 +309,34 @@ class Labels:
         n = self.clusters(name, answered=True)
         confidence = 1 - (1 - self.result.config.scoring.confidence) / tests
         if self.kind is not SCORES:
-            return smallest_gain(n, confidence)
+            gain = None if self.is_one_class(name) else smallest_gain(n, confidence)
+            return None if gain is None else gain * self._beyond_chance()
         value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
         return (
             smallest_detectable((1 - value**2) / sqrt(n), confidence, 1)
             if n > 1 and abs(value) < 1
             else None
         )
+
+    def is_one_class(self, name: SideName) -> bool:
+        """Return whether a judge that always gives the same verdict would be right on a side."""
+        value = self._observed(name).get(self.metric)
+        return self.kind is not SCORES and value is not None and isnan(value)
+
+    def _beyond_chance(self) -> float:
+        """Return the gain in agreement beyond chance for one in the share of correct verdicts, as on dev."""
+        values = self._observed("dev")
+        kappa = values.get(self.metric, 0.0)
+        share = values.get(self.kind.share or "", 1.0)
+        return (1 - kappa) / (1 - share) if share < 1 and not isnan(kappa) else 1.0
+
+    def _observed(self, name: SideName) -> dict[str, float]:
+        """Return the values of the run's own settings on a side, by metric; NaN if undefined."""
+        side = self.side(name)
+        scored = verdict_statistics(self.result.config, side.cases, side.judgments)
+        return {
+            row.name: row.observed() for row in scored if isinstance(row, Statistic)
+        }
 
 
 def align(
@@ -470,6 +489,8 @@ def _proved(
     """Open the labels of test, and compare the chosen settings with the run's own."""
     assert found.dev is not None, "they are better on dev"
     result = labels.result
+    if labels.is_one_class("test"):
+        return replace(found, outcome="unproved")
     split = open_test(labels.folder, labels.split)
     test = _prove(labels, chosen, before, after, side="test")
     if (
@@ -555,10 +576,7 @@ class _Search:
             own = candidate.of(config)
             if goal is not None and _reaches(own, side, goal):
                 return candidate, side, True
-            value = (
-                agreement(own, kind, side if self.whole else side.labeled())
-                * side.usable
-            )
+            value = chance_corrected(own, kind, side if self.whole else side.labeled())
             if self.asking is not None and candidate.dev is None:
                 number = {PROMPT: self.settings.prompts, CRITERIA: 1}.get(
                     tune[0], self.settings.sets
@@ -700,18 +718,35 @@ def _prove(
                 f"{labels.folder}, {side}, {settings}",
                 labels.remedy(),
             )
-    found = compare_runs(entries, config.scoring, [labels.metric])
+    scoring = config.scoring.with_(
+        {"bootstrap": max(config.scoring.bootstrap, RESAMPLES)}
+    )
+    found = compare_runs(entries, scoring, [labels.metric])
     decisions = [decide(one, config.scoring.confidence) for one in metrics]
     difference = found.difference(labels.metric)
     assert difference is not None, "one judge's scale is the same before and after"
     values = [found.metrics(run)[labels.metric] for run in (BEFORE, AFTER)]
-    return Proof(values[0], values[1], difference, (decisions[0], decisions[1]))
+    share = labels.kind.share
+    right = None if share is None else found.difference(share)
+    changed = None
+    if right is not None and right.only_first is not None:
+        changed = right.only_first + (right.only_second or 0)
+    return Proof(
+        values[0], values[1], difference, (decisions[0], decisions[1]), changed
+    )
 
 
 def _outcome(test: Proof, confidence: float) -> Outcome:
-    """Return what test labels show: a difference by its interval and by the paired test."""
+    """Return what test labels show: a difference by its interval and by the paired test.
+
+    Both are of the agreement beyond chance. So few changed units that no test of signs could be
+    significant show nothing: resamples of few units are too much alike.
+    """
     gain = test.gain
     p = test.difference.p
+    fewest = ceil(log2(2 / (1 - confidence)) - 1e-9)
+    if test.changed is not None and test.changed < fewest:
+        return "unproved"
     if (
         gain.low is None
         or gain.high is None

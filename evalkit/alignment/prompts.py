@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from evalkit.alignment.calls import Asking, plain_text
 from evalkit.alignment.mistakes import agreed, labeled, shown_cases
-from evalkit.alignment.search import Candidate, Side, agreement
+from evalkit.alignment.search import Candidate, Side, chance_corrected
 from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
@@ -267,7 +267,7 @@ class Trials:
     ) -> None:
         own = self.candidate(text)
         self.found[text] = Candidate(own.settings, own.train, own.templates, side)
-        value = agreement(config, self.kind, side) * side.usable
+        value = chance_corrected(config, self.kind, side)
         self.tell(
             f"prompt {self.written} of {self.prompts}: agreement {value:.3f} on dev"
         )

@@ -245,6 +245,45 @@ def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
     return float(np.mean(right)) if right else -1.0
 
 
+def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
+    """Return the agreement of labeled verdicts beyond chance, less where verdicts are missing.
+
+    It is the kind of agreement that the decision reads: Cohen's kappa, or a rank correlation. Where
+    labels are of one class, or there are no verdicts, it is -1: nothing can be shown. A share of
+    correct verdicts would also rise where ties are removed from a judge that tosses coins.
+    """
+    if kind is SCORES:
+        value = agreement(config, kind, side)
+        return value * side.usable if value > 0 else value
+    rows = field_values(
+        verdicts_of(config, side.cases, side.judgments),
+        "label",
+        "winner",
+        "class_name",
+    )
+    labels = []
+    verdicts = []
+    for label, winner, class_name in rows:
+        verdict = winner or class_name
+        if isinstance(label, str) and verdict:
+            labels.append(label)
+            verdicts.append(verdict)
+    codes = np.unique([*labels, *verdicts], return_inverse=True)[1]
+    first = codes[: len(labels)]
+    second = codes[len(labels) :]
+    if len(np.unique(first)) < 2:
+        return -1.0
+    by_chance = (
+        float(
+            np.bincount(first, minlength=len(codes))
+            @ np.bincount(second, minlength=len(codes))
+        )
+        / len(labels) ** 2
+    )
+    kappa = (float(np.mean(first == second)) - by_chance) / (1 - by_chance)
+    return kappa * side.usable if kappa > 0 else kappa
+
+
 def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:
     from scipy.stats import rankdata
 

@@ -43,7 +43,7 @@ def test_a_threshold_is_found_and_proved(ties, capfd):
     assert "Test labels opened once." in done.out
     assert "reports of this run have shown you all labels" in done.err
     preset = Path("conf/method/aligned.yaml").read_text()
-    assert preset.startswith("# @package _global_\n# From `evalkit align`: agreement/accuracy +")
+    assert preset.startswith("# @package _global_\n# From `evalkit align`: agreement/kappa +")
     threshold = yaml.safe_load(preset)["tie"]["threshold"]
     assert threshold == pytest.approx(0.4, abs=0.06)
     [found] = json.loads(Path("run/alignments.json").read_text())["alignments"]
@@ -163,8 +163,10 @@ def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
     for name, proof in (("dev", found.dev), ("test", found.test)):
         own = labels.side(name)
         assert len(own.cases) > proof.before.n
-        assert proof.before.value == pytest.approx(right_votes(own, "majority"))
-        assert proof.after.value == pytest.approx(right_votes(own, "dawid_skene"))
+        shares = [decision.share.value for decision in proof.decisions]  # type: ignore[union-attr]
+        expected = [right_votes(own, how) for how in ("majority", "dawid_skene")]
+        assert shares == pytest.approx(expected)
+        assert proof.gain.name == "agreement/kappa"
     test = found.split.ids("test")
     reversed_ = [
         replace(one, value=-(one.value or 0.0)) if one.case_id in test else one
@@ -175,6 +177,31 @@ def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
     assert (other.dev, other.settings) == (found.dev, found.settings), (
         "answers of test have no part in the choice"
     )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fewer_ties_of_a_coin_are_no_improvement(seed):
+    generator = np.random.default_rng(seed)
+    labels = generator.choice(["A", "B"], 120).tolist()
+    cases = [pair(k, label) for k, label in enumerate(labels)]
+    margins = np.where(generator.random(120) < 0.5, 0.02, 1.0) * generator.choice([-1, 1], 120)
+    judgments = [one for k, margin in enumerate(margins.tolist()) for one in passes(k, margin)]
+    write(Path("run"), cases, judgments, tie={"threshold": 0.05})
+    found = align(read_run(Path("run")), Path("run"), AlignConfig(tune=("threshold",)))
+    assert found.outcome in ("none", "unproved")
+    assert found.metric == "agreement/kappa"
+
+
+def test_test_labels_of_one_class_stay_closed(ties):
+    folder = ties()
+    result = read_run(folder)
+    test = Labels.of(result, folder, AlignConfig()).split.ids("test")
+    cases = [replace(case, label="A") if case.id in test else case for case in result.cases]
+    write(folder, cases, list(result.judgments))
+    labels = Labels.of(read_run(folder), folder, AlignConfig())
+    assert labels.provable() is None
+    found = align(labels.result, folder, AlignConfig(tune=("threshold",)))
+    assert (found.outcome, found.test, found.split.opened) == ("unproved", None, ())
 
 
 def test_labels_of_noise_keep_the_vote(capfd):
@@ -214,7 +241,7 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
     assert "to tune: threshold; no calls, $0" in out
     assert "note: vote cannot be tuned: there is one judge" in out
     assert (
-        "smallest gain in agreement/accuracy that these labels can prove, with a probability of 0.8: 0.2"
+        "smallest gain in agreement/kappa that these labels can prove, with a probability of 0.8: 0.295"
         in out
     )
     assert sorted(path.name for path in Path("run").iterdir()) == before

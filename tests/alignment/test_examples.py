@@ -388,7 +388,7 @@ def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(classes, provider, 
         "smallest gain of one criterion of 6 that dev can show, with a probability of 0.8: 0."
         in out
     )
-    assert "smallest gain in agreement/accuracy that these labels can prove" in out
+    assert "smallest gain in agreement/kappa that these labels can prove" in out
     Path("own.yaml").write_text("good: good\nmore: better\n")
     out = call_main(capfd, "plan", *FILE).out
     assert f"the judge is called for at most {n + m} cases, for at most $1" in out

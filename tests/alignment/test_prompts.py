@@ -20,6 +20,7 @@ from tests.alignment.studies import (
     align,
     answered,
     instructed,
+    parts,
     prompt_rows,
     prompt_rule,
 )
@@ -104,11 +105,10 @@ def test_too_few_labels_to_prove_a_gain_are_named_before_anything_is_paid(run, p
 
 
 def test_a_judge_without_mistakes_has_nothing_to_learn_from(run, provider, capfd):
-    run(
-        lambda body: answered("[[pass]]"),
-        [row | {"label": "pass"} for row in prompt_rows()],
-        *CLASSES,
-    )
+    def right(body: dict[str, Any]) -> Reply:
+        return answered("[[pass]]" if "marvelous" in parts(body)[2] else "[[fail]]")
+
+    run(right, prompt_rows(), *CLASSES)
     calls = len(provider.requests)
     done = call_main(capfd, *align(provider, "prompt"))
     assert "agrees with all labels of train, so there is nothing to write a prompt from" in done.err
@@ -155,7 +155,7 @@ def test_a_plan_says_what_it_may_cost_and_what_is_missing(run, provider, capfd, 
         in out
     )
     assert "for at most $5" in out
-    assert "smallest gain in agreement/accuracy that these labels can prove" in out
+    assert "smallest gain in agreement/kappa that these labels can prove" in out
     monkeypatch.setitem(sys.modules, "gepa", None)
     line = call_main(capfd, *PLAN, status=1).line()
     assert "needs gepa; install it: pip install 'evalkit-judge[align]'" in line
