@@ -303,10 +303,11 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
 
 
 def _sniff(start: Peek) -> bool:
-    """Return whether a file's rows are judgments of one answer or of a pair."""
+    """Return whether a file's rows are judgments of one answer or of a pair; votes with a time are LMArena's."""
+    is_vote = "tstamp" in start.row
     return (
         _is_pair(start.row)
-        or _is_joined(start.row)
+        or (_is_joined(start.row) and not is_vote)
         or start.has("question_id", "model", "judgment", "score")
     )
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from evalkit.interop.labeling import Label, LabelSample
 
 FIELD = "dataset.fields."
-BATCH = "openai_batch"
 SHOWN = 5
 TASK_COUNT = 50
 MLFLOW = "mlflow"
@@ -118,8 +117,9 @@ def _import(source: _Import) -> int:
     from evalkit.api import claim_run_folder
     from evalkit.hydra_app import load_settings
     from evalkit.interop import import_judgments
+    from evalkit.interop.importer_discovery import importer
 
-    if source.format == BATCH:
+    if importer(source.format).needs_cases:
         found, config = _batch(source)
     else:
         found = _select(
@@ -134,6 +134,7 @@ def _import(source: _Import) -> int:
 def _import_into(folder: Path, source: _Import, config: RunConfig, found: Any) -> int:
     """Score the judgments that were read, write them to a folder, and print the summary."""
     from evalkit.import_run import import_run
+    from evalkit.interop.importer_discovery import importer
 
     if not any(word.startswith("dataset.path=") for word in source.overrides):
         config = config.with_(
@@ -145,7 +146,8 @@ def _import_into(folder: Path, source: _Import, config: RunConfig, found: Any) -
     has_output = "output" in found.settings or any(
         word.startswith("output") for word in source.overrides
     )
-    if found.unread and not has_output and source.format != BATCH:
+    needs_cases = importer(source.format).needs_cases
+    if found.unread and not has_output and not needs_cases:
         raise _no_verdicts(source)
     take = found.unread or source.arguments.reread
     adopted = import_run(

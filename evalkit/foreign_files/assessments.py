@@ -100,7 +100,8 @@ def read_assessed(
     if options.answers:
         return ParsedFile(list(_answers(units)), notes=tuple(notes))
     every = [said for unit in units for said in unit.given]
-    choice = _chosen(path, every, options, needs)
+    paired = bool(units) and all("response_b" in unit.cells for unit in units)
+    choice = _chosen(path, every, options, needs, paired=paired)
     selected = {*choice.judges, *choice.labels}
     used = [said for said in every if said.key in selected]
     kind = _kind(path, units, used, choice)
@@ -141,7 +142,12 @@ def _kind(
 
 
 def _chosen(
-    path: Path, every: Sequence[Assessment], options: Options, needs: str
+    path: Path,
+    every: Sequence[Assessment],
+    options: Options,
+    needs: str,
+    *,
+    paired: bool,
 ) -> _Choice:
     """Return the judges and labels to compare.
 
@@ -171,7 +177,7 @@ def _chosen(
         raise DatasetError(
             f"has {'labels' if people else 'answers'} and not {needs}",
             where=str(path),
-            remedy=_without_judge(path, code),
+            remedy=_without_judge(path, code, paired=paired),
         )
     judges, labels = _paired(path, judges, labels, options)
     omitted = Counter(
@@ -206,8 +212,10 @@ def _named(
     )
 
 
-def _without_judge(path: Path, code: Sequence[tuple[str, str]]) -> str:
+def _without_judge(path: Path, code: Sequence[tuple[str, str]], *, paired: bool) -> str:
     shown = quote(str(relative(path)))
+    if paired:
+        return f"name the column of a judge: evalkit check {shown} --judge COLUMN"
     asked = f"have its answers judged: evalkit run mode=pointwise dataset.path={shown}"
     if code:
         names = [*dict.fromkeys(name for _, name in code)]

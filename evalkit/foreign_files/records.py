@@ -277,6 +277,7 @@ class Importer:
         sniff: Returns whether a file with this beginning may be in the format.
         read: Returns the records of a file, or the judgments of the given cases.
         is_log: Whether its files have the answers of models, which other judges can judge.
+        needs_cases: Whether its files have only a judge's texts, for the cases of a dataset.
     """
 
     name: str
@@ -284,3 +285,4 @@ class Importer:
     sniff: Callable[[Peek], bool]
     read: Callable[[Path, Options], ParsedFile | ImportedJudgments]
     is_log: bool = False
+    needs_cases: bool = False

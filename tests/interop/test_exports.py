@@ -5,18 +5,33 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from random import Random
+from shlex import split
 from typing import Any
 
 import pytest
 
+from evalkit.api import stream_cases
 from evalkit.errors import EvalkitError
 from evalkit.foreign_files.records import Options
+from evalkit.hydra_app import load_config
 from evalkit.interop import import_judgments, recognize_format
-from tests.support.exports import GRADES, HUMAN, JUDGE, SCORES, SHAPES, N, format_of, texts_of
+from evalkit.types import Case, Response
+from tests.support.exports import (
+    BOTH,
+    GRADES,
+    HUMAN,
+    JUDGE,
+    SCORES,
+    SHAPES,
+    N,
+    format_of,
+    langfuse_score,
+    texts_of,
+)
 
 POLARITY = {
-    **dict.fromkeys(("pass", "true", "1", 1.0, "yes"), True),
-    **dict.fromkeys(("fail", "false", "0", 0.0, "no"), False),
+    **dict.fromkeys(("pass", "true", "1", 1.0, "yes", "A"), True),
+    **dict.fromkeys(("fail", "false", "0", 0.0, "no", "B"), False),
 }
 CASES = [(name, suffix) for name in SHAPES for suffix in texts_of(SHAPES[name])]
 
@@ -36,6 +51,8 @@ def verdicts(found: Any) -> list[Any]:
     for judgment in found.judgments:
         assert judgment.status == "ok", judgment
         word = judgment.class_name
+        if judgment.value is not None:
+            word = "A" if judgment.value > 0 else "B"
         values.append(judgment.criteria["quality"] if word is None else word)
     return values
 
@@ -49,7 +66,7 @@ def test_an_export_has_its_judge_and_its_labels(name, suffix, tmp_path):
     labels = [next(iter(case.labels.values()))[0] for case in found.cases]
     judged = verdicts(found)
     assert len(found.cases) == len(judged) == N
-    if "rat" in name.removeprefix(tool):
+    if "rat" in name.removeprefix(tool) or tool == "judge_bench":
         assert judged == [float(score) for score in SCORES]
         assert labels == [float(grade) for grade in GRADES]
     else:
@@ -145,3 +162,126 @@ def test_a_damaged_export_is_read_or_one_line(name, tmp_path, thorough):
         fault = complaint(path, tool)
         assert fault
         assert "\n" not in fault
+
+
+FEEDBACK = {
+    "source": "web",
+    "instruction": "What is 1?",
+    "completions": [
+        {
+            "model": model,
+            "response": f"{model} says",
+            "annotations": {
+                aspect: {"Rating": rating, "Rationale": "because"}
+                for aspect, rating in (("helpfulness", str(stars)), ("honesty", "N/A"))
+            },
+        }
+        for model, stars in (("m1", 5), ("m2", 2))
+    ],
+}
+
+
+def test_ultrafeedback_has_criteria_and_no_labels(tmp_path):
+    path = tmp_path / "feedback.jsonl"
+    path.write_text(f"{json.dumps(FEEDBACK)}\n" * 3, encoding="utf-8")
+    assert recognize_format(path) == "ultrafeedback"
+    found = read(path, "ultrafeedback")
+    assert [response.model for response in found.cases[0].responses] == ["m1", "m2"]
+    assert not any(case.labels for case in found.cases)
+    assert len(found.judgments) == 6
+
+
+ANSWER = {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "[[A]]"}]}
+BATCHES = {
+    "anthropic_batch": [
+        {
+            "custom_id": "1",
+            "result": {
+                "type": "succeeded",
+                "message": {**ANSWER, "model": "c", "stop_reason": "end_turn", "usage": {}},
+            },
+        },
+        {
+            "custom_id": "2",
+            "result": {
+                "type": "errored",
+                "error": {"type": "error", "error": {"type": "x", "message": "overloaded"}},
+            },
+        },
+    ],
+    "gemini_batch": [
+        {
+            "key": "1",
+            "response": {
+                "candidates": [{"content": {"parts": [{"text": "[[A]]"}]}, "finishReason": "STOP"}],
+                "modelVersion": "g",
+            },
+        },
+        {"key": "2", "error": {"message": "overloaded"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_has_answers_for_cases_and_says_so_without_them(name, tmp_path):
+    path = tmp_path / "batch.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in BATCHES[name]), encoding="utf-8")
+    assert recognize_format(path) == name
+    fault = complaint(path, name)
+    assert "has a model's answers and no verdicts" in fault
+    assert f"evalkit import {name}" in fault
+    cases = tuple(
+        Case(id=id_, prompt="p", responses=(Response("a"), Response("b"))) for id_ in ("1", "2")
+    )
+    first, second = read(path, name, Options(cases=cases)).judgments
+    assert first.completion.text == "[[A]]"
+    assert (second.status, second.error) == ("failed", "overloaded")
+
+
+ASKED = {
+    "two criteria": [
+        langfuse_score(i, source, said, name=name)
+        for i, judge, human in BOTH
+        for name in ("quality", "tone")
+        for source, said in (("EVAL", judge), ("ANNOTATION", human))
+    ],
+    "other names": [
+        langfuse_score(i, source, said, name=name)
+        for i, judge, human in BOTH
+        for source, said, name in (
+            ("EVAL", judge, "correctness"),
+            ("EVAL", human, "helpfulness"),
+            ("ANNOTATION", human, "quality"),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_open_criterion_is_asked_for_with_commands_that_run(name, tmp_path):
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(ASKED[name]), encoding="utf-8")
+    fault = complaint(path, "langfuse")
+    commands = [
+        part
+        for part in fault.split("; ")
+        for part in [part.removeprefix("choose one: ")]
+        if part.startswith("evalkit check")
+    ]
+    assert len(commands) == 2
+    for command in commands:
+        words = split(command)
+        label, judge = (words[words.index(option) + 1] for option in ("--label", "--judge"))
+        found = read(path, "langfuse", Options(dimension=label, judge=judge))
+        assert len(found.judgments) == N
+
+
+def test_a_file_without_a_judge_names_the_command_that_has_its_answers_judged(tmp_path):
+    rows = [{**one, "suggestions": {}} for one in SHAPES["argilla 2"]]
+    path = tmp_path / "labels.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    fault = complaint(path, "argilla")
+    assert "has labels and not a judge's verdicts" in fault
+    assert f"evalkit run mode=pointwise dataset.path={path}" in fault
+    words = split(fault.partition("evalkit run ")[2])
+    assert len([*stream_cases(load_config(overrides=words))]) == N

@@ -75,7 +75,10 @@ def batch(folder: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"cases": ()}, "needs its cases; set them: dataset=file dataset.path=FILE"),
+        (
+            {"cases": ()},
+            "has a model's answers and no verdicts; read them with their cases: evalkit import ",
+        ),
         ({"custom_id": "("}, r"--custom-id \(: is not a regular expression"),
         ({"custom_id": "(?P<id>.*)"}, "has no group 'case'"),
         (

@@ -617,7 +617,108 @@ def openai_evals() -> dict[str, Any]:
     return {"openai_evals items": items, "openai_evals page": {"object": "list", "data": items}}
 
 
+WINNERS = {"pass": "model_a", "fail": "model_b"}
+
+
+def pairs() -> dict[str, Any]:
+    def talk(side: str, i: int) -> list[dict[str, str]]:
+        return [
+            {"role": "user", "content": f"What is {i}?"},
+            {"role": "assistant", "content": f"{side} {i}"},
+        ]
+
+    arena = [
+        {
+            "question_id": f"q{i}",
+            "model_a": "m1",
+            "model_b": f"m{2 + i % 3}",
+            "winner": WINNERS[human],
+            "judge": f"arena_user_{i}",
+            "conversation_a": talk("a", i),
+            "conversation_b": talk("b", i),
+            "turn": 1,
+            "anony": True,
+            "language": "English",
+            "tstamp": 1.5 + i,
+            "gpt4_winner": WINNERS[judge],
+        }
+        for i, judge, human in BOTH
+    ]
+    sessions = [
+        {
+            "id": f"q{i}",
+            "model_a": "m1",
+            "model_b": "m2",
+            "winner": WINNERS[human],
+            "evaluation_session_id": f"s{i}",
+            "evaluation_order": 1,
+            "conversation_a": talk("a", i),
+            "conversation_b": talk("b", i),
+            "language": "en",
+            "is_code": False,
+            "llm_verdict": WINNERS[judge],
+        }
+        for i, judge, human in BOTH
+    ]
+    signs = {"pass": -2, "fail": 3}
+    strengths = [
+        {
+            "domain": "general",
+            "language": "english",
+            "context": [{"role": "user", "content": f"What is {i}?"}],
+            "response1": f"a {i}",
+            "response2": f"b {i}",
+            "overall_preference": signs[human],
+            "individual_preference": [{"score": signs[human], "reasoning": "because"}],
+            "judge_preference": signs[judge],
+        }
+        for i, judge, human in BOTH
+    ]
+    return {
+        "lmarena 33k": arena,
+        "lmarena 140k": sessions,
+        "helpsteer3": strengths,
+    }
+
+
+def judge_bench() -> dict[str, Any]:
+    instances = [
+        {
+            "id": i,
+            "instance": {"question": f"What is {i}?", "answer": f"It is {i}."},
+            "annotations": {
+                "quality": {"individual_human_scores": [GRADES[i]], "gpt-x": SCORES[i]}
+            },
+        }
+        for i in range(N)
+    ]
+    return {"judge_bench ratings": {"dataset": "mine", "instances": instances}}
+
+
+def inspect_frames() -> dict[str, Any]:
+    rows = [
+        {
+            "sample_id": f"s{i}",
+            "eval_id": "e",
+            "log": "a.eval",
+            "id": i,
+            "epoch": 1,
+            "input": f"What is {i}?",
+            "target": str(i),
+            "model": "m",
+            "score_model_graded_qa": "C" if judge == "pass" else "I",
+            "score_human": "C" if human == "pass" else "I",
+            "score_includes": "I",
+        }
+        for i, judge, human in BOTH
+    ]
+    return {"inspect_frames flags": rows}
+
+
 SHAPES: dict[str, Any] = {
+    **pairs(),
+    **judge_bench(),
+    **inspect_frames(),
     **label_studio(),
     **prodigy(),
     **argilla(),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
+from evalkit.core.display import relative
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of, text
 from evalkit.foreign_files.records import ImportedJudgments, Importer, Options
@@ -37,18 +39,38 @@ def read_texts(path: Path, options: Options) -> ImportedJudgments:
         ConfigError: If there are no cases, or the pattern of ids is invalid.
         DatasetError: If an id matches no case.
     """
+    return read_batch(path, options, "openai_batch", lambda row: row)
+
+
+def read_batch(
+    path: Path, options: Options, name: str, as_completion: Callable[[Json], Json]
+) -> ImportedJudgments:
+    """Return a judgment for each response of a batch of any provider.
+
+    Args:
+        path: The file.
+        options: The user's options, with the cases.
+        name: The format, for errors.
+        as_completion: Returns a row in OpenAI's layout.
+
+    Raises:
+        ConfigError: If there are no cases, or the pattern of ids is invalid.
+        DatasetError: If an id matches no case.
+    """
     cases = {case.id: case for case in options.cases}
     if not cases:
+        command = f"evalkit import {name} {quote(str(relative(path)))}"
         raise ConfigError(
-            "needs its cases",
+            "has a model's answers and no verdicts",
             where=str(path),
-            remedy="set them: dataset=file dataset.path=FILE",
+            remedy=f"read them with their cases: {command} dataset=file dataset.path=CASES",
         )
     patterns = _patterns(options.custom_id)
     judgments = []
     taken = set()
     repeated = 0
-    for place, row in rows_of(path):
+    for place, written in rows_of(path):
+        row = as_completion(written)
         placed = _placed(str(require(row, "custom_id", place)), cases, patterns, place)
         for judgment in _of_row(row, placed, options):
             samples = (
@@ -196,4 +218,5 @@ IMPORTER = Importer(
     "the output file of an OpenAI batch for the cases in dataset.path",
     _sniff,
     read_texts,
+    needs_cases=True,
 )

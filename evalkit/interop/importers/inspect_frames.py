@@ -1,0 +1,82 @@
+"""Import Inspect's data frames of samples: the scores of model graders are judges', others labels if asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import (
+    CODE,
+    JUDGE,
+    PERSON,
+    Assessment,
+    Source,
+    assessment,
+)
+from evalkit.foreign_files.free_columns import is_judges, is_persons
+from evalkit.foreign_files.judgment_files import Peek, rows_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json
+
+_SCORE: Final = "score_"
+_GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0}
+"""Inspect's grades; N is no answer to grade."""
+_GRADED: Final = ("model_graded", "rubric", "g_eval")
+_OMITTED: Final = ("_explanation", "_metadata", "_answer", "headline_value")
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    is_frame = {"sample_id", "eval_id"} <= row.keys() or {
+        "sample_id",
+        "log",
+    } <= row.keys()
+    return is_frame and any(str(name).startswith(_SCORE) for name in row)
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each sample, epoch and grader."""
+    units = []
+    for _, row in rows_of(path):
+        given = [
+            _said(str(name).removeprefix(_SCORE), value)
+            for name, value in row.items()
+            if str(name).startswith(_SCORE) and not str(name).endswith(_OMITTED)
+        ]
+        cells = {
+            "id": str(row.get("id", row.get("sample_id"))),
+            "prompt": row.get("input"),
+            "response": row.get("output", row.get("answer")),
+            "reference": row.get("target"),
+            "model": row.get("model"),
+            "sample": _epoch(row),
+        }
+        units.append(Assessed(cells, tuple(given)))
+    return read_assessed(path, units, options)
+
+
+def _epoch(row: Json) -> int:
+    epoch = str(row.get("epoch") or 1)
+    return max(0, int(epoch) - 1) if epoch.isdecimal() and len(epoch) < 7 else 0
+
+
+def _said(name: str, value: Any) -> Assessment:
+    source: Source = CODE
+    if is_persons(name):
+        source = PERSON
+    elif name.startswith(_GRADED) or is_judges(name):
+        source = JUDGE
+    if isinstance(value, str):
+        value = _GRADES.get(value.strip(), None if value.strip() == "N" else value)
+    rater = "annotator" if source == PERSON else name
+    return assessment(name, rater, source, value)
+
+
+IMPORTER: Final = Importer(
+    "inspect_frames",
+    "Inspect's data frames of samples, with columns score_NAME",
+    _sniff,
+    _read,
+    is_log=True,
+)

@@ -1,0 +1,122 @@
+"""Import votes of LMArena (33k, 140k): people's votes on pairs of conversations are labels, other winners judges'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.datasets.turns import json_value
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import JUDGE, PERSON, assessment
+from evalkit.foreign_files.judgment_files import Peek, rows_of, text
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_WINNERS: Final = {
+    **dict.fromkeys(("model_a", "a"), "A"),
+    **dict.fromkeys(("model_b", "b"), "B"),
+    **dict.fromkeys(
+        ("tie", "tie (bothbad)", "both_bad", "bothbad", "tie (both bad)", "both bad"),
+        "TIE",
+    ),
+}
+_CRITERION: Final = "winner"
+_METADATA: Final = ("turn", "language", "judge", "is_code", "anony", "category_tag")
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if not start.has("model_a", "model_b", "winner"):
+        return False
+    conversations = "conversation_a" in row and "conversation_b" in row
+    is_vote = any(
+        key in row for key in ("tstamp", "anony", "evaluation_session_id", "language")
+    )
+    return conversations and is_vote
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each battle and judge; both kinds of ties are ties."""
+    rows = [row for _, row in rows_of(path)]
+    judges = _judges(rows, options)
+    units = [
+        Assessed(
+            _cells(row, index),
+            (
+                assessment(
+                    _CRITERION, "votes", PERSON, _winner(row, row.get("winner"))
+                ),
+                *(
+                    assessment(_CRITERION, name, JUDGE, _winner(row, row.get(name)))
+                    for name in judges
+                ),
+            ),
+        )
+        for index, row in enumerate(rows)
+    ]
+    bad = sum("bad" in str(row.get("winner")) for row in rows)
+    notes = (
+        [f"votes that both are bad, read as ties: {bad} of {len(rows)}"] if bad else []
+    )
+    known = Options(answers=options.answers) if options.judge in judges else options
+    return read_assessed(path, units, known, notes)
+
+
+def _judges(rows: Sequence[Json], options: Options) -> list[str]:
+    """Return the columns in which every value is a winner."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = []
+    for name in names:
+        values = [row[name] for row in rows if row.get(name) not in (None, "")]
+        words = [str(value).strip().casefold() for value in values]
+        if name != "winner" and words and all(word in _WINNERS for word in words):
+            columns.append(name)
+    if options.judge in columns:
+        return [options.judge]
+    return columns
+
+
+def _winner(row: Json, value: Any) -> str | None:
+    """Return the winner of a battle by its side or by the name of its model."""
+    if value is None:
+        return None
+    if value in (row.get("model_a"), row.get("model_b")):
+        if row.get("model_a") == row.get("model_b"):
+            return None
+        return "A" if value == row.get("model_a") else "B"
+    return _WINNERS.get(str(value).strip().casefold())
+
+
+def _cells(row: Json, index: int) -> JsonObject:
+    sides = {side: _turns(row.get(f"conversation_{side}")) for side in "ab"}
+    asked = [turn for turn in sides["a"] if turn.get("role") == "user"]
+    return {
+        "id": str(row.get("question_id") or row.get("id") or index),
+        "prompt": text(asked[-1].get("content")) if asked else "",
+        **{
+            f"response_{side}": "\n\n".join(
+                text(turn.get("content"))
+                for turn in turns
+                if turn.get("role") == "assistant"
+            )
+            for side, turns in sides.items()
+        },
+        "model_a": row.get("model_a"),
+        "model_b": row.get("model_b"),
+        "metadata": {key: row[key] for key in _METADATA if key in row},
+    }
+
+
+def _turns(conversation: Any) -> list[Json]:
+    listed = json_value(conversation)
+    turns = listed if isinstance(listed, list) else []
+    return [turn for turn in turns if isinstance(turn, Mapping)]
+
+
+IMPORTER: Final = Importer(
+    "lmarena",
+    "LMArena's votes on pairs of conversations: people's labels, with other winners as judges",
+    _sniff,
+    _read,
+)
