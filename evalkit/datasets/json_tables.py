@@ -116,7 +116,7 @@ def _columns(value: Json, path: str) -> list[JsonObject] | None:
 
 def _nested(value: Json, path: str) -> list[JsonObject] | None:
     """Return the rows of cells by column and row number, or of cells by id and column."""
-    if not value or not all(isinstance(part, dict) for part in value.values()):
+    if len(value) < 2 or not all(isinstance(part, dict) for part in value.values()):
         return None
     inner = dict.fromkeys(key for part in value.values() for key in part)
     if not inner or any(

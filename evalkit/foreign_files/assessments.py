@@ -21,6 +21,8 @@ from evalkit.foreign_files.criteria import (
     PERSON,
     Assessment,
     class_words,
+    differing_scales,
+    grade_of,
     same_criterion,
     unit_of,
 )
@@ -106,6 +108,9 @@ def read_assessed(
     used = [said for said in every if said.key in selected]
     kind = _kind(path, units, used, choice)
     words = class_words(used, choice.judges, choice.labels)
+    scales = None
+    if kind == "response" and choice.labels:
+        scales = differing_scales(used, choice.judges, choice.labels)
     names = _names(choice.judges, options)
     records = []
     unjudged = 0
@@ -121,8 +126,10 @@ def read_assessed(
     }
     return ParsedFile(
         records,
+        rubric={"real": True} if scales else {},
         notes=(
             _read_as(choice),
+            *([scales] if scales else []),
             *notes,
             *choice.notes,
             *(f"{what}: {count}" for what, count in counted.items() if count),
@@ -214,9 +221,8 @@ def _named(
 
 def _without_judge(path: Path, code: Sequence[tuple[str, str]], *, paired: bool) -> str:
     shown = quote(str(relative(path)))
-    if paired:
-        return f"name the column of a judge: evalkit check {shown} --judge COLUMN"
-    asked = f"have its answers judged: evalkit run mode=pointwise dataset.path={shown}"
+    mode = "pairwise" if paired else "pointwise"
+    asked = f"have its answers judged: evalkit run mode={mode} dataset.path={shown}"
     if code:
         names = [*dict.fromkeys(name for _, name in code)]
         asked += f"; or name a judge: evalkit check {shown} --judge {quote(names[0])}"
@@ -380,7 +386,7 @@ def _verdict(
     said: Assessment, kind: Unit, words: Mapping[tuple[str, str], Mapping[str, str]]
 ) -> float | str | None:
     if kind == "response":
-        return said.score
+        return grade_of(said)
     spoken = said.word
     if spoken is None and said.score is not None:
         spoken = f"{said.score:g}"
@@ -395,12 +401,13 @@ def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
     for unit in units:
         cells = dict(log_cells(unit.cells, {name: name for name in unit.cells}))
         metadata = dict(cells.get("metadata") or {})
-        kind: Unit = "response"
+        paired = "response_b" in cells
+        kind: Unit = "pair" if paired else "response"
         for said in unit.given:
             value = said.word if said.word is not None else said.score
             if said.source == PERSON and len(labels) == 1:
                 cells[f"label.{said.rater}"] = value
-                if said.word is not None:
+                if said.word is not None and not paired:
                     kind = "class"
             elif value is not None:
                 title = "label" if said.source == PERSON else said.source

@@ -185,15 +185,19 @@ def unit_of(
     Raises:
         DatasetError: If some give numbers and others words.
     """
-    raters = [*judges, *labels]
-    kinds = {key: _kinds(key, used) for key in raters}
+    people = [*labels]
+    kinds = {key: _kinds(key, used) for key in (*judges, *people)}
     filled = [kind for kind in kinds.values() if kind]
     if filled and all("word" in kind for kind in filled):
+        return "class"
+    if people and filled and all("word" in kind or "flag" in kind for kind in filled):
         return "class"
     if all("score" in kind for kind in filled):
         return "response"
     if all("word" in kind or "flag" in kind for kind in filled):
         return "class"
+    if _is_graded(kinds, used, people):
+        return "response"
     mixed = "; ".join(
         f"{rater} ({name}): {'words' if 'word' in kind else 'numbers'}"
         for (rater, name), kind in list(kinds.items())[:6]
@@ -203,6 +207,56 @@ def unit_of(
         f"has raters that give numbers and raters that give words: {mixed}",
         where=str(path),
         remedy="select raters of one kind with --judge NAME and --label NAME",
+    )
+
+
+def _is_graded(
+    kinds: Mapping[Key, set[str]], used: Sequence[Assessment], people: Sequence[Key]
+) -> bool:
+    """Return whether judges give scores, and people words that all say good or bad."""
+    judges_score = all(
+        "score" in kind for key, kind in kinds.items() if key not in people
+    )
+    words = {said.word for said in used if said.key in people and said.word is not None}
+    return judges_score and bool(words) and is_polar(words)
+
+
+def grade_of(said: Assessment) -> float | None:
+    """Return a score, or 1 and 0 for a word that says good or bad."""
+    if said.score is not None or said.word is None:
+        return said.score
+    folded = said.word.casefold()
+    if folded in GOOD:
+        return 1.0
+    return 0.0 if folded in BAD else None
+
+
+def differing_scales(
+    used: Sequence[Assessment], judges: Iterable[Key], labels: Iterable[Key]
+) -> str | None:
+    """Return a note if judges and annotators do not use the same usual scale; `None` if they do."""
+    ends = {}
+    for name, keys in (("judges", {*judges}), ("labels", {*labels})):
+        grades = [grade_of(said) for said in used if said.key in keys]
+        numbers = [grade for grade in grades if grade is not None]
+        if not numbers:
+            return None
+        ends[name] = (min(numbers), max(numbers))
+    if len({_usual_scale(*pair) for pair in ends.values()}) == 1:
+        return None
+    listed = ", ".join(
+        f"{name} {low:g} to {high:g}" for name, (low, high) in ends.items()
+    )
+    return (
+        f"scores and labels may be on different scales ({listed}): only their order is compared;"
+        " if they share one, set rubric.real=false rubric.min and rubric.max"
+    )
+
+
+def _usual_scale(low: float, high: float) -> tuple[float, float]:
+    usual = ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100))
+    return next(
+        (scale for scale in usual if scale[0] <= low and high <= scale[1]), (low, high)
     )
 
 

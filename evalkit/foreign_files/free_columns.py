@@ -196,14 +196,16 @@ def with_raters_in_data(
         raters[options.judge] = JUDGE
     if options.dimension in columns:
         raters[options.dimension] = PERSON
-    if not options.judge and not any(said.source == JUDGE for said in known):
+    if options.judge not in columns and not any(said.source == JUDGE for said in known):
         people = [said for said in known if said.source == PERSON]
         raters |= {
             name: JUDGE
             for name in _like(columns, people, is_judges, is_persons)
             if name not in raters
         }
-    if not options.dimension and not any(said.source == PERSON for said in known):
+    if options.dimension not in columns and not any(
+        said.source == PERSON for said in known
+    ):
         judges = [said for said in known if said.source == JUDGE]
         raters |= {
             name: PERSON
@@ -229,15 +231,17 @@ def with_raters_in_data(
 
 
 def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:
-    """Return the criteria that a column can be about: one that it names, or all."""
-    if options.dimension is not None and options.dimension in criteria:
-        return [options.dimension]
+    """Return the criteria that a column can be about: those that it names, or the user's, or all."""
     named = [
         criterion
         for criterion in criteria
         if {*words_of(criterion)} <= {*words_of(name)}
     ]
-    return named or criteria or [name]
+    if named:
+        return named
+    if options.dimension is not None and options.dimension in criteria:
+        return [options.dimension]
+    return criteria or [name]
 
 
 def _columns(data: Sequence[Json], unused: set[str]) -> dict[str, list[Any]]:

@@ -104,11 +104,11 @@ class ParsedFile:
     """Records of an importer, with information about the config.
 
     `output` describes how to read the judge's texts, if they are read; `scale` (min, max, step) is
-    that of scores, guessed if it is not set. `weights` of criteria default to 1. `by_name` sorts a
-    question's responses by model; otherwise they are in order of first occurrence. `benchmark` is
-    the benchmark whose rule also scores them. `unread` means that there are only judges' texts
-    without verdicts. `below` means that subfolders were read too. `rule` is the value of
-    `scoring.checklist`.
+    that of scores, guessed if it is not set; `rubric` has settings that replace it. `weights` of
+    criteria default to 1. `by_name` sorts a question's responses by model; otherwise they are in
+    order of first occurrence. `benchmark` is the benchmark whose rule also scores them. `unread`
+    means that there are only judges' texts without verdicts. `below` means that subfolders were
+    read too. `rule` is the value of `scoring.checklist`.
     """
 
     records: Sequence[Record]
@@ -122,6 +122,7 @@ class ParsedFile:
     unread: bool = False
     below: bool = False
     rule: str | None = None
+    rubric: Json = field(default_factory=dict)
 
 
 @frozen

@@ -158,7 +158,7 @@ def _answers(
     """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
     verdicts: list[JsonObject] = [{} for _ in case.responses]
     for one in judgments:
-        if one.status == "ok" and one.judge:
+        if one.status == "ok" and one.judge and len(one.unit) == 1:
             value = (
                 fmean(one.criteria.values())
                 if one.class_name is None
@@ -180,7 +180,7 @@ def _answers(
             {
                 person: given[index]
                 for person, given in labels.items()
-                if given[index] is not None
+                if isinstance(given, tuple) and given[index] is not None
             },
             verdicts[index],
             by_answer[index],
@@ -296,4 +296,8 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
         "context": case.context,
         "reference": case.reference,
     }
-    return {**metadata, **own, "responses": responses}
+    choices = {
+        person: given for person, given in case.labels.items() if isinstance(given, str)
+    }
+    labels = {"labels": choices} if choices else {}
+    return {**metadata, **own, **labels, "responses": responses}

@@ -247,6 +247,8 @@ def describe_settings(
         settings["output"] = dict(found.output)
     if not pointwise:
         return settings, []
+    if found.rubric:
+        return settings | {"rubric": dict(found.rubric)}, []
     if names := [one.class_name for one in judgments if one.class_name is not None]:
         labels = [
             one

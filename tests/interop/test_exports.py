@@ -24,8 +24,11 @@ from tests.support.exports import (
     SCORES,
     SHAPES,
     N,
+    annotation,
+    choice,
     format_of,
     langfuse_score,
+    task,
     texts_of,
 )
 
@@ -69,6 +72,9 @@ def test_an_export_has_its_judge_and_its_labels(name, suffix, tmp_path):
     if "rat" in name.removeprefix(tool) or tool == "judge_bench":
         assert judged == [float(score) for score in SCORES]
         assert labels == [float(grade) for grade in GRADES]
+    elif name.endswith("vertex pairs"):  # the response is B
+        assert [POLARITY[value] for value in judged] == [word == "fail" for word in JUDGE]
+        assert [POLARITY[label] for label in labels] == [word == "fail" for word in HUMAN]
     else:
         assert [POLARITY[value] for value in judged] == [word == "pass" for word in JUDGE]
         assert [POLARITY[label] for label in labels] == [word == "pass" for word in HUMAN]
@@ -285,3 +291,63 @@ def test_a_file_without_a_judge_names_the_command_that_has_its_answers_judged(tm
     assert f"evalkit run mode=pointwise dataset.path={path}" in fault
     words = split(fault.partition("evalkit run ")[2])
     assert len([*stream_cases(load_config(overrides=words))]) == N
+
+
+def test_votes_without_a_judge_name_the_command_that_has_the_pairs_judged(tmp_path):
+    rows = [{**row} for row in SHAPES["lmarena 140k"]]
+    for row in rows:
+        del row["llm_verdict"]
+    path = tmp_path / "votes.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    words = split(complaint(path, "lmarena").partition("evalkit run ")[2])
+    cases = [*stream_cases(load_config(overrides=words))]
+    assert [case.labels["votes"] for case in cases] == ["A" if h == "pass" else "B" for h in HUMAN]
+
+
+def test_criteria_in_the_data_are_those_of_the_annotators(tmp_path):
+    rows = [
+        task(
+            i,
+            [
+                {
+                    **annotation(i, 1, human),
+                    "result": [choice(human), {**choice(judge), "from_name": "tone"}],
+                }
+            ],
+            {"gpt_quality": judge, "gpt_tone": judge},
+        )
+        for i, judge, human in BOTH
+    ]
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    fault = complaint(path, "label_studio")
+    assert fault.count("evalkit check") == 2
+    found = read(path, "label_studio", Options(dimension="tone", judge="tone"))
+    assert {one.judge for one in found.judgments} == {"gpt_tone"}
+    assert [case.labels["annotator 1"][0] for case in found.cases] == JUDGE
+
+
+MIXED = {
+    "words and scores": ([["fail", "pass"][score > 2] for score in GRADES], SCORES),
+    "two scales": (GRADES, [20 * score for score in SCORES]),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_scores_on_another_scale_are_compared_by_order_only(name, tmp_path):
+    people, judge = MIXED[name]
+    rows = [
+        {
+            **SHAPES["argilla 2"][i],
+            "suggestions": {"quality": {"value": judge[i], "agent": "gpt-x"}},
+            "responses": {"quality": [{"value": people[i], "user_id": "u1"}]},
+        }
+        for i in range(N)
+    ]
+    path = tmp_path / "scales.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read(path, "argilla")
+    assert found.settings["rubric"] == {"real": True}
+    assert any("only their order is compared" in note for note in found.notes)
+    expected = [{"pass": 1.0, "fail": 0.0}.get(value, value) for value in people]
+    assert [case.labels["u1"][0] for case in found.cases] == expected

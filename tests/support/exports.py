@@ -550,7 +550,20 @@ def score_columns() -> dict[str, Any]:
         }
         for i in range(N)
     ]
+    sides = {"pass": "CANDIDATE", "fail": "BASELINE"}
+    pairwise = [
+        {
+            "prompt": f"What is {i}?",
+            "baseline_model_response": f"It may be {i}.",
+            "response": f"It is {i}.",
+            "human_preference": sides[human],
+            "pairwise_quality/pairwise_choice": sides[judge],
+            "pairwise_quality/explanation": "because",
+        }
+        for i, judge, human in BOTH
+    ]
     return {
+        "score_columns vertex pairs": pairwise,
         "score_columns azure": {"rows": azure, "metrics": {"relevance": 0.5}, "studio_url": None},
         "score_columns mlflow ratings": mlflow,
         "score_columns vertex ratings": vertex,

@@ -39,7 +39,7 @@ Case = Json
 
 
 def _sniff(start: Peek) -> bool:
-    cases = [start.row] if start.row else _cases(start.top)
+    cases = [*_cases(start.top), start.row]
     return any(
         isinstance(case, Mapping) and _get(case, "metricsData") is not None
         for case in cases

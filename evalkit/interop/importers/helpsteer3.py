@@ -96,4 +96,5 @@ IMPORTER: Final = Importer(
     "HelpSteer3's preferences: strengths by annotator, with columns of judges",
     _sniff,
     _read,
+    is_log=True,
 )

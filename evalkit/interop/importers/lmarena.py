@@ -119,4 +119,5 @@ IMPORTER: Final = Importer(
     "LMArena's votes on pairs of conversations: people's labels, with other winners as judges",
     _sniff,
     _read,
+    is_log=True,
 )

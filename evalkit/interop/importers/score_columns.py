@@ -88,7 +88,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     data = []
     for index, row in enumerate(rows):
         own = {
-            name.removeprefix(_INPUTS): value
+            name.removeprefix(_INPUTS): _choice(value)
             for name, value in row.items()
             if name not in columns
             and not name.startswith("outputs.")
@@ -112,6 +112,11 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return read_assessed(
         path, with_raters_in_data(units, data, options, {"id"}), options
     )
+
+
+def _choice(value: Any) -> Any:
+    """Return the side of a pair for a choice, and any other value unchanged."""
+    return _CHOICES.get(value, value) if isinstance(value, str) else value
 
 
 def _id(row: Json, index: int) -> Any:
@@ -182,7 +187,7 @@ def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
     name = re.sub(r"/v\d+$", "", judge)
     choice = values.get("pairwise_choice")
     if isinstance(choice, str):
-        values["word"] = _CHOICES.get(choice.upper(), choice)
+        values["word"] = _choice(choice)
     source: Source = JUDGE
     if is_persons(name):
         source = PERSON
