@@ -734,6 +734,11 @@ class ScoringConfig(Section):
     and quarters of the cases if a column has many numbers. If no column has the name, `length` is
     the mean length of a case's responses, and `annotator` is who labeled it.
     """
+    search: Literal["all", "listed", "none"] = "all"
+    """Which columns are searched for slices in which a judge is worse: `all` with few values, with
+    numbers or dates in bins, and the length of responses; only those `listed` in `slices`; or
+    `none`.
+    """
     bootstrap: Annotated[int, Field(ge=0)] = 2000
     """Number of bootstrap resamples; 0 omits intervals."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95

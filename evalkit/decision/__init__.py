@@ -3,7 +3,15 @@
 Every sentence, table and gate reads it.
 """
 
-from evalkit.decision.conclusion import USES, Decision, Limit, Reason, Unit, Use
+from evalkit.decision.conclusion import (
+    USES,
+    Decision,
+    Limit,
+    Reason,
+    Unit,
+    Use,
+    Where,
+)
 from evalkit.decision.evidence import (
     ACCURACY,
     BALANCED,
@@ -49,6 +57,7 @@ from evalkit.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
+from evalkit.decision.where import WHERE, WITHIN, stratum
 
 __all__ = [
     "ACCURACY",
@@ -79,6 +88,8 @@ __all__ = [
     "SOME_MISSING",
     "SUBSTANTIAL",
     "USES",
+    "WHERE",
+    "WITHIN",
     "Decision",
     "Kind",
     "Limit",
@@ -86,6 +97,7 @@ __all__ = [
     "Reason",
     "Unit",
     "Use",
+    "Where",
     "beyond_chance",
     "constant_verdict",
     "decide",
@@ -99,4 +111,5 @@ __all__ = [
     "missed_classes",
     "one_order",
     "side",
+    "stratum",
 ]

@@ -22,6 +22,8 @@ Reason: TypeAlias = Literal[
     "constant",
     "chance",
     "hardly_better",
+    "stratum",
+    "stratum_unclear",
     "undecided",
     "leans",
     "lean_unclear",
@@ -49,6 +51,46 @@ class Limit:
 
 
 @frozen
+class Where:
+    """A slice of the data in which a judge cannot be used for what it can be used for elsewhere.
+
+    Attributes:
+        column: the column.
+        value: its value, or the name of a bin.
+        allows: what the judge can be used for in the slice.
+        metric: what shows it: the agreement or a lean in the slice.
+        shown_by: the name of that metric over all cases.
+        start: where a bin begins; `None` if it is open.
+        below: where it ends, which is not part of it; `None` if it is open.
+        is_bin: whether it is a bin, of numbers or dates.
+        computed: whether the value comes from the responses, not from a column of the data.
+    """
+
+    column: str
+    value: str
+    allows: Use
+    metric: Metric
+    shown_by: str
+    start: float | str | None = None
+    below: float | str | None = None
+    is_bin: bool = False
+    computed: bool = False
+
+    def json(self) -> JsonObject:
+        """Return the slice as a JSON value."""
+        content: JsonObject = {
+            "column": self.column,
+            "value": self.value,
+            "allows": self.allows,
+        }
+        if self.is_bin:
+            content |= {"from": self.start, "below": self.below}
+        if self.computed:
+            content["computed"] = True
+        return {**content, **_numbers(self.metric), "metric": self.shown_by}
+
+
+@frozen
 class Decision:
     """What a judge can be used for, and why.
 
@@ -62,6 +104,7 @@ class Decision:
         limits: what limits trust, most important first.
         labels_needed: how many more labels would probably decide, if more labels can.
         possible: the strongest use that the intervals do not exclude.
+        where: the slices in which the judge cannot be used for `use`.
     """
 
     use: Use
@@ -72,6 +115,7 @@ class Decision:
     limits: tuple[Limit, ...] = ()
     labels_needed: int | None = None
     possible: Use = "single"
+    where: tuple[Where, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -91,6 +135,7 @@ class Decision:
             ],
             "labels_needed": self.labels_needed,
             "possible": self.possible,
+            "where": [slice_.json() for slice_ in self.where],
         }
 
 

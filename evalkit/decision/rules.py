@@ -38,6 +38,7 @@ from evalkit.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
+from evalkit.decision.where import WITHIN, places
 from evalkit.types import Metric
 
 
@@ -60,6 +61,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         _unusable(kind, metrics)
         or _contradicts_itself(kind, metrics)
         or _unlabeled(kind, metrics, agreement)
+        or _only_stratum(kind, metrics, agreement)
         or _zone(kind, metrics, agreement, leans)
     )
     decision = replace(decision, share=share, metric=decision.metric or agreement)
@@ -70,7 +72,8 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         )  # the same preference
     needed = known(metrics, LABELS_NEEDED) if decision.use == "unknown" else None
     labels_needed = None if needed is None else max(1, round(needed.value or 0.0))
-    return replace(decision, limits=limits, labels_needed=labels_needed)
+    where = tuple(places(metrics, decision.use)) if decision.trusted else ()
+    return replace(decision, limits=limits, labels_needed=labels_needed, where=where)
 
 
 def decide_for_judges(
@@ -163,6 +166,23 @@ def _unlabeled(
         "few_labels" if few or agreement is not None else "one_class",
         agreement,
     )
+
+
+def _only_stratum(
+    kind: Kind, metrics: Metrics, agreement: Metric | None
+) -> Decision | None:
+    """Find that a judge agrees with the labels no more than the values of a column do."""
+    within = known(metrics, WITHIN)
+    if agreement is None or within is None or within.value is None:
+        return None
+    low, _, lowest, _ = _ends(beyond_chance(agreement))
+    if min(low, lowest) <= FLOOR:  # not useful anyway, or not decided
+        return None
+    if within.high is not None and within.high < FLOOR:
+        return _decision(kind, "none", "stratum", within)
+    if within.value < FLOOR:
+        return _decision(kind, "unknown", "stratum_unclear", within)
+    return None
 
 
 def _zone(

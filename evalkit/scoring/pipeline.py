@@ -13,7 +13,7 @@ import numpy as np
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import CHECKLIST, RunConfig
 from evalkit.core.scale import Classes
-from evalkit.decision import judges_of, metrics_of
+from evalkit.decision import decide, judges_of, metrics_of
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
@@ -38,6 +38,7 @@ from evalkit.scoring.metrics.refits import (
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed, values_of
+from evalkit.scoring.search import SearchedColumns, search_slices, searched_columns
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, measure
@@ -131,7 +132,8 @@ def score_run(
         ConfigError: if the judgments do not belong to the cases or lack what the settings require.
     """
     scored = score_without_intervals(config, cases, judgments)
-    metrics = _metrics(config, scored, given_weights(cases))
+    columns = _searched(config, cases)
+    metrics = _metrics(config, scored, given_weights(cases), columns)
     metrics, sequence = with_sequences(config, metrics, scored.found, scored.clusters)
     sliced, table = slice_results(config, cases, scored.found, scored.clusters)
     details = {**scored.details, **table, **sequence}
@@ -150,6 +152,14 @@ def score_run(
         notes,
         scored.clusters,
     )
+
+
+def _searched(config: RunConfig, cases: Sequence[Case]) -> SearchedColumns:
+    """Return the columns that are searched for slices, by `scoring.slices` and `scoring.search`."""
+    if config.scoring.search == "none" or not config.scoring.bootstrap:
+        return SearchedColumns(())
+    only_listed = config.scoring.search == "listed"
+    return searched_columns(cases, config.scoring.slices, only_listed=only_listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,7 +604,10 @@ def _if_unlabeled(found: Sequence[Statistic | Metric]) -> Sequence[Statistic | M
 
 
 def _metrics(
-    config: RunConfig, scored: ScoredRun, weights: Floats | None
+    config: RunConfig,
+    scored: ScoredRun,
+    weights: Floats | None,
+    columns: SearchedColumns,
 ) -> dict[str, Metric]:
     found = scored.found
     clusters = scored.clusters
@@ -618,6 +631,18 @@ def _metrics(
             for name, n in counts.items()
             if name.startswith(start)
         }
+        by_name = {
+            statistic.name.removeprefix(start): replace(
+                statistic, name=statistic.name.removeprefix(start)
+            )
+            for statistic in statistics
+            if statistic.name.startswith(start)
+        }
+        decision = decide(own, config.scoring.confidence)
+        searched = search_slices(config.scoring, columns, by_name, decision, clusters)
+        for name, metric in searched.items():
+            metrics[start + name] = replace(metric, name=start + name)
+        own = {**own, **searched}
         needed = labels_needed(own, clusters_of, config.scoring.confidence)
         metrics[start + needed.name] = replace(needed, name=start + needed.name)
     return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}

@@ -13,8 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -49,13 +50,27 @@ TOGETHER: Final = 256
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
 
 
+Edge: TypeAlias = float | str | None
+"""Where a bin begins or ends: a number, a date, or `None` if it is open."""
+
+
 @frozen
 class Slices:
-    """The slices of a column: the value or bin of each, and `members` (cases, slices), whether a case belongs to it."""
+    """The slices of a column.
+
+    Attributes:
+        column: the name of the column.
+        values: the value or bin of each slice.
+        members: (cases, slices) whether a case belongs to it.
+        ends: from where to below where each bin reaches; empty if slices are values.
+        computed: whether the values are not those of a column in the data.
+    """
 
     column: str
     values: tuple[str, ...]
     members: Bools
+    ends: tuple[tuple[Edge, Edge], ...] = ()
+    computed: bool = False
 
 
 def slices_of(column: str, cases: Sequence[Case]) -> Slices:
@@ -67,54 +82,106 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     Raises:
         ConfigError: if no case has the column, or it has too many values.
     """
-    given = [case.metadata.get(column) for case in cases]
-    if column == LENGTH and all(value is None for value in given):
-        given = [
-            np.mean([len(one.text) for one in case.responses]).item() for case in cases
-        ]
-    elif column == ANNOTATOR and all(value is None for value in given):
-        given = [[*case.labels] for case in cases]
-    lists = [
-        [
-            one
-            for one in (v if isinstance(v, list | tuple) else [v])
-            if one not in (None, "")
-        ]
-        for v in given
-    ]
-    distinct = list(dict.fromkeys(_text(value) for values in lists for value in values))
+    values: list[Any] = [case.metadata.get(column) for case in cases]
+    absent = all(value is None for value in values)
+    computed = absent and column in (LENGTH, ANNOTATOR)
+    if absent and column == LENGTH:
+        values = [mean_length(case) for case in cases]
+    elif absent and column == ANNOTATOR:
+        values = [[*case.labels] for case in cases]
     where = f"scoring.slices={column}"
-    if cases and not distinct:
-        remedy = did_you_mean(
-            column,
-            [
-                LENGTH,
-                ANNOTATOR,
-                *{name: None for case in cases for name in case.metadata},
-            ],
-        )
+    if cases and all(not _listed(value) for value in values):
+        columns = dict.fromkeys(name for case in cases for name in case.metadata)
+        remedy = did_you_mean(column, [LENGTH, ANNOTATOR, *columns])
         raise ConfigError("no case has this column", where=where, remedy=remedy)
-    if len(distinct) > BINS + 1 and all(map(_is_number, given)):
-        return _bins(
-            column,
-            np.array(
-                [np.nan if value in (None, "") else value for value in given],
-                dtype=float,
-            ),
-        )
-    remedy = "choose a column with fewer and shorter values"
+    try:
+        slices = slices_of_values(column, values)
+    except TooManySlicesError as error:
+        remedy = "choose a column with fewer and shorter values"
+        raise ConfigError(str(error), where=where, remedy=remedy) from None
+    return replace(slices, computed=computed)
+
+
+def mean_length(case: Case) -> float:
+    """Return the mean number of characters of a case's responses."""
+    return np.mean([len(response.text) for response in case.responses]).item()
+
+
+class TooManySlicesError(ValueError):
+    """A column has too many or too long values to be slices."""
+
+
+def slices_of_values(column: str, values: Sequence[Any]) -> Slices:
+    """Return the slices of a column, given the value of each case.
+
+    Raises:
+        TooManySlicesError: if it has too many or too long values.
+    """
+    lists = [_listed(value) for value in values]
+    distinct = list(dict.fromkeys(_text(value) for row in lists for value in row))
+    if len(distinct) > BINS + 1:
+        plain = [row[0] if len(row) == 1 else None for row in lists]
+        single = not any(len(row) > 1 for row in lists)
+        for scale in (number_of, day_of):
+            places = [None if value is None else scale(value) for value in plain]
+            known = sum(place is not None for place in places)
+            if single and known == sum(map(len, lists)):
+                numbers = [np.nan if place is None else place for place in places]
+                return _bins(column, np.array(numbers, dtype=float), scale is day_of)
     if len(distinct) > MOST:
-        what = f"it has {len(distinct):,} values, and at most {MOST} can be slices"
-        raise ConfigError(what, where=where, remedy=remedy)
-    if (longest := max(map(len, distinct), default=0)) > LONGEST:
-        what = f"a value has {longest:,} characters, and at most {LONGEST} can name a slice"
-        raise ConfigError(what, where=where, remedy=remedy)
-    place = {value: index for index, value in enumerate(sorted(distinct))}
-    names = _values(place)
-    members = np.zeros((len(cases), len(place)), dtype=bool)
-    for row, values in enumerate(lists):
-        members[row, [place[_text(value)] for value in values]] = True
-    return Slices(visible(column), names, members)
+        raise TooManySlicesError(
+            f"it has {len(distinct):,} values, and at most {MOST} can be slices"
+        )
+    longest = max(map(len, distinct), default=0)
+    if longest > LONGEST:
+        raise TooManySlicesError(
+            f"a value has {longest:,} characters, and at most {LONGEST} can name a slice"
+        )
+    index = {value: position for position, value in enumerate(sorted(distinct))}
+    members = np.zeros((len(values), len(index)), dtype=bool)
+    for row, texts in enumerate(lists):
+        members[row, [index[_text(value)] for value in texts]] = True
+    return Slices(visible(column), _values(index), members)
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the values of a cell, which can be a list of them."""
+    cell = value if isinstance(value, list | tuple) else [value]
+    return [part for part in cell if part not in (None, "")]
+
+
+def is_member(
+    value: Any, name: str, ends: tuple[Edge, Edge] | None = None
+) -> bool | None:
+    """Return whether a cell with this value belongs to a slice; `None` if the cell is empty.
+
+    Args:
+        value: the value of a case.
+        name: the value or bin that the slice is named by.
+        ends: from where to below where the bin reaches; `None` for a value.
+    """
+    cell = _listed(value)
+    if not cell:
+        return None
+    if ends is None:
+        return any(visible(_text(part)) == name for part in cell)
+    low, high = ends
+    dates = isinstance(low, str) or isinstance(high, str)
+    for part in cell:
+        place = day_of(part) if dates else number_of(part)
+        if place is not None and _edge(low, -np.inf) <= place < _edge(high, np.inf):
+            return True
+    return False
+
+
+def _edge(edge: Edge, otherwise: float) -> float:
+    """Return an end of a bin as a number."""
+    if edge is None:
+        return otherwise
+    if isinstance(edge, str):
+        day = day_of(edge)
+        return otherwise if day is None else day
+    return edge
 
 
 def check_slices(columns: Sequence[str], cases: Iterable[Case]) -> None:
@@ -146,31 +213,61 @@ def _values(values: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _is_number(value: Any) -> bool:
-    """Return whether a value is missing, or a number with which arithmetic is possible."""
-    if value is None or value == "":
-        return True
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) < LARGEST
-    )
+_NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+"""A number as text. One with leading zeros is a code."""
 
 
-def _bins(column: str, numbers: Floats) -> Slices:
+def number_of(value: Any) -> float | None:
+    """Return a value as a number with which arithmetic is possible; `None` if it is none."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < LARGEST else None
+
+
+def day_of(value: Any) -> float | None:
+    """Return the number of the day of a date or time in ISO format; `None` if it is none."""
+    text = str(value)
+    if not _DATE.match(text):
+        return None
+    try:
+        return float(datetime.fromisoformat(text).toordinal())
+    except ValueError:
+        return None
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def _bins(column: str, numbers: Floats, dates: bool) -> Slices:
+    """Return quarters of the cases by a number, or by the number of a day."""
     edges = np.unique(
         np.nanquantile(numbers, np.linspace(0, 1, BINS + 1), method="lower")
     )
-    which = np.clip(
-        np.searchsorted(edges, numbers, side="right") - 1, 0, max(len(edges) - 2, 0)
-    )
-    members = (which[:, None] == np.arange(max(len(edges) - 1, 1))) & ~np.isnan(
-        numbers
-    )[:, None]
-    ends = [(numbers[one].min(), numbers[one].max()) for one in members.T]
-    return Slices(
-        column, tuple(f"{low:.6g}..{high:.6g}" for low, high in ends), members
-    )
+    count = max(len(edges) - 1, 1)
+    bins = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, count - 1)
+    present = ~np.isnan(numbers)
+    members = (bins[:, None] == np.arange(count)) & present[:, None]
+    names = []
+    for column_members in members.T:
+        inside = numbers[column_members]
+        names.append(f"{_shown(inside.min(), dates)}..{_shown(inside.max(), dates)}")
+    starts: list[Edge] = [_start(edge, dates) for edge in edges[1:-1].tolist()]
+    # The first bin also holds lower values, and the last one higher values.
+    ends = tuple(zip([None, *starts], [*starts, None], strict=True))
+    return Slices(visible(column), tuple(names), members, ends)
+
+
+def _start(edge: float, dates: bool) -> Edge:
+    return _shown(edge, dates) if dates else edge
+
+
+def _shown(number: float, dates: bool) -> str:
+    """Return an end of a bin as its name has it."""
+    if dates:
+        return date.fromordinal(int(number)).isoformat()
+    return f"{number:.6g}"
 
 
 def slice_name(column: str, value: str, metric: str) -> str:
@@ -209,7 +306,7 @@ def slice_results(
     ]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
     parts = [
-        (slices, whole, [_part(whole, one) for one in slices.members.T])
+        (slices, whole, [part_of(whole, one) for one in slices.members.T])
         for slices in columns
         for whole in chosen
     ]
@@ -224,7 +321,7 @@ def slice_results(
             metrics[name] = metric = measured.get(
                 name, Metric(name, None, n=each[index].n, note=COUNTED)
             )
-            rest = _part(whole, ~slices.members[:, index]).observed()
+            rest = part_of(whole, ~slices.members[:, index]).observed()
             row = {
                 "column": slices.column,
                 "value": value,
@@ -279,7 +376,7 @@ def _measured(
     return found
 
 
-def _part(whole: Statistic, members: Bools) -> Statistic:
+def part_of(whole: Statistic, members: Bools) -> Statistic:
     """Return a statistic of the cases in `members` only; where units cannot be counted, its `n` counts cases."""
     columns = [np.where(members, column, 0) for column in whole.table.columns]
     covered = members if whole.covered is None else whole.covered & members

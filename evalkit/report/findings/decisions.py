@@ -30,6 +30,7 @@ from evalkit.decision import (
 from evalkit.judges.setup import LOCAL
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
+from evalkit.report.findings.places import places_text, stratum_values
 from evalkit.report.texts import texts
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
@@ -75,7 +76,8 @@ def headline(metrics: Metrics, confidence: float = 0.95) -> Finding:
 def tone(decision: Decision) -> Tone:
     """Return whether a decision is good or bad news."""
     tone: Tone = "bad" if decision.reason == "missing" else TONES[decision.use]
-    return "warn" if decision.limits and tone == "good" else tone
+    limited = decision.limits or decision.where
+    return "warn" if limited and tone == "good" else tone
 
 
 def sentence(decision: Decision, metrics: Metrics) -> Text:
@@ -95,7 +97,12 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         text = trust[decision.use].fill(
             units=UNITS[decision.unit], evidence=evidence(decision)
         )
-        if decision.limits:
+        if decision.where:
+            places = places_text(decision)
+            text = gettext("{finding}; but {limits}", finding=text, limits=places)
+        if decision.limits and decision.where:
+            text = gettext("{finding}. Also, {limits}", finding=text, limits=limits)
+        elif decision.limits:
             text = gettext("{finding}; but {limits}", finding=text, limits=limits)
         return gettext("{finding}.", finding=text)
     text = (
@@ -203,6 +210,8 @@ def _useless(decision: Decision, metrics: Metrics) -> Text:
             "Do not trust this judge: all {n:,} scores are equal, whatever the label.",
             n=decision.metric.n,
         )
+    if decision.reason == "stratum" and decision.metric is not None:
+        values |= stratum_values(decision.metric)
     consistency = known(metrics, CONSISTENCY)
     if decision.reason == "orders_disagree" and consistency is not None:
         values |= {"changed": percent(_complement(consistency)), "n": consistency.n}
@@ -243,6 +252,9 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
         return _REASONS["one_class"].fill(n=n, agreeing=agreeing)
     if decision.reason == "picked":
         return _REASONS["picked"].fill(evidence=evidence(decision))
+    if decision.reason == "stratum_unclear" and decision.metric is not None:
+        values = stratum_values(decision.metric)
+        return _REASONS["stratum_unclear"].fill(units=UNITS[decision.unit], **values)
     more = label_count(decision.labels_needed)
     if decision.reason == "no_labels":
         text = gettext(

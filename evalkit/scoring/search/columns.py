@@ -1,0 +1,119 @@
+"""The columns of the data that are searched for slices by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.core.display import visible
+from evalkit.scoring.slices import (
+    LENGTH,
+    Slices,
+    TooManySlicesError,
+    mean_length,
+    slices_of,
+    slices_of_values,
+)
+from evalkit.types import Case
+from evalkit.values import frozen
+
+LIMIT: Final = 1000
+"""The most slices of all columns together; columns with few slices come first."""
+OTHERS: Final = "others"
+
+
+@frozen
+class SearchedColumns:
+    """What a search looks at.
+
+    Attributes:
+        slices: the slices of each column, those with the fewest first.
+        omitted: the columns that are not searched because they have too many values.
+    """
+
+    slices: tuple[Slices, ...]
+    omitted: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of slices."""
+        return sum(len(column.values) for column in self.slices)
+
+
+def searched_columns(
+    cases: Sequence[Case], listed: Sequence[str] = (), *, only_listed: bool = False
+) -> SearchedColumns:
+    """Return the columns with few values, those with numbers or dates in bins, and the length of responses.
+
+    The columns of `scoring.slices` are always among them.
+
+    Args:
+        cases: the cases.
+        listed: the columns of `scoring.slices`.
+        only_listed: whether to search no other columns.
+
+    Raises:
+        ConfigError: as `slices_of`.
+    """
+    chosen = [slices_of(column, cases) for column in listed]
+    values: dict[str, list[Any]] = {}
+    lengths: list[float] = []
+    # Cases may be read from a file each time, so this reads them once.
+    for number, case in enumerate(() if only_listed else cases):
+        lengths.append(mean_length(case) if case.responses else 0.0)
+        for column, value in case.metadata.items():
+            if column not in listed:
+                cells = values.setdefault(column, [])
+                cells.extend([None] * (number - len(cells)))
+                cells.append(value)
+    for cells in values.values():
+        cells.extend([None] * (len(lengths) - len(cells)))
+    if LENGTH not in (*values, *listed) and any(lengths):
+        values[LENGTH] = [*lengths]
+        computed = True
+    else:
+        computed = False
+    omitted: list[str] = []
+    found: list[Slices] = []
+    for column, cells in values.items():
+        try:
+            slices = slices_of_values(column, cells)
+        except TooManySlicesError:
+            omitted.append(visible(column))
+            continue
+        if len(slices.values) > 1:
+            by_length = computed and column == LENGTH
+            found.append(
+                Slices(
+                    slices.column,
+                    slices.values,
+                    slices.members,
+                    slices.ends,
+                    by_length,
+                )
+            )
+    kept = list(chosen)
+    room = LIMIT - sum(len(slices.values) for slices in chosen)
+    for slices in sorted(found, key=lambda slices: len(slices.values)):
+        if len(slices.values) > room:
+            omitted.append(slices.column)
+            continue
+        room -= len(slices.values)
+        kept.append(slices)
+    return SearchedColumns(tuple(kept), tuple(omitted))
+
+
+def says_who_is_right(slices: Slices, units: np.ndarray, wrong: np.ndarray) -> bool:
+    """Return whether a column tells right verdicts from wrong ones, as a column "correct" does.
+
+    Args:
+        slices: the slices of the column.
+        units: (cases,) the labeled units of each case.
+        wrong: (cases,) how many of them have a wrong verdict.
+    """
+    total = units @ slices.members
+    errors = (wrong @ slices.members)[total > 0]
+    pure = (errors == 0) | (errors == total[total > 0])
+    return bool(pure.all() and 0 < errors.sum() < total.sum())

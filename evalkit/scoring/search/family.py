@@ -1,0 +1,276 @@
+"""The test of all slices of all columns as one family.
+
+A slice is worse if it has more wrong verdicts than its labels explain: verdicts are compared within
+each label, so a slice with another mix of labels is not worse for that. Each slice is tested by
+each label and by all labels together, and the largest of all statistics under permutation is what
+an observed one must exceed (Westfall and Young 1993, Resampling-Based Multiple Testing, 2.5): the
+probability of any false alarm is that of the largest, however many slices, labels and columns there
+are, and columns that say the same cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from evalkit.scoring.search.outcomes import Outcomes
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+from evalkit.scoring.stats.clusters import CHUNK
+from evalkit.values import frozen
+
+UNITS: Final = 30
+"""A slice of fewer units is never withdrawn."""
+LABELS: Final = 10
+"""So many labels of each of two classes show whether verdicts follow them."""
+CLUSTERS: Final = 5
+"""Fewer clusters than this say nothing about others."""
+WORK: Final = 40_000_000
+"""Rows times permutations: with more rows there are fewer permutations, at least `FEWEST`."""
+FEWEST: Final = 399
+
+
+@frozen
+class FamilyTest:
+    """The result of a test of slices.
+
+    Attributes:
+        enough: (slices,) which slices have enough labels, and are tested.
+        units: (slices,) the number of labeled units of each.
+        statistic: (slices,) the largest of its statistics, in standard errors.
+        p: (slices,) its p-value, adjusted for the whole family.
+        critical: what a statistic must exceed.
+    """
+
+    enough: Bools
+    units: Floats
+    statistic: Floats
+    p: Floats
+    critical: float
+
+
+@frozen
+class _Hypotheses:
+    """What is tested: a slice by one label, or by all of them.
+
+    Attributes:
+        members: (hypotheses, rows) the rows of each.
+        slices: (hypotheses,) its slice.
+        labels: (hypotheses, strata) which labels it is about.
+    """
+
+    members: Any
+    slices: Ints
+    labels: Bools
+
+
+def tested_slices(
+    outcomes: Outcomes,
+    members: Bools,
+    cluster: Ints,
+    draws: int,
+    confidence: float,
+    seed: int,
+) -> FamilyTest:
+    """Return which slices have more wrong verdicts than the other cases with the same labels.
+
+    If each cluster has one unit, verdicts are permuted among the units with the same label, so the
+    test is exact. Otherwise the contributions of whole clusters change sign (the wild bootstrap of
+    scores: Kline and Santos 2012, J. Econom. Methods 1, 23-41).
+
+    Args:
+        outcomes: verdicts next to labels.
+        members: (cases, slices) which cases are in each slice.
+        cluster: (cases,) the cluster of each case.
+        draws: the number of permutations.
+        confidence: one minus the probability of any false alarm.
+        seed: the seed.
+    """
+    rows = csr_array(members[outcomes.case].astype(np.float64))
+    of_row = np.unique(cluster[outcomes.case], return_inverse=True)[1]
+    enough, units = _enough(outcomes, rows, of_row)
+    count = members.shape[1]
+    none = FamilyTest(enough, units, np.zeros(count), np.ones(count), np.inf)
+    tested = _hypotheses(outcomes, rows, enough)
+    if not len(tested.slices):
+        return none
+    draws = min(draws, max(FEWEST, WORK // len(outcomes.case)))
+    single = len(np.unique(of_row)) == len(of_row) and bool((outcomes.units == 1).all())
+    generator = np.random.default_rng(seed)
+    if single:
+        totals, variance = _permuted(outcomes, tested, draws, generator)
+    else:
+        totals, variance = _flipped(outcomes, tested, of_row, draws, generator)
+    observed = tested.members @ outcomes.residuals
+    scale = _Scale.of(outcomes, tested, variance)
+    statistic = scale.of_totals(observed[:, None])[:, 0]
+    largest = np.concatenate([scale.of_totals(block).max(axis=0) for block in totals])
+    by_slice = np.full(count, -np.inf)
+    np.maximum.at(by_slice, tested.slices, statistic)
+    exceeding = (largest[None] >= by_slice[:, None] - 1e-9).sum(axis=1)
+    p = np.where(enough, (1 + exceeding) / (1 + len(largest)), 1.0)
+    critical = float(np.quantile(largest, confidence, method="higher"))
+    return FamilyTest(enough, units, by_slice, p, critical)
+
+
+def _enough(outcomes: Outcomes, rows: Any, of_row: Ints) -> tuple[Bools, Floats]:
+    """Return which slices have enough labels, with their numbers of units."""
+    sides = np.arange(outcomes.side.max(initial=0) + 1)
+    by_side = (outcomes.side[:, None] == sides) * outcomes.units[:, None]
+    counts = np.sort(rows.T @ by_side, axis=1)  # slice, side
+    units = counts.sum(axis=1)
+    several = np.zeros(len(counts), dtype=bool)
+    if counts.shape[1] > 1:
+        several = counts[:, -2] >= LABELS
+    some = csr_array(
+        (np.ones(len(of_row)), (of_row, np.arange(len(of_row)))),
+        shape=(of_row.max(initial=-1) + 1, len(of_row)),
+    )
+    clusters = ((some @ rows) > 0).sum(axis=0)
+    rest = outcomes.units.sum() - units
+    enough = several & (units >= UNITS) & (clusters >= CLUSTERS) & (rest > 0)
+    return np.asarray(enough), np.asarray(units)
+
+
+def _hypotheses(outcomes: Outcomes, rows: Any, enough: Bools) -> _Hypotheses:
+    strata = np.arange(outcomes.stratum.max(initial=0) + 1)
+    by_label = (outcomes.stratum[:, None] == strata).astype(np.float64)
+    slices = np.flatnonzero(enough)
+    all_labels = rows[:, slices].T.tocsr()
+    members = [all_labels]
+    owners = [slices]
+    about = [np.ones((len(slices), len(strata)), dtype=bool)]
+    if outcomes.counted and len(slices):
+        counts = rows.T @ (by_label * outcomes.units[:, None])  # slice, label
+        for label in strata:
+            chosen = np.flatnonzero(enough & (counts[:, label] >= LABELS))
+            part = rows[:, chosen].multiply(by_label[:, [label]])
+            members.append(csr_array(part).T.tocsr())
+            owners.append(chosen)
+            about.append(np.tile(strata == label, (len(chosen), 1)))
+    from scipy.sparse import vstack
+
+    return _Hypotheses(
+        vstack(members, format="csr"), np.concatenate(owners), np.concatenate(about)
+    )
+
+
+@frozen
+class _Scale:
+    """What makes totals of residuals comparable between hypotheses.
+
+    Attributes:
+        expected: (hypotheses, 1) the expected number of wrong verdicts.
+        units: (hypotheses, 1) the number of units.
+        error: (hypotheses, 1) the standard error of the total.
+        counted: whether totals count verdicts.
+    """
+
+    expected: Floats
+    units: Floats
+    error: Floats
+    counted: bool
+
+    @classmethod
+    def of(cls, outcomes: Outcomes, tested: _Hypotheses, variance: Floats) -> _Scale:
+        expected = tested.members @ (outcomes.means[outcomes.stratum] * outcomes.units)
+        units = tested.members @ outcomes.units
+        return cls(
+            expected[:, None],
+            units[:, None],
+            np.sqrt(variance)[:, None],
+            outcomes.counted,
+        )
+
+    def of_totals(self, totals: Floats) -> Floats:
+        """Return totals (hypotheses, rows) in standard errors.
+
+        Numbers of wrong verdicts are skewed if few are wrong. The signed root of their deviance
+        (McCullagh and Nelder 1989, Generalized Linear Models, 2.4.3) is not, so small slices do not
+        make large ones hard to find.
+        """
+        known = self.error > 1e-9
+        error = np.where(known, self.error, 1.0)
+        if not self.counted:
+            return np.where(known, totals / error, 0.0)
+        wrong = np.clip(self.expected + totals, 0.0, self.units)
+        right = self.units - wrong
+        usual = self.expected * (self.units - self.expected) / self.units
+        known &= usual > 1e-9
+        with np.errstate(divide="ignore", invalid="ignore"):
+            deviance = 2 * (
+                np.where(wrong > 0, wrong * np.log(wrong / self.expected), 0.0)
+                + np.where(
+                    right > 0,
+                    right * np.log(right / (self.units - self.expected)),
+                    0.0,
+                )
+            )
+        size = np.sqrt(np.maximum(deviance, 0.0) * np.maximum(usual, 0.0)) / error
+        return np.where(known, np.sign(totals) * size, 0.0)
+
+
+def _permuted(
+    outcomes: Outcomes, tested: _Hypotheses, draws: int, generator: np.random.Generator
+) -> tuple[list[Floats], Floats]:
+    """Return totals with verdicts permuted within labels, in blocks, and their variances."""
+    residuals = outcomes.residuals
+    variance = np.zeros(len(tested.slices))
+    strata = [
+        np.flatnonzero(outcomes.stratum == stratum)
+        for stratum in np.unique(outcomes.stratum)
+    ]
+    for rows in strata:
+        if len(rows) > 1:
+            inside = tested.members[:, rows].sum(axis=1)
+            spread = residuals[rows].var(ddof=1)
+            variance += spread * inside * (1 - inside / len(rows))
+    blocks = []
+    step = max(1, CHUNK // max(len(residuals), len(tested.slices)))
+    for start in range(0, draws, step):
+        width = min(step, draws - start)
+        shuffled = np.empty((len(residuals), width))
+        for rows in strata:
+            copies = np.broadcast_to(residuals[rows], (width, len(rows)))
+            shuffled[rows] = generator.permuted(copies, axis=1).T
+        blocks.append(np.asarray(tested.members @ shuffled))
+    return blocks, variance
+
+
+def _flipped(
+    outcomes: Outcomes,
+    tested: _Hypotheses,
+    of_row: Ints,
+    draws: int,
+    generator: np.random.Generator,
+) -> tuple[list[Floats], Floats]:
+    """Return totals with the signs of clusters changed, in blocks, and their variances.
+
+    A cluster contributes its residuals in the slice, less the share that the estimated mean of each
+    label takes from it.
+    """
+    residuals = outcomes.residuals
+    count = int(of_row.max()) + 1
+    strata = int(outcomes.stratum.max()) + 1
+    by_cluster = csr_array(
+        (residuals, (of_row, np.arange(len(of_row)))), shape=(count, len(of_row))
+    )
+    inside = (by_cluster @ tested.members.T).tocsr()  # cluster, hypothesis
+    every = np.zeros((count, strata))
+    np.add.at(every, (of_row, outcomes.stratum), residuals)
+    by_label = np.zeros((len(of_row), strata))
+    by_label[np.arange(len(of_row)), outcomes.stratum] = outcomes.units
+    total = np.maximum(by_label.sum(axis=0), 1e-12)
+    share = (tested.members @ by_label) / total * tested.labels  # hypothesis, label
+    squares = inside.multiply(inside).sum(axis=0)
+    cross = ((inside.T @ every) * share).sum(axis=1)
+    both = ((share @ (every.T @ every)) * share).sum(axis=1)
+    variance = np.maximum(np.asarray(squares).ravel() - 2 * cross + both, 0.0)
+    blocks = []
+    step = max(1, CHUNK // max(count, len(tested.slices)))
+    for start in range(0, draws, step):
+        width = min(step, draws - start)
+        signs = generator.choice([-1.0, 1.0], size=(count, width))
+        blocks.append(np.asarray(inside.T @ signs - share @ (every.T @ signs)))
+    return blocks, variance

@@ -1,0 +1,82 @@
+"""How bad a slice must be to be found."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from scipy.stats import binom
+
+from evalkit.scoring.search.family import FamilyTest
+from evalkit.scoring.search.outcomes import Outcomes
+from evalkit.scoring.stats.arrays import round_metric
+from evalkit.types import Metric
+
+SIZES: Final = (30, 100, 300)
+POWER: Final = 0.8
+"""The probability that a slice so bad is found."""
+FOUND: Final = "slices/found_below/"
+ERROR: Final = "slices/found_error/"
+
+
+def power_metrics(outcomes: Outcomes, tested: FamilyTest) -> dict[str, Metric]:
+    """Return, for slices of some sizes, the accuracy below which one is found with probability `POWER`.
+
+    For scores it is the mean error, in multiples of that of all responses, above which one is
+    found.
+
+    Args:
+        outcomes: verdicts next to labels.
+        tested: the test.
+    """
+    total = float(outcomes.units.sum())
+    metrics = {}
+    for size in SIZES:
+        if size > total / 2:
+            continue
+        if outcomes.counted:
+            name = f"{FOUND}{size}"
+            value = _accuracy(outcomes, tested.critical, size)
+        else:
+            name = f"{ERROR}{size}"
+            value = _error(outcomes, tested.critical, size)
+        if value is not None:
+            metrics[name] = Metric(name, round_metric(value), n=size)
+    return metrics
+
+
+def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
+    """Return the accuracy of a slice whose wrong verdicts exceed the critical value often enough."""
+    total = outcomes.units.sum()
+    usual = outcomes.wrong.sum() / total
+    if not 0 < usual < 1:
+        return None
+    wrong = np.arange(size + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviance = 2 * (
+            np.where(wrong > 0, wrong * np.log(wrong / (size * usual)), 0.0)
+            + np.where(
+                wrong < size,
+                (size - wrong) * np.log((size - wrong) / (size * (1 - usual))),
+                0.0,
+            )
+        )
+    rest = np.sqrt(1 - size / total)
+    statistic = np.sign(wrong - size * usual) * np.sqrt(np.maximum(deviance, 0)) / rest
+    exceeding = np.flatnonzero(statistic > critical)
+    if not len(exceeding):
+        return None
+    rates = np.linspace(usual, 1, 1001)
+    found = binom.sf(exceeding[0] - 1, size, rates) >= POWER
+    return 1 - float(rates[found.argmax()])
+
+
+def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
+    """Return the mean error of a slice that exceeds the critical value often enough, in multiples of the usual one."""
+    total = outcomes.units.sum()
+    usual = outcomes.wrong.sum() / total
+    if usual <= 0:
+        return None
+    spread = np.sqrt((outcomes.residuals**2).sum() / total)
+    step = (critical + 0.84) * spread * np.sqrt((1 - size / total) / size)
+    return float(1 + step / usual)

@@ -1,0 +1,245 @@
+"""The search for slices in which a judge is worse than the decision about it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from evalkit.config import ScoringConfig
+from evalkit.decision import (
+    FLOOR,
+    SUBSTANTIAL,
+    USES,
+    WHERE,
+    WITHIN,
+    Decision,
+    Use,
+)
+from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
+from evalkit.scoring.search.family import FamilyTest, tested_slices
+from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
+from evalkit.scoring.search.power import power_metrics
+from evalkit.scoring.search.strata import agreement_within
+from evalkit.scoring.slices import Slices, part_of, slice_name
+from evalkit.scoring.stats.arrays import Bools
+from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Metric
+from evalkit.values import JsonObject, frozen
+
+TESTED: Final = "slices/tested"
+MOST_FOUND: Final = 10
+"""At most this many slices are withdrawn: a judge that is wrong in more is wrong."""
+AGREEMENTS: Final = (*KAPPAS, "agreement/spearman", "agreement/kendall", MOMENTS)
+CONCORDANCE: Final = "agreement/kappa_quadratic"
+RATE_LEANS: Final = tuple(
+    f"decision/lean/{kind}" for kind in ("a", "score", "met", "class/")
+)
+LEAN: Final = 0.1
+"""The largest difference of rates in a slice for which its rates need no correction."""
+
+
+def search_slices(
+    scoring: ScoringConfig,
+    columns: SearchedColumns,
+    statistics: Mapping[str, Statistic],
+    decision: Decision,
+    clusters: Clusters,
+) -> dict[str, Metric]:
+    """Return what the slices of the data show about a judge, as metrics that its decision reads.
+
+    A slice is withdrawn from a use if it has more wrong verdicts than its labels explain
+    (`tested_slices`), and its agreement with the labels is below what the use needs. Slices are
+    found one after the other, each among the cases of no slice found before, so that a column that
+    is only related to the cause is not named.
+
+    Args:
+        scoring: the settings of scoring.
+        columns: the columns.
+        statistics: the statistics of the judge, by name.
+        decision: the decision about the judge without them.
+        clusters: the clusters of the cases.
+    """
+    outcomes = outcomes_of(statistics)
+    agreement = (
+        None if decision.metric is None else statistics.get(decision.metric.name)
+    )
+    if not (decision.trusted and scoring.bootstrap) or outcomes is None:
+        return {}
+    if agreement is None or agreement.name not in AGREEMENTS:
+        return {}
+    slices = _flat(columns, outcomes, clusters.cases)
+    if slices is None:
+        return {}
+    judge = _Judge(scoring, statistics, agreement, outcomes, clusters)
+    return judge.within(slices) | judge.worse(slices, decision)
+
+
+@frozen
+class _FlatSlices:
+    """The slices of all columns, one after the other.
+
+    Attributes:
+        columns: the columns.
+        of: for each slice, its column and its number there.
+        members: (cases, slices) which cases are in each slice.
+    """
+
+    columns: Sequence[Slices]
+    of: Sequence[tuple[Slices, int]]
+    members: Bools
+
+
+def _flat(
+    columns: SearchedColumns, outcomes: Outcomes, cases: int
+) -> _FlatSlices | None:
+    """Return the slices, without those of columns that say which verdicts are right."""
+    units = np.bincount(outcomes.case, outcomes.units, cases)
+    wrong = np.bincount(outcomes.case, outcomes.wrong, cases)
+    used = [
+        column
+        for column in columns.slices
+        if not (outcomes.counted and says_who_is_right(column, units, wrong))
+    ]
+    if not used:
+        return None
+    of = [(column, index) for column in used for index in range(len(column.values))]
+    members = np.concatenate([column.members for column in used], axis=1)
+    return _FlatSlices(used, of, members)
+
+
+@frozen
+class _Judge:
+    """A judge whose slices are searched.
+
+    Attributes:
+        scoring: the settings of scoring.
+        statistics: its statistics, by name.
+        agreement: the one that decides about it.
+        outcomes: its verdicts next to labels.
+        clusters: the clusters of the cases.
+    """
+
+    scoring: ScoringConfig
+    statistics: Mapping[str, Statistic]
+    agreement: Statistic
+    outcomes: Outcomes
+    clusters: Clusters
+
+    def within(self, slices: _FlatSlices) -> dict[str, Metric]:
+        """Return the lowest agreement within strata, with an interval for the lowest of so many."""
+        counts = self.agreement
+        if counts.name not in KAPPAS:
+            counts = self.statistics[MOMENTS]
+        found = [agreement_within(column, counts) for column in slices.columns]
+        pooled = [one.statistic for one in found if one is not None]
+        if not pooled:
+            return {}
+        lowest = min(pooled, key=lambda statistic: statistic.observed())
+        confidence = 1 - (1 - self.scoring.confidence) / len(pooled)
+        scoring = self.scoring.model_copy(update={"confidence": confidence})
+        metric = measure([lowest], scoring, self.clusters)[WITHIN]
+        return {WITHIN: replace(metric, note=lowest.note)}
+
+    def worse(self, slices: _FlatSlices, decision: Decision) -> dict[str, Metric]:
+        """Return the slices that are withdrawn, and what was searched."""
+        first = self._test(slices, np.ones(len(slices.members), dtype=bool))
+        metrics = self._searched(slices, first)
+        tested = first
+        remaining = np.ones(len(slices.members), dtype=bool)
+        for _ in range(MOST_FOUND):
+            worst = self._worst(slices, tested, remaining, decision.use)
+            if worst is None:
+                break
+            index, use, statistic = worst
+            metric = self._where(slices, index, use, statistic)
+            metrics[metric.name] = metric
+            remaining &= ~slices.members[:, index]
+            tested = self._test(slices, remaining)
+        return metrics
+
+    def _test(self, slices: _FlatSlices, remaining: Bools) -> FamilyTest:
+        cluster = self.clusters.of_rows(np.arange(self.clusters.cases))
+        return tested_slices(
+            self.outcomes.where(remaining),
+            slices.members,
+            cluster,
+            self.scoring.bootstrap,
+            self.scoring.confidence,
+            self.scoring.seed,
+        )
+
+    def _worst(
+        self, slices: _FlatSlices, tested: FamilyTest, remaining: Bools, use: Use
+    ) -> tuple[int, Use, Statistic] | None:
+        """Return the slice that differs most and allows less than a use, what it allows, and why."""
+        differs = tested.enough & (tested.p <= 1 - self.scoring.confidence + 1e-12)
+        order = np.argsort(-tested.statistic, kind="stable")
+        for index in order[differs[order]].tolist():
+            members = slices.members[:, index] & remaining
+            allowed, statistic = self._allowed(members)
+            if USES.index(allowed) < USES.index(use):
+                return index, allowed, statistic
+        return None
+
+    def _allowed(self, members: Bools) -> tuple[Use, Statistic]:
+        """Return what the estimates in a slice allow, and the statistic that allows no more."""
+        agreement = part_of(self.agreement, members)
+        value = agreement.observed()
+        # A correlation that is not defined shows no agreement: all scores are equal.
+        if not value >= FLOOR:
+            return "none", self.agreement
+        for name, lean in self.statistics.items():
+            if name.startswith(RATE_LEANS):
+                difference = part_of(lean, members).observed()
+                if abs(difference) > LEAN:
+                    return "rates_corrected", lean
+        concordance = self.statistics.get(CONCORDANCE)
+        if not value >= SUBSTANTIAL:
+            return "rates", self.agreement
+        scores = self.agreement.name not in KAPPAS
+        if scores and concordance is not None:
+            concordant = part_of(concordance, members).observed()
+            # It is not defined if scores and grades have different scales.
+            if concordant < SUBSTANTIAL:
+                return "rates", concordance
+        return "single", self.agreement
+
+    def _where(
+        self, slices: _FlatSlices, index: int, use: Use, statistic: Statistic
+    ) -> Metric:
+        """Return a slice as a metric whose note says which cases are in it."""
+        column, number = slices.of[index]
+        value = column.values[number]
+        name = slice_name(column.column, value, "").removeprefix("slice/")
+        part = part_of(statistic, slices.members[:, index])
+        measured = measure([part], self.scoring, self.clusters)[statistic.name]
+        note: JsonObject = {
+            "column": column.column,
+            "value": value,
+            "allows": use,
+            "metric": statistic.name,
+        }
+        if column.ends:
+            note["from"], note["below"] = column.ends[number]
+        if column.computed:
+            note["computed"] = True
+        inside = slices.members[self.outcomes.case, index]
+        units = round(float(self.outcomes.units[inside].sum()))
+        text = json.dumps(note, ensure_ascii=False)
+        return replace(
+            measured, name=WHERE + name.rstrip("/"), n=units, missing=0, note=text
+        )
+
+    def _searched(self, slices: _FlatSlices, tested: FamilyTest) -> dict[str, Metric]:
+        """Return how many slices have enough labels, and how bad one must be to be found."""
+        total = len(slices.of)
+        count = int(tested.enough.sum())
+        metrics = {TESTED: Metric(TESTED, float(count), n=total)}
+        if count:
+            metrics |= power_metrics(self.outcomes, tested)
+        return metrics
