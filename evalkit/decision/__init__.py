@@ -57,7 +57,7 @@ from evalkit.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.decision.where import WHERE, WITHIN, stratum
+from evalkit.decision.where import WHERE, WITHIN, searched, stratum
 
 __all__ = [
     "ACCURACY",
@@ -110,6 +110,7 @@ __all__ = [
     "metrics_of",
     "missed_classes",
     "one_order",
+    "searched",
     "side",
     "stratum",
 ]

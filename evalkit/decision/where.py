@@ -36,6 +36,24 @@ def stratum(metric: Metric) -> str:
     return str(_note(metric).get("column", "?"))
 
 
+def searched(metric: Metric) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Return the small slices that seem worse, each with its units, and the columns that were not searched.
+
+    Args:
+        metric: the number of slices that were tested.
+    """
+    content = _note(metric)
+    small = content.get("small")
+    omitted = content.get("omitted")
+    slices = [
+        (str(row["column"]), str(row["value"]), int(row["n"]))
+        for row in (small if isinstance(small, list) else [])
+        if isinstance(row, dict) and row.keys() >= {"column", "value", "n"}
+    ]
+    names = omitted if isinstance(omitted, list) else []
+    return slices, [str(name) for name in names]
+
+
 def _note(metric: Metric) -> dict[str, Any]:
     """Return what a note says; nothing if it is not as evalkit writes it."""
     try:

@@ -30,6 +30,7 @@ from evalkit.report.findings.finding import Finding, RunFacts
 from evalkit.report.findings.humans import annotator_findings
 from evalkit.report.findings.labels import benchmark_finding, label_sample
 from evalkit.report.findings.panels import panel_findings
+from evalkit.report.findings.places import search_findings
 from evalkit.report.findings.ranking import ranking_findings
 from evalkit.report.findings.rates import (
     MANY_MISSING,
@@ -93,6 +94,7 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
         *findings(
             result.metrics, mode, details, positive=result.config.rubric.positive
         ),
+        *search_findings(result.metrics),
         *slice_findings(result.metrics, rows, result.config.scoring.confidence),
     ]
 

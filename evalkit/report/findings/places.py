@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from evalkit.core.display import interval, points, quoted
-from evalkit.core.translation import Message, Text, gettext, joined
-from evalkit.decision import Decision, Where, stratum
+from evalkit.core.translation import (
+    Message,
+    Text,
+    gettext,
+    joined,
+    ngettext,
+    pgettext,
+)
+from evalkit.decision import Decision, Metrics, Where, known, searched, stratum
+from evalkit.report.findings.finding import Finding, finding
 from evalkit.types import Metric
 
 MOST: Final = 2
@@ -69,3 +77,76 @@ def stratum_text(metric: Metric) -> Message:
 def stratum_values(metric: Metric) -> dict[str, object]:
     """Return what sentences on strata say."""
     return {"column": quoted(stratum(metric)), "within": stratum_text(metric)}
+
+
+def search_findings(metrics: Metrics) -> Iterator[Finding]:
+    """Yield how many slices were tested, how bad one must be to be found, and those with too few labels."""
+    tested = known(metrics, TESTED)
+    if tested is None:
+        return
+    count = int(tested.value or 0)
+    text = ngettext(
+        "Searched for slices in which the judge is worse: {count:,} of {n:,} slice has enough"
+        " labels (30 units, 10 of each of two classes).",
+        "Searched for slices in which the judge is worse: {count:,} of {n:,} slices have enough"
+        " labels (30 units, 10 of each of two classes).",
+        tested.n,
+        count=count,
+    )
+    yield finding(TESTED, "info", text)
+    yield from _power(metrics)
+    small, omitted = searched(tested)
+    if small:
+        names = [
+            gettext("{slice} ({n:,} units)", slice=slice_text(column, value), n=n)
+            for column, value, n in small
+        ]
+        text = gettext(
+            "Not enough labels to say whether the judge is worse where {slices}, as it seems.",
+            slices=joined(names, gettext(", or ")),
+        )
+        yield finding(TESTED, "warn", text)
+    if omitted:
+        text = gettext(
+            "Not searched, because they have too many values: {names}.",
+            names=joined(omitted, pgettext("names", ", ")),
+        )
+        yield finding(TESTED, "info", text)
+
+
+def _power(metrics: Metrics) -> Iterator[Finding]:
+    """Yield how bad slices of some sizes must be to be found."""
+    for prefix, part, whole in _POWER:
+        found = [
+            metric
+            for name, metric in metrics.items()
+            if name.startswith(prefix) and metric.value is not None
+        ]
+        if found:
+            parts = [
+                part.fill(n=metric.n, value=metric.value or 0.0) for metric in found
+            ]
+            text = whole.fill(sizes=joined(parts, pgettext("names", ", ")))
+            yield finding(found[0].name, "info", text)
+            return
+
+
+_POWER: Final = (
+    (
+        "slices/found_below/",
+        gettext("{n:,} units at {value:.0%}"),
+        gettext(
+            "A slice is found with 80% probability if the share of right verdicts in it is no"
+            " higher than this: {sizes}."
+        ),
+    ),
+    (
+        "slices/found_error/",
+        gettext("{n:,} units at {value:.1f} times"),
+        gettext(
+            "A slice is found with 80% probability if its scores are off by this much more than"
+            " usual: {sizes}."
+        ),
+    ),
+)
+TESTED: Final = "slices/tested"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.decision import (
+    FEW,
     FLOOR,
     SUBSTANTIAL,
     USES,
@@ -39,6 +41,8 @@ CONCORDANCE: Final = "agreement/kappa_quadratic"
 RATE_LEANS: Final = tuple(
     f"decision/lean/{kind}" for kind in ("a", "score", "met", "class/")
 )
+MOST_NAMED: Final = 3
+"""At most so many small slices, and columns that are not searched, are named."""
 LEAN: Final = 0.1
 """The largest difference of rates in a slice for which its rates need no correction."""
 
@@ -75,7 +79,7 @@ def search_slices(
     slices = _flat(columns, outcomes, clusters.cases)
     if slices is None:
         return {}
-    judge = _Judge(scoring, statistics, agreement, outcomes, clusters)
+    judge = _Judge(scoring, statistics, agreement, columns, outcomes, clusters)
     return judge.within(slices) | judge.worse(slices, decision)
 
 
@@ -120,6 +124,7 @@ class _Judge:
         scoring: the settings of scoring.
         statistics: its statistics, by name.
         agreement: the one that decides about it.
+        columns: the columns that are searched.
         outcomes: its verdicts next to labels.
         clusters: the clusters of the cases.
     """
@@ -127,6 +132,7 @@ class _Judge:
     scoring: ScoringConfig
     statistics: Mapping[str, Statistic]
     agreement: Statistic
+    columns: SearchedColumns
     outcomes: Outcomes
     clusters: Clusters
 
@@ -239,7 +245,38 @@ class _Judge:
         """Return how many slices have enough labels, and how bad one must be to be found."""
         total = len(slices.of)
         count = int(tested.enough.sum())
-        metrics = {TESTED: Metric(TESTED, float(count), n=total)}
+        note = {
+            "small": [
+                {
+                    "column": slices.of[index][0].column,
+                    "value": slices.of[index][0].values[slices.of[index][1]],
+                    "n": round(float(tested.units[index])),
+                }
+                for index in self._small(slices, tested)
+            ],
+            "omitted": [*self.columns.omitted[:MOST_NAMED]],
+        }
+        text = None
+        if any(note.values()):
+            text = json.dumps(note, ensure_ascii=False)
+        metrics = {TESTED: Metric(TESTED, float(count), n=total, note=text)}
         if count:
             metrics |= power_metrics(self.outcomes, tested)
         return metrics
+
+    def _small(self, slices: _FlatSlices, tested: FamilyTest) -> list[int]:
+        """Return the slices without enough labels that seem worse, by a test of all of them (Bonferroni)."""
+        outcomes = self.outcomes
+        small = np.flatnonzero(~tested.enough & (tested.units >= FEW))
+        if not len(small):
+            return []
+        inside = slices.members[outcomes.case][:, small].astype(np.float64)
+        variance = (outcomes.residuals**2).sum() / outcomes.units.sum()
+        total = outcomes.residuals @ inside
+        scale = np.sqrt(np.maximum(tested.units[small] * variance, 1e-12))
+        limit = NormalDist().inv_cdf(1 - (1 - self.scoring.confidence) / len(small))
+        order = np.argsort(-total / scale, kind="stable")
+        shown = [
+            index for index in order.tolist() if total[index] > limit * scale[index]
+        ]
+        return [int(small[index]) for index in shown[:MOST_NAMED]]
