@@ -25,6 +25,7 @@ from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import DETAILS, files_of
+from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import (
@@ -40,6 +41,7 @@ from evalkit.scoring.gate_rules import (
     less_is_better,
 )
 from evalkit.scoring.judgments import KINDS, READABLE
+from evalkit.scoring.search import check_choices, choices_text, selected
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case
@@ -69,6 +71,7 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
         _check_name(name, config, cases, f"gate.{name}")
     for lead in config.gate.leads:
         _check_name(lead.metric, config, cases, "gate.no_worse_than.metric")
+    check_choices(cases if config.gate.where else (), config.gate.where)
     check_leads(config, cases)
 
 
@@ -177,21 +180,55 @@ def apply_gate(
     plain = {key: value for key, value in result.manifest.items() if key != GATE}
     if not config.gate:
         return replace(result, manifest=plain), {}
-    rulings = (
-        *_of_decision(config.gate, result),
-        *judge_metrics(config.gate, result.metrics, config.scoring.confidence),
-        *_leads(config, result),
-    )
-    gate = Gate(rulings, config.gate.undecided == "fail")
+    try:
+        judged = _limited(config, result)
+    except ConfigError as error:
+        rule = f"where {choices_text(config.gate.where)}"
+        rulings: tuple[Ruling, ...] = (Ruling(GATE, rule, "failed", str(error)),)
+    else:
+        rulings = (
+            *_of_decision(config.gate, judged),
+            *judge_metrics(config.gate, judged.metrics, config.scoring.confidence),
+            *_leads(config, judged),
+        )
+    gate = Gate(rulings, config.gate.undecided == "fail", config.gate.where)
     return replace(result, manifest={**plain, GATE: gate.json()}), gate_files(
         gate, plain
+    )
+
+
+def _limited(config: RunConfig, result: RunResult) -> RunResult:
+    """Return a run with only the cases that its gate is limited to, scored by themselves.
+
+    Raises:
+        ConfigError: If no case has a column or value that the limit names.
+    """
+    if not config.gate.where:
+        return result
+    check_choices(result.cases, config.gate.where)
+    chosen = selected(result.cases, config.gate.where)
+    cases = [case for case, use in zip(result.cases, chosen, strict=True) if use]
+    ids = {case.id for case in cases}
+    judgments = [judgment for judgment in result.judgments if judgment.case_id in ids]
+    scores = score_run(config, cases, judgments)
+    audit = {
+        name: metric
+        for name, metric in result.metrics.items()
+        if name.startswith("audit/")
+    }
+    return replace(
+        result,
+        cases=cases,
+        judgments=judgments,
+        verdicts=scores.verdicts,
+        metrics={**scores.metrics, **audit},
     )
 
 
 def _of_decision(gate: GateConfig, result: RunResult) -> Iterator[Ruling]:
     if gate.decision:
         text, _ = in_every_language(sentence(result.decision, result.metrics))
-        yield judge_decision(gate.decision, result.decision, text)
+        yield judge_decision(gate.decision, result.decision, text, gate.where)
 
 
 def check_rules(config: RunConfig, result: RunResult) -> None:
@@ -278,6 +315,8 @@ _MARKS = {"held": "✅ held", "failed": "❌ failed", "undecided": "❔ undecide
 def gate_files(gate: Gate, manifest: Json) -> dict[str, str]:
     """Return the files of a gate by name."""
     title = title_of(manifest)
+    if gate.where:
+        title = f"{title} · where {choices_text(gate.where)}"
     return {
         JSON: json.dumps(gate.json(), indent=1, ensure_ascii=False, allow_nan=False)
         + "\n",
@@ -385,7 +424,10 @@ def gate_title(gate: Json) -> str:
         if gate["state"] == "failed" and "failed" not in states
         else ""
     )
-    return f"gate {gate['state']}: {counts}{strict}"
+    limited = ""
+    if gate.get("where"):
+        limited = f" where {choices_text(gate['where'])}"
+    return f"gate {gate['state']}{limited}: {counts}{strict}"
 
 
 def gate_faults(gate: Json) -> str:

@@ -65,7 +65,10 @@ class JudgeMetric(BaseMetric):
         self.score = self.reason = self.error = self.success = None
         inputs = {"prompt": test_case.input, "context": test_case.context}
         rating = await self._adapted.rate(
-            inputs, test_case.actual_output, test_case.expected_output
+            inputs,
+            test_case.actual_output,
+            test_case.expected_output,
+            getattr(test_case, "additional_metadata", None),
         )
         self.error = rating.error
         self.reason = rating.rationale

@@ -41,7 +41,7 @@ def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             inputs = {**(state.metadata or {}), "prompt": state.input_text}
             rating = await adapted.rate(
-                inputs, state.output.completion, target.text or None
+                inputs, state.output.completion, target.text or None, state.metadata
             )
             details: dict[str, Any] = {
                 "explanation": rating.rationale,

@@ -45,7 +45,8 @@ def scorer(
         expectations: Mapping[str, Any] | None = None,
     ) -> Feedback:
         expected = (expectations or {}).get("expected_response", expectations or None)
-        rating = adapted.rate_sync(inputs, outputs, expected)
+        columns = inputs if isinstance(inputs, Mapping) else None
+        rating = adapted.rate_sync(inputs, outputs, expected, columns)
         return Feedback(
             name=name,
             value=rating.value,

@@ -29,7 +29,10 @@ def get_assert(output: Any, context: Mapping[str, Any]) -> dict[str, Any]:
     threshold = options.pop("threshold", PASSES)
     wanted = {name: variables[name] for name in WANTED if name in variables}
     rating = _adapted(options).rate_sync(
-        {**variables, "prompt": context.get("prompt")}, output, wanted or None
+        {**variables, "prompt": context.get("prompt")},
+        output,
+        wanted or None,
+        variables,
     )
     share = needed_share(rating)
     return {
@@ -53,7 +56,10 @@ def call_api(
         {name: value for name, value in options["config"].items() if name != "basePath"}
     )
     rating = adapted.rate_sync(
-        {"prompt": prompt, **variables}, answered or None, wanted or None
+        {"prompt": prompt, **variables},
+        answered or None,
+        wanted or None,
+        variables,
     )
     if rating.error is not None:
         return {"error": rating.error}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +44,10 @@ class JudgeEvaluator(Evaluator):
         Raises:
             EvalkitError: If there is no verdict.
         """
-        rating = await self._adapted.rate(ctx.inputs, ctx.output, ctx.expected_output)
+        metadata = ctx.metadata if isinstance(ctx.metadata, Mapping) else None
+        rating = await self._adapted.rate(
+            ctx.inputs, ctx.output, ctx.expected_output, metadata
+        )
         if rating.value is None:
             raise EvalkitError(str(rating.error))
         return EvaluationReason(rating.value, rating.rationale)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from evalkit.cli.console import log, log_handler
 from evalkit.cli.finished_run import read_value
 from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.core.translation import in_every_language
 from evalkit.decision import USES
 from evalkit.errors import ConfigError, ExitStatus
 from evalkit.values import JsonObject
@@ -51,8 +52,15 @@ def main(arguments: Namespace) -> int:
     if judge.config.store.mode != "read_only":
         run_async(check_judges(judge.config))
     service = Service(
-        judge, strict=arguments.strict, seconds=arguments.timeout, rate=arguments.rate
+        judge,
+        strict=arguments.strict,
+        seconds=arguments.timeout,
+        rate=arguments.rate,
+        require=arguments.require,
     )
+    unsearched = judge.validation.unsearched()
+    if unsearched is not None:
+        log("warning", f"{arguments.judge}: {in_every_language(unsearched)[0]}")
     with log_handler():
         if arguments.mcp == "stdio":
             from evalkit.serving.mcp import serve_stdio

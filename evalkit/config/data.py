@@ -356,6 +356,25 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, Mapping | LeadRule) else value
 
 
+def _as_choice(value: Any) -> Any:
+    """Return what a column may be, written as a value, a list, or `not` of these, as lists of texts."""
+    choice = value if isinstance(value, Mapping) else {"in": value}
+    if not choice or set(choice) - {"in", "not"}:
+        raise ValueError("is not a choice of values: write [en, fr], or {not: [de]}")
+    return {
+        str(key): [
+            str(part) for part in (values if isinstance(values, list) else [values])
+        ]
+        for key, values in choice.items()
+    }
+
+
+Choice = Annotated[
+    dict[Literal["in", "not"], list[Spelling]], BeforeValidator(_as_choice)
+]
+"""Values of a column: those in a list, or all but those in a list."""
+
+
 class GateConfig(Section):
     """The goals of a run; each additional key is the name of a metric, and its value is the metric's rule."""
 
@@ -369,6 +388,11 @@ class GateConfig(Section):
     decision: Literal["rates_corrected", "rates", "single"] | None = None
     """What the judge must at least be good for: `rates` over many, corrected by labels or not, or
     `single` verdicts."""
+    where: dict[str, Choice] = {}  # noqa: RUF012
+    """Cases that the gate is limited to, by column: `{language: [en, fr]}`, or all others with
+    `{language: {not: [de]}}`; bins are named as in the decision, such as `812..2300`. Every rule is
+    then about these cases alone.
+    """
     no_worse_than: Annotated[
         tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)
     ] = None
@@ -385,6 +409,14 @@ class GateConfig(Section):
                     f"has the unknown key '{key}': did you mean '{near[0]}'?"
                 )
         return value
+
+    @model_validator(mode="after")
+    def _limits_a_rule(self) -> Self:
+        if self.where and not self:
+            raise ValueError(
+                "where has nothing to limit: add a rule, such as decision: rates"
+            )
+        return self
 
     @property
     def rules(self) -> dict[str, MetricRule]:

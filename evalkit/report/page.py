@@ -18,6 +18,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, p_value, span
 from evalkit.core.resources import project
 from evalkit.core.translation import (
+    Message,
     Text,
     gettext,
     in_every_language,
@@ -270,12 +271,12 @@ def _gate(result: RunResult) -> Iterator[Words]:
         "failed": pgettext("gate", "failed"),
         "undecided": pgettext("gate", "undecided"),
     }
-    for rule in (result.manifest.get("gate") or {}).get("rules") or []:
-        why = (
-            _decision_of(result, rule["state"])
-            if rule["metric"] == DECISION
-            else note_text(rule["why"])
-        )
+    gate = result.manifest.get("gate") or {}
+    for rule in gate.get("rules") or []:
+        why: Message = note_text(rule["why"])
+        # A gate that is limited to some cases has a decision of its own.
+        if rule["metric"] == DECISION and not gate.get("where"):
+            why = _decision_of(result, rule["state"])
         text = gettext(
             "gate: {metric} {rule}: {state} ({why})",
             metric=rule["metric"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Final, Literal
@@ -17,6 +17,7 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.labels import labels_for
+from evalkit.scoring.search.selection import Choices, limited_to_rest
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.types import Metric
@@ -188,6 +189,9 @@ _ENDS = {
 _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
 
 
+NO_CHOICES: Final[Choices] = MappingProxyType({})
+
+
 @frozen
 class Ruling:
     """The result of one rule.
@@ -220,10 +224,17 @@ class Ruling:
 
 @frozen
 class Gate:
-    """The rulings of all rules, and whether an undecided rule fails the gate."""
+    """The rulings of all rules.
+
+    Attributes:
+        rulings: the rulings.
+        strict: whether an undecided rule fails the gate.
+        where: the cases that the gate is limited to, by column; empty for all of them.
+    """
 
     rulings: tuple[Ruling, ...]
     strict: bool = False
+    where: Choices = field(default_factory=dict)
 
     @property
     def state(self) -> State:
@@ -236,9 +247,13 @@ class Gate:
     def json(self) -> JsonObject:
         """Return the gate as JSON values."""
         undecided = "fail" if self.strict else "pass"
+        limited: JsonObject = {}
+        if self.where:
+            limited = {"where": {name: dict(one) for name, one in self.where.items()}}
         return {
             "state": self.state,
             "undecided": undecided,
+            **limited,
             "rules": [asdict(ruling) for ruling in self.rulings],
         }
 
@@ -277,27 +292,35 @@ def judge_metrics(
                 yield _ruling(metric, text, *_by_number(metric, number, sign, limit))
 
 
-def judge_decision(wanted: Use, decision: Decision, sentence: str) -> Ruling:
+def judge_decision(
+    wanted: Use, decision: Decision, sentence: str, choices: Choices = NO_CHOICES
+) -> Ruling:
     """Return whether a judge is good for at least what the gate demands; undecided if its intervals do not exclude it.
+
+    It fails if there are slices in which the judge is not.
 
     Args:
         wanted: what it must be good for.
         decision: the decision about the judge.
         sentence: the decision in words.
+        choices: the cases that the gate is limited to.
     """
     order = USES.index
-    state: State = "held" if order(decision.use) >= order(wanted) else "undecided"
+    why = f"{decision.use}: {sentence}"
+    state: State = "undecided"
     if order(decision.possible) < order(wanted):
         state = "failed"
-    open_to = (
-        f" (the intervals do not exclude {decision.possible})"
-        if state == "undecided"
-        else ""
-    )
+    elif order(decision.use) < order(wanted):
+        possible = f"the intervals do not exclude {decision.possible}"
+        why = f"{decision.use} ({possible}): {sentence}"
+    elif any(order(where.allows) < order(wanted) for where in decision.where):
+        state = "failed"
+        setting = limited_to_rest(decision.where, wanted, choices)
+        why = f"{why} To limit the gate to the rest: {setting}"
+    else:
+        state = "held"
     metric = replace(decision.metric or Metric("", None), name=DECISION)
-    ruling = _ruling(
-        metric, f">= {wanted}", state, f"{decision.use}{open_to}: {sentence}"
-    )
+    ruling = _ruling(metric, f">= {wanted}", state, why)
     return replace(ruling, labels_needed=decision.labels_needed)
 
 

@@ -153,7 +153,7 @@ def _listed(value: Any) -> list[Any]:
 def is_member(
     value: Any, name: str, ends: tuple[Edge, Edge] | None = None
 ) -> bool | None:
-    """Return whether a cell with this value belongs to a slice; `None` if the cell is empty.
+    """Return whether a cell with this value belongs to a slice; `None` if it has no value of the kind.
 
     Args:
         value: the value of a case.
@@ -167,10 +167,29 @@ def is_member(
         return any(visible(_text(part)) == name for part in cell)
     low, high = ends
     dates = isinstance(low, str) or isinstance(high, str)
-    for part in cell:
-        place = day_of(part) if dates else number_of(part)
-        if place is not None and _edge(low, -np.inf) <= place < _edge(high, np.inf):
+    scale = day_of if dates else number_of
+    places = [place for part in cell if (place := scale(part)) is not None]
+    if not places:
+        return None
+    return any(_edge(low, -np.inf) <= place < _edge(high, np.inf) for place in places)
+
+
+def is_named(value: Any, name: str) -> bool:
+    """Return whether a cell has the value of this name, or is a number or date in the range `low..high`."""
+    low, dots, high = name.partition("..")
+    for part in _listed(value):
+        text = _text(part)
+        if name in (text, visible(text)):
             return True
+        for scale in (number_of, day_of) if dots else ():
+            ends = scale(low), scale(high)
+            place = scale(part)
+            if place is None or ends[0] is None or ends[1] is None:
+                continue
+            # Names of bins have six digits.
+            shown = float(f"{place:.6g}") if scale is number_of else place
+            if ends[0] <= shown <= ends[1]:
+                return True
     return False
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
+from evalkit.core.turns import UNIT_KEYS
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
@@ -29,7 +30,8 @@ from evalkit.sessions import JudgingSession
 from evalkit.types import Case, Judgment, Verdict, Winner
 
 FIELDS: Final = (
-    "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference", "checklist"
+    "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference", "checklist",
+    "metadata",
 )  # fmt: skip
 SETTINGS: Final = ("store", "runner")
 """The sections that a caller may set: they do not change a verdict."""
@@ -171,7 +173,8 @@ class Judge:
             **fields: The fields of a case: `prompt`; `response`, `response_a` and `response_b`, or
                 `responses`; `context`, `reference`, `checklist`, `id`. For a judge of turns or
                 steps, a response can be a list of messages, of which the last turn or step is
-                judged; a prompt comes before them, and can be omitted.
+                judged; a prompt comes before them, and can be omitted. `metadata` has the values of
+                columns, such as a language, by which the validation found slices.
 
         Raises:
             DatasetError: If they are not a case for this judge.
@@ -203,7 +206,11 @@ class Judge:
     async def verdicts(self, read: Sequence[Case]) -> list[JudgeVerdict]:
         """Judge cases; the errors are those of a call."""
         # Ids of callers may repeat; scoring needs each once.
-        numbered = [replace(case, id=str(number)) for number, case in enumerate(read)]
+        # Metadata only says in which slice a case is.
+        numbered = [
+            replace(case, id=str(number), metadata=_of_unit(case))
+            for number, case in enumerate(read)
+        ]
         judgments, verdicts = await self.judged(numbered)
         by_case: dict[str, tuple[list[Judgment], list[Verdict]]] = {
             case.id: ([], []) for case in numbered
@@ -251,6 +258,7 @@ class Judge:
                 remedy=did_you_mean(unknown[0], FIELDS),
             )
         row = {name: value for name, value in fields.items() if value is not None}
+        metadata = _metadata(row.pop("metadata", {}))
         if not any(name.startswith("response") for name in row):
             remedy = "pass response, response_a and response_b, or responses"
             raise ConfigError("has no response", where="case", remedy=remedy)
@@ -269,6 +277,7 @@ class Judge:
         )
         case = reader.read(unit, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
+        case = replace(case, metadata={**case.metadata, **metadata})
         return replace(case, id=str(row["id"])) if unit is not row else case
 
     async def judged(
@@ -345,6 +354,34 @@ class Judge:
         """Return what the validation says about the answers on one case."""
         unseen = self.config.criteria.keys() - self._validated.criteria.keys()
         return self.validation.trust(case, judgments, sorted(unseen), self.changed)
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    """Return the metadata of a case.
+
+    Raises:
+        ConfigError: if it is not a mapping of columns to plain values or lists of them.
+    """
+    plain = (str, int, float, bool, type(None))
+    correct = isinstance(value, Mapping) and all(
+        isinstance(name, str)
+        and all(
+            isinstance(part, plain)
+            for part in (cell if isinstance(cell, list | tuple) else [cell])
+        )
+        for name, cell in value.items()
+    )
+    if not correct:
+        remedy = 'pass columns with their values, such as {"language": "de"}'
+        raise ConfigError(
+            "is not a mapping of columns", where="metadata", remedy=remedy
+        )
+    return dict(value)
+
+
+def _of_unit(case: Case) -> dict[str, Any]:
+    """Return the metadata of a turn or step that its judging depends on."""
+    return {name: case.metadata[name] for name in UNIT_KEYS if name in case.metadata}
 
 
 def failure_of(judgments: Sequence[Judgment]) -> tuple[str | None, str | None]:

@@ -76,13 +76,20 @@ class AdaptedJudge:
         """The name of the judge."""
         return self.judge.config.judge.label
 
-    def fields(self, inputs: Any, output: Any, expected: Any = None) -> JsonObject:
+    def fields(
+        self,
+        inputs: Any,
+        output: Any,
+        expected: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> JsonObject:
         """Return the fields of a case.
 
         The input is the prompt, and the output is the response. The expected output is the
         reference, or, for a judge of pairs, the second response. Each can be an object with some of
         these fields instead: an input or an expected output can also name a context and a
-        checklist, and an output several responses.
+        checklist, and an output several responses. Metadata has the values of columns by which the
+        validation found slices.
         """
         inputs, output, expected = (
             to_jsonable_python(value, fallback=str)
@@ -116,22 +123,36 @@ class AdaptedJudge:
         if not wanted and expected is not None:
             wanted = {"response_b" if pairs else "reference": expected}
         case = answered | wanted | asked
+        columns = _columns(metadata)
+        if columns:
+            case["metadata"] = columns
         return case | {
             name: text(subject(case[name])) for name in _TEXTS if name in case
         }
 
-    async def rate(self, inputs: Any, output: Any, expected: Any = None) -> Rating:
+    async def rate(
+        self,
+        inputs: Any,
+        output: Any,
+        expected: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Rating:
         """Judge an output; errors are in the rating."""
         try:
-            return self._rating(
-                await self.judge.once(**self.fields(inputs, output, expected))
-            )
+            fields = self.fields(inputs, output, expected, metadata)
+            return self._rating(await self.judge.once(**fields))
         except EvalkitError as error:
             return Rating(error=str(error))
 
-    def rate_sync(self, inputs: Any, output: Any, expected: Any = None) -> Rating:
+    def rate_sync(
+        self,
+        inputs: Any,
+        output: Any,
+        expected: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Rating:
         """Judge an output and wait for the rating."""
-        return run_async(self.rate(inputs, output, expected))
+        return run_async(self.rate(inputs, output, expected, metadata))
 
     def _rating(self, verdict: JudgeVerdict) -> Rating:
         known = {
@@ -169,6 +190,17 @@ class AdaptedJudge:
                 else (score - rubric.min) / (rubric.max - rubric.min)
             )
         return float(class_name in self.passing) if self.passing else None
+
+
+def _columns(metadata: Mapping[str, Any] | None) -> JsonObject:
+    """Return the columns of a framework's metadata that have plain values, or lists of them."""
+    plain = (str, int, float, bool)
+    return {
+        str(name): value
+        for name, value in (metadata or {}).items()
+        if isinstance(value, plain)
+        or (isinstance(value, list) and all(isinstance(part, plain) for part in value))
+    }
 
 
 def needed_share(rating: Rating) -> float:

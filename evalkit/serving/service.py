@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evalkit.core.translation import in_every_language
+from evalkit.decision import Use
 from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.errors import EvalkitError
 from evalkit.serving.admission import Refusal
@@ -20,6 +22,7 @@ from evalkit.tools import TOOLS, PairwiseCompareInput, Tool
 from evalkit.tools.models import ToolInput, ToolModel, ToolTrust
 from evalkit.tools.results import compared, scored
 from evalkit.tools.settings import direct_settings, pairwise_settings
+from evalkit.types import Case
 from evalkit.values import Json, JsonObject
 
 T = TypeVar("T")
@@ -68,6 +71,13 @@ class CaseInput(BaseModel):
     reference: str | None = Field(None, description="A reference answer.")
     checklist: list[str | JsonObject] | None = Field(
         None, description="The requirements, for a checklist judge."
+    )
+    metadata: JsonObject | None = Field(
+        None,
+        description=(
+            "Values of columns of the validation's data, such as a language: the judge may not be"
+            " trusted for some of them."
+        ),
     )
 
 
@@ -126,6 +136,8 @@ class Service:
         strict: Whether to refuse criteria, rubrics and orders other than the validated ones.
         seconds: The most seconds until a client gets an answer.
         rate: The most questions in a minute.
+        require: What the judge must be good for; cases in slices in which it is not, or may not be,
+            are refused.
 
     Attributes:
         tools: The tools for verdicts of this judge's kind, by name.
@@ -139,8 +151,10 @@ class Service:
         strict: bool = False,
         seconds: float = 300.0,
         rate: int | None = None,
+        require: Use | None = None,
     ) -> None:
         self._judge = judge
+        self._require = require
         self._strict = strict
         self._seconds = seconds
         self._rate = Rate(rate)
@@ -176,6 +190,7 @@ class Service:
             case = self._judge.case(fields.model_dump(exclude_none=True))
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
+        self._check_slices(case)
         (verdict,) = await self._ask(self._judge.verdicts([case]))
         self._count(verdict.status, verdict.trust)
         _raise_if_failed(verdict.error, verdict.error_kind)
@@ -195,7 +210,7 @@ class Service:
             adapted = AdaptedJudge(self._judge, passing)
             inputs = {**variables, "prompt": question.context.get("prompt")}
             case = CaseInput.model_validate(
-                adapted.fields(inputs, question.output, wanted or None)
+                adapted.fields(inputs, question.output, wanted or None, variables)
             )
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
@@ -239,6 +254,7 @@ class Service:
             case = judge.case(texts)
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
+        self._check_slices(case)
         judgments, verdicts = await self._ask(judge.judged([case]))
         make: Any = compared if tool.arguments is PairwiseCompareInput else scored
         result = make(
@@ -256,6 +272,15 @@ class Service:
             update={"trust": ToolTrust.model_validate(trust, from_attributes=True)}
         )
         return shown
+
+    def _check_slices(self, case: Case) -> None:
+        """Refuse a case for which the judge is not shown to be good enough."""
+        if self._require is None:
+            return
+        slices = self._judge.validation.slices
+        for kind, text in slices.warnings(case, self._require):
+            english, _ = in_every_language(text)
+            raise Refusal(422, f"--require {self._require}: {kind}: {english}")
 
     async def stop(self) -> None:
         """Let calls in flight finish, for `GRACE_SECONDS` at most, and close the judge; nothing more is sent."""

@@ -18,6 +18,7 @@ from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
 from evalkit.runs.records import decoder, metric_values
 from evalkit.scoring.catalog import CATALOG
+from evalkit.serving.known_slices import KnownSlices, searched_slices
 from evalkit.types import Case, Completion, Judgment, Metric
 from evalkit.values import JsonObject, frozen
 
@@ -71,6 +72,7 @@ class Validation:
     """
 
     def __init__(self, content: Any, where: str) -> None:
+        self._reported = False
         try:
             if content["format"] != FORMAT:
                 raise ValueError(
@@ -93,6 +95,7 @@ class Validation:
                 for one in content["judges"]
                 for part in _REPORTED
             }
+            self.slices = KnownSlices(content)
             read = decoder(Metric)
             self.metrics = {
                 name: read({"name": name, **values})
@@ -127,6 +130,8 @@ class Validation:
             for kind, text in (
                 *self._of_decision(),
                 *self._of_case(case),
+                *self.slices.warnings(case),
+                *self._of_search(),
                 *self._of_settings(unseen, changed),
                 *self._of_models(judgments),
             )
@@ -153,6 +158,22 @@ class Validation:
                     "The labels of the validation did not decide whether to trust this judge."
                 ),
             )
+
+    def _of_search(self) -> Iterator[tuple[str, Message]]:
+        text = self.unsearched()
+        if text is not None:
+            yield "slices_not_searched", text
+
+    def unsearched(self) -> Message | None:
+        """Return once that slices were not searched, if that is so; then `None`."""
+        trusted = USES.index(self.use) > USES.index("unknown")
+        if self.slices.searched or self._reported or not trusted:
+            return None
+        self._reported = True
+        return gettext(
+            "The validation searched no slices, so nobody knows whether the judge is worse in some"
+            " of them; score the run again and export it."
+        )
 
     def _of_case(self, case: Case) -> Iterator[tuple[str, Message]]:
         if unseen := sorted(
@@ -240,6 +261,7 @@ def describe_trust(result: RunResult) -> JsonObject:
     decision = result.decision
     english, chinese = in_every_language(sentence(decision, result.metrics))
     scripts, lengths = _ranges(result.cases)
+    searched = searched_slices(result)
     reported = _reported(result.judgments)
     return {
         "format": FORMAT,
@@ -251,6 +273,7 @@ def describe_trust(result: RunResult) -> JsonObject:
             for name, metric in result.metrics.items()
             if CATALOG.is_headline(name)
         },
+        "searched": searched,
         "dataset": {key: data.get(key) for key in ("name", "rows", "fingerprint")},
         "labels": manifest.get("labels"),
         "gate": manifest.get(GATE),

@@ -2,5 +2,21 @@
 
 from evalkit.scoring.search.columns import SearchedColumns, searched_columns
 from evalkit.scoring.search.search import search_slices
+from evalkit.scoring.search.selection import (
+    cell_of,
+    check_choices,
+    choices_text,
+    limited_to_rest,
+    selected,
+)
 
-__all__ = ["SearchedColumns", "search_slices", "searched_columns"]
+__all__ = [
+    "SearchedColumns",
+    "cell_of",
+    "check_choices",
+    "choices_text",
+    "limited_to_rest",
+    "search_slices",
+    "searched_columns",
+    "selected",
+]

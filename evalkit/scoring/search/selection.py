@@ -1,0 +1,120 @@
+"""Which cases a gate is limited to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from evalkit.decision import USES, Use, Where
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.scoring.slices import LENGTH, is_named, mean_length
+from evalkit.types import Case
+
+Choices = Mapping[str, Mapping[Any, Sequence[str]]]
+_PLAIN: Final = re.compile(r"[A-Za-z_][\w.-]*")
+
+
+def selected(cases: Iterable[Case], choices: Choices) -> list[bool]:
+    """Return which cases have the chosen values; a case without a value is not one of them.
+
+    Args:
+        cases: the cases.
+        choices: by column, the values that are in, or not.
+    """
+    return [
+        all(
+            _is_chosen(cell_of(case, column), choice)
+            for column, choice in choices.items()
+        )
+        for case in cases
+    ]
+
+
+def cell_of(case: Case, column: str) -> Any:
+    """Return the value of a case in a column; without any, `length` is the mean length of its responses."""
+    value = case.metadata.get(column)
+    if value is None and column == LENGTH and case.responses:
+        return mean_length(case)
+    return value
+
+
+def _is_chosen(value: Any, choice: Mapping[Any, Sequence[str]]) -> bool:
+    if value in (None, "", []):
+        return False
+    listed = choice.get("in")
+    excluded = choice.get("not", ())
+    if listed is not None and not any(is_named(value, name) for name in listed):
+        return False
+    return not any(is_named(value, name) for name in excluded)
+
+
+def check_choices(cases: Iterable[Case], choices: Choices) -> None:
+    """Check that the cases have the columns of a choice, and some case the values that must be in.
+
+    Raises:
+        ConfigError: if they do not.
+    """
+    if not choices:
+        return
+    known = list(cases)
+    for column, choice in choices.items():
+        cells = [cell_of(case, column) for case in known]
+        where = f"gate.where.{column}"
+        if all(value in (None, "", []) for value in cells):
+            names = dict.fromkeys(name for case in known for name in case.metadata)
+            remedy = did_you_mean(column, [LENGTH, *names])
+            raise ConfigError("no case has this column", where=where, remedy=remedy)
+        for name in choice.get("in", ()):
+            if not any(is_named(value, name) for value in cells):
+                values = dict.fromkeys(str(value) for value in cells)
+                remedy = did_you_mean(name, list(values))
+                raise ConfigError(f"no case has '{name}'", where=where, remedy=remedy)
+    if known and not any(selected(known, choices)):
+        where = "gate.where"
+        remedy = "choose values that cases have"
+        raise ConfigError("no case is left", where=where, remedy=remedy)
+
+
+def choices_text(choices: Choices) -> str:
+    """Return the cases that a gate is limited to, in words; empty for all of them."""
+    parts = []
+    for column, choice in choices.items():
+        if "in" in choice:
+            parts.append(f"{column} is {' or '.join(choice['in'])}")
+        if "not" in choice:
+            parts.append(f"{column} is not {' or '.join(choice['not'])}")
+    return " and ".join(parts)
+
+
+def limited_to_rest(where: Iterable[Where], wanted: Use, choices: Choices) -> str:
+    """Return the setting that limits a gate to the cases in which a judge can be used as wanted.
+
+    Args:
+        where: the slices in which it allows less.
+        wanted: what it must be good for.
+        choices: what the gate is limited to already.
+    """
+    merged: dict[str, dict[str, list[str]]] = {
+        column: {str(key): [*values] for key, values in choice.items()}
+        for column, choice in choices.items()
+    }
+    for slice_ in where:
+        if USES.index(slice_.allows) < USES.index(wanted):
+            excluded = merged.setdefault(slice_.column, {}).setdefault("not", [])
+            excluded.append(slice_.value)
+    parts = [
+        f"{_word(column)}: {{{', '.join(_listed(key, values) for key, values in choice.items())}}}"
+        for column, choice in merged.items()
+    ]
+    return f"gate.where={{{', '.join(parts)}}}"
+
+
+def _listed(key: str, values: Sequence[str]) -> str:
+    return f"{key}: [{', '.join(map(_word, values))}]"
+
+
+def _word(text: str) -> str:
+    """Return a text as an override has it."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

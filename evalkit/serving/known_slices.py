@@ -1,0 +1,156 @@
+"""In which slices of the data a judge is not to be trusted, and whether a case is in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from evalkit.core.translation import Message, gettext
+from evalkit.decision import USES, Use
+from evalkit.report.findings.places import slice_text
+from evalkit.results import RunResult
+from evalkit.scoring.search import searched_columns
+from evalkit.scoring.slices import is_member, mean_length
+from evalkit.types import Case
+from evalkit.values import JsonObject, frozen
+
+SLICE: Final = "slice"
+UNKNOWN: Final = "slice_unknown"
+
+
+@frozen
+class _KnownSlice:
+    """A slice as `trust.json` has it.
+
+    Attributes:
+        column: the column.
+        value: its value, or the name of a bin.
+        allows: what the judge can be used for in it.
+        ends: from where to below where a bin reaches; `None` for a value.
+        computed: whether the value comes from the responses.
+        values: the values of the column in the validation; empty for bins.
+    """
+
+    column: str
+    value: str
+    allows: Use
+    ends: tuple[float | str | None, float | str | None] | None
+    computed: bool
+    values: frozenset[str]
+
+    def holds(self, case: Case) -> bool | None:
+        """Return whether a case is in the slice; `None` if that is not known."""
+        if self.computed:
+            return is_member(mean_length(case), self.value, self.ends)
+        cell = case.metadata.get(self.column)
+        inside = is_member(cell, self.value, self.ends)
+        if inside is False and self.ends is None:
+            # A value that the validation did not have is like none.
+            new = not any(is_member(cell, value) for value in self.values)
+            return None if new else False
+        return inside
+
+
+class KnownSlices:
+    """The slices of a `trust.json` in which the judge allows less.
+
+    Args:
+        content: the parsed file.
+
+    Raises:
+        KeyError, TypeError, ValueError: if it is not as evalkit writes it.
+    """
+
+    def __init__(self, content: Any) -> None:
+        self.use: Use = content["decision"]["use"]
+        found = content.get("searched")
+        self.searched = found is not None
+        seen = {} if found is None else found["values"]
+        self.slices = [
+            _slice(entry, seen) for entry in content["decision"].get("where", ())
+        ]
+
+    def warnings(
+        self, case: Case, wanted: Use | None = None
+    ) -> Iterator[tuple[str, Message]]:
+        """Yield that a case is in a slice in which the judge is not to be trusted, or may be.
+
+        Args:
+            case: the case.
+            wanted: what the judge must be good for; by default what it can be used for elsewhere.
+        """
+        least = USES.index(wanted or self.use)
+        unknown: set[str] = set()
+        for known in self.slices:
+            if USES.index(known.allows) >= least:
+                continue
+            inside = known.holds(case)
+            name = slice_text(known.column, known.value)
+            if inside:
+                yield (
+                    SLICE,
+                    gettext(
+                        "The judge is not to be trusted where {slice}.", slice=name
+                    ),
+                )
+            elif inside is None and known.column not in unknown:
+                unknown.add(known.column)
+                yield (
+                    UNKNOWN,
+                    gettext(
+                        "The judge is not to be trusted where {slice}; the case has no known"
+                        " value of {column}, so pass it in metadata.",
+                        slice=name,
+                        column=known.column,
+                    ),
+                )
+
+
+def _slice(entry: Mapping[str, Any], seen: Mapping[str, Sequence[str]]) -> _KnownSlice:
+    column = str(entry["column"])
+    allows = entry["allows"]
+    if allows not in USES:
+        raise ValueError(f"unknown use '{allows}'")
+    ends = None
+    if "from" in entry:
+        ends = (_end(entry["from"]), _end(entry["below"]))
+    return _KnownSlice(
+        column,
+        str(entry["value"]),
+        allows,
+        ends,
+        entry.get("computed") is True,
+        frozenset(map(str, seen.get(column, ()))),
+    )
+
+
+def _end(end: Any) -> float | str | None:
+    if end is not None and (
+        isinstance(end, bool) or not isinstance(end, int | float | str)
+    ):
+        raise ValueError(f"'{end}' is no end of a bin")
+    return end
+
+
+def searched_slices(result: RunResult) -> JsonObject | None:
+    """Return which columns of a run were searched, with the values of those that the decision names; `None` for none.
+
+    The columns are those that the run's settings search.
+    """
+    scoring = result.config.scoring
+    if scoring.search == "none" or not scoring.bootstrap:
+        return None
+    columns = searched_columns(
+        result.cases, scoring.slices, only_listed=scoring.search == "listed"
+    )
+    named = {where.column for where in result.decision.where}
+    return {
+        "columns": [slices.column for slices in columns.slices],
+        "slices": columns.count,
+        "values": {
+            slices.column: [*slices.values]
+            for slices in columns.slices
+            if slices.column in named and not slices.ends
+        },
+        "omitted": [*columns.omitted],
+    }
