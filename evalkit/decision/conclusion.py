@@ -80,7 +80,7 @@ class Where:
         """Return the slice as a JSON value."""
         content: JsonObject = {
             "column": self.column,
-            "value": self.value,
+            "slice": self.value,
             "allows": self.allows,
         }
         if self.is_bin:

@@ -116,7 +116,7 @@ def _slice(entry: Mapping[str, Any], seen: Mapping[str, Sequence[str]]) -> _Know
         ends = (_end(entry["from"]), _end(entry["below"]))
     return _KnownSlice(
         column,
-        str(entry["value"]),
+        str(entry["slice"]),
         allows,
         ends,
         entry.get("computed") is True,
