@@ -64,7 +64,7 @@ def german(here):
 
 @pytest.mark.parametrize(
     ("language", "named"),
-    [("en", "but not where language is de: kappa"), ("zh", "language 为 de（kappa")],
+    [("en", "but not where language is de: kappa"), ("zh", "language 为 de（κ")],
 )
 def test_a_useless_slice_is_named_and_nothing_else_is(german, capsys, language, named):
     words = [f"prompt.language={language}"]

@@ -224,19 +224,19 @@ class _Judge:
         name = slice_name(column.column, value, "").removeprefix("slice/")
         part = part_of(statistic, slices.members[:, index])
         measured = measure([part], self.scoring, self.clusters)[statistic.name]
-        note: JsonObject = {
+        facts: JsonObject = {
             "column": column.column,
             "value": value,
             "allows": use,
             "metric": statistic.name,
         }
         if column.ends:
-            note["from"], note["below"] = column.ends[number]
+            facts["from"], facts["below"] = column.ends[number]
         if column.computed:
-            note["computed"] = True
+            facts["computed"] = True
         inside = slices.members[self.outcomes.case, index]
         units = round(float(self.outcomes.units[inside].sum()))
-        text = json.dumps(note, ensure_ascii=False)
+        text = json.dumps(facts, ensure_ascii=False)
         return replace(
             measured, name=WHERE + name.rstrip("/"), n=units, missing=0, note=text
         )
@@ -245,7 +245,7 @@ class _Judge:
         """Return how many slices have enough labels, and how bad one must be to be found."""
         total = len(slices.of)
         count = int(tested.enough.sum())
-        note = {
+        facts = {
             "small": [
                 {
                     "column": slices.of[index][0].column,
@@ -257,8 +257,8 @@ class _Judge:
             "omitted": [*self.columns.omitted[:MOST_NAMED]],
         }
         text = None
-        if any(note.values()):
-            text = json.dumps(note, ensure_ascii=False)
+        if any(facts.values()):
+            text = json.dumps(facts, ensure_ascii=False)
         metrics = {TESTED: Metric(TESTED, float(count), n=total, note=text)}
         if count:
             metrics |= power_metrics(self.outcomes, tested)

@@ -156,13 +156,13 @@ def _within(
     ]
     omitted = int((present & ~used).sum())
     covered = slices.members[:, used].any(axis=1) & (sums != 0).any(axis=1)
-    note = {"column": slices.column, "strata": int(used.sum()), "omitted": omitted}
+    facts = {"column": slices.column, "strata": int(used.sum()), "omitted": omitted}
     statistic = Statistic(
         WITHIN,
         columns,
         pooled,
         n=int(covered.sum()),
-        note=json.dumps(note, ensure_ascii=False),
+        note=json.dumps(facts, ensure_ascii=False),
         covered=covered,
         weights=agreement.weights,
         limits=(-1.0, 1.0),
