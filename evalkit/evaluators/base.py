@@ -147,11 +147,14 @@ class TemplateEvaluator:
         raise NotImplementedError
 
     def _reply(self, request: JudgeRequest, completion: Completion) -> Reply:
+        drafts = not completion.text.strip() and bool(completion.reasoning)
+        text = (completion.reasoning or "") if drafts else completion.text
         return Reply(
-            completion.text,
+            text,
             is_cut_off(completion),
             marked_texts(request.messages),
             self._format.at_end,
+            drafts,
         )
 
     def _check_templates(
@@ -337,9 +340,27 @@ def read_object(
     sources = marked_texts(request.messages)
     schema = request.answer.schema if request.answer else None
     cut_off = is_cut_off(completion)
-    return read_json(
-        completion.text, keys=keys, cut_off=cut_off, sources=sources, schema=schema
-    )
+    text = completion.text
+    if not text.strip() and completion.reasoning:
+        text = _whole_object(completion.reasoning)
+    return read_json(text, keys=keys, cut_off=cut_off, sources=sources, schema=schema)
+
+
+def _whole_object(reasoning: str) -> str:
+    """Return reasoning that is nothing but a JSON object: the server took the answer for reasoning.
+
+    Raises:
+        UnreadableError: If it is anything else, since it may have drafts of the answer.
+    """
+    text = reasoning.strip().removeprefix("```json").strip("`").strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        raise UnreadableError("empty", _ONLY_REASONING)
+    return text
+
+
+_ONLY_REASONING = (
+    "there is no answer, only reasoning; raise judge.max_tokens or turn reasoning off"
+)
 
 
 def is_cut_off(completion: Completion) -> bool:

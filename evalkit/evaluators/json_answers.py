@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from evalkit.core.scale import Scale
-from evalkit.parsing import UnreadableError, read_winner
+from evalkit.parsing import UnreadableError, read_verdict
 from evalkit.parsing.plain_text import to_half_width
 from evalkit.prompting import neutralize
 from evalkit.types import AnswerFormat, Ranking, Winner
@@ -31,22 +31,41 @@ def _listed(value: object) -> object:
 
 def _winner(value: object) -> Winner:
     try:
-        return read_winner(value if isinstance(value, str) else repr(value))
+        return read_verdict(value if isinstance(value, str) else repr(value))
     except UnreadableError as error:
         raise ValueError(error.reason) from None
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("true and false are not numbers")
-    return value
+_STATED = re.compile(
+    r"(?P<number>\d{1,3}(?:[.,]\d{1,6})?)\s*(?:(?P<percent>%)|/\s*(?P<base>100|10|5|1))?"
+)
+_PERCENT_FROM = 10.0
+"""A larger number can only be a percentage; one between 1 and it could be out of 5 or of 10."""
+
+
+def read_confidence(value: object) -> float | None:
+    """Return a stated confidence from 0 to 1; `None` if it is missing or ambiguous.
+
+    The verdict does not depend on it, so that a confidence in words costs the confidence only.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    stated = _STATED.fullmatch(to_half_width(str(value)).strip())
+    if stated is None:
+        return None
+    number = float(stated["number"].replace(",", "."))
+    if stated["percent"]:
+        number /= 100
+    elif stated["base"]:
+        number /= float(stated["base"])
+    elif number > _PERCENT_FROM:
+        number /= 100
+    return number if number <= 1 else None
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Decision = Annotated[Winner, BeforeValidator(_winner)]
-Confidence = Annotated[
-    float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)
-]
+Confidence = Annotated[float | None, BeforeValidator(read_confidence)]
 
 
 class AnswerPart(BaseModel):
@@ -107,7 +126,7 @@ class Result(AnswerPart):
     reasoning: str
     differentiators: Texts = ()
     winner: Decision
-    confidence: Confidence
+    confidence: Confidence = None
 
 
 class PairwiseAnswer(AnswerPart):
@@ -191,17 +210,16 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
         UnreadableError: If a criterion is missing, duplicated, or not one of `names`.
     """
     # A judge copies a name as the prompt shows it.
-    folded = {
-        _folded(spelling): name
-        for name in names
-        for spelling in (neutralize(name), name)
-    }
+    folded: dict[str, set[str]] = {}
+    for name in names:
+        for spelling in (neutralize(name), name):
+            folded.setdefault(_folded(spelling), set()).add(name)
     found: dict[str, C] = {}
     for part in parts:
         name = (
             part.criterion
             if part.criterion in names
-            else folded.get(_folded(part.criterion))
+            else _only(folded.get(_folded(part.criterion), set()))
         )
         if name is None:
             raise UnreadableError(
@@ -220,8 +238,18 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
     return {name: found[name] for name in names}
 
 
+_NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[.):、]|[-•*])\s*(?=\D)")
+
+
 def _folded(name: str) -> str:
-    return " ".join(name.strip(" \t\n*_`\"':：").casefold().split())
+    """Return what is left of a name that was numbered, quoted, or joined by underscores, in any case."""
+    plain = to_half_width(name).strip(" \t\n*_`\"':").casefold()
+    unnumbered = _NUMBERED.sub("", plain)
+    return "".join(re.split(r"[\s_\-]+", unnumbered))
+
+
+def _only(names: set[str]) -> str | None:
+    return next(iter(names)) if len(names) == 1 else None
 
 
 def _problems(error: ValidationError) -> str:
@@ -273,7 +301,7 @@ class RankingResult(AnswerPart):
 
     reasoning: str
     ranking: Any
-    confidence: Confidence
+    confidence: Confidence = None
 
 
 class ListwiseAnswer(AnswerPart):

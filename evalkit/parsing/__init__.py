@@ -19,6 +19,7 @@ from evalkit.parsing.plain_text import (
     is_refusal,
     read_class,
     read_score,
+    read_verdict,
     read_winner,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "read_marked_items",
     "read_marks",
     "read_score",
+    "read_verdict",
     "read_winner",
 ]

@@ -18,7 +18,7 @@ from evalkit.parsing.plain_text import (
     is_refusal,
     read_class,
     read_score,
-    read_winner,
+    read_verdict,
     to_half_width,
     unescape,
     with_base,
@@ -61,12 +61,15 @@ class Reply:
             the judge's own.
         at_end: Whether the judge was asked for the verdict at the end, so that a mark that words
             follow on its line is none.
+        drafts: Whether the text is reasoning, which may have drafts of the verdict, so that all
+            marks must agree.
     """
 
     text: str
     cut_off: bool = False
     sources: Sequence[str] = ()
     at_end: bool = False
+    drafts: bool = False
 
 
 @frozen
@@ -87,7 +90,7 @@ class AnswerTask:
         if self.scale is not None:
             return read_score(written, self.scale)
         return (
-            MARGINS[read_winner(str(written))]
+            MARGINS[read_verdict(str(written))]
             if self.classes is None
             else read_class(written, self.classes)
         )
@@ -122,6 +125,8 @@ def choose_mark(
     marks = find(text)
     if not marks:
         raise UnreadableError("no_answer", f"there is no verdict: {wanted} is missing")
+    if reply.drafts:
+        _agree(_values(marks, read))
     sources = {one for source in reply.sources for one in (source, unescape(source))}
     if quoted := [value for source in sources for value in _values(find(source), read)]:
         own = _own(
@@ -146,6 +151,7 @@ def choose_mark(
         if take == "last":  # what is said after it must not contradict it
             after = [mark for mark in marks if mark.start > ends[-1].start]
             _agree([read(ends[-1].content), *_values(after, read)])
+            _agree(_values([mark for mark in ends if _is_line(text, mark)], read))
         marks = ends
     mark = marks[0 if take == "first" else -1]
     if cut_off and mark.open:
@@ -160,6 +166,12 @@ def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
         lead = text[: ends[-1].start].rpartition("\n")[2]
         return ends[:-1] if lead.strip(_DECORATION) else ends
     return ends
+
+
+def _is_line(text: str, mark: Mark) -> bool:
+    """Return whether a mark is alone on its line, or after a label: a verdict, not a mention."""
+    lead = text[: mark.start].rpartition("\n")[2].strip(_DECORATION)
+    return not lead or _LABEL.fullmatch(lead) is not None
 
 
 def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
@@ -433,7 +445,7 @@ def _marked(mark: str) -> Winner:
         return "TIE"
     ordered = _ORDERED.match(spelt)
     if ordered is None or ordered["left"] == ordered["right"]:
-        return read_winner(mark)
+        return read_verdict(mark)
     if "=" in ordered["sign"]:
         return "TIE"
     return "A" if (ordered["left"] == "A") == (">" in ordered["sign"]) else "B"

@@ -137,7 +137,7 @@ def _find(
         return chosen
     if len(own) < len(everything):
         raise _quotation()
-    repaired = None if cut_off else _repaired(answer)
+    repaired = None if cut_off else _with_half_width(answer, keys) or _repaired(answer)
     if (
         repaired
         and all(key in repaired for key in keys)
@@ -328,6 +328,27 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
         else:
             found.append(_Found(value, "embedded", text, end))
     return found
+
+
+_PUNCTUATION = str.maketrans("｛｝［］：，＂", '{}[]:,"')
+
+
+def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
+    """Return the only object in a text whose punctuation is full-width; strings stay as they are."""
+    if not any(character in text for character in "｛｝［］：，＂"):
+        return None
+    pieces: list[str] = []
+    end = 0
+    for string in re.finditer(r'"(?:[^"\\\n]|\\.)*"|＂[^＂"\n]*＂', text):
+        pieces.append(text[end : string.start()].translate(_PUNCTUATION))
+        quoted = string[0]
+        if quoted[0] == "＂":
+            quoted = json.dumps(quoted[1:-1], ensure_ascii=False)
+        pieces.append(quoted)
+        end = string.end()
+    pieces.append(text[end:].translate(_PUNCTUATION))
+    found = _choose(_objects("".join(pieces)), keys)
+    return None if found is None else found.value
 
 
 def _repaired(text: str) -> JsonObject | None:

@@ -357,3 +357,75 @@ def read_winner(text: str) -> Winner:
             "invalid", f"'{text.strip()[:60]}' is not a winner: write A, B, or TIE"
         )
     return "A" if winner == "A" else "B" if winner == "B" else "TIE"
+
+
+_TITLES = (
+    r"(?:THE )?(?:RESPONSE|ASSISTANT|ANSWER|OUTPUT|OPTION|MODEL|CANDIDATE|CHOICE|WINNER|TEXT)"
+    r"|响应|回答|回复|答案|选项|模型|候选|助手|胜者|获胜者"
+)
+_SIDE = "(?:(?:" + _TITLES + r")[ :=]*)?[\[(]{{0,2}}(?P<side{0}>[AB甲乙])[\])]{{0,2}}"
+_PLACE = (
+    r"(?:THE )?(?P<place>FIRST|SECOND)(?: (?:RESPONSE|ASSISTANT|ANSWER|OUTPUT|OPTION|ONE))?"
+    r"|第(?P<number>[一二])(?:个|条|份)?(?:回答|回复|响应|答案)?"
+)
+_PRAISE = (
+    r"(?:IS|WAS) (?:THE )?(?:SLIGHTLY |MUCH |CLEARLY |SIGNIFICANTLY |FAR |OVERALL )?"
+    r"(?:BETTER|BEST|WINNER|PREFERRED|SUPERIOR)(?: (?:RESPONSE|ANSWER|ONE|OVERALL))?|WINS|WON"
+    r"|更好|更优|较好|较优|胜出|获胜|胜|赢"
+)
+_FIRST_SIDE = _SIDE.format(1)
+_OTHER_SIDE = _SIDE.format(2)
+_ONE_SIDE = re.compile(
+    rf"(?:{_FIRST_SIDE}|{_PLACE})(?: ?(?:{_PRAISE})(?: THAN {_OTHER_SIDE})?)?"
+)
+_BEATS = re.compile(
+    rf"{_FIRST_SIDE} ?(?P<sign>>{{1,3}}|<{{1,3}}|={{1,3}}|≈|BEATS|优于|好于|不如) ?{_OTHER_SIDE}"
+)
+_TIE = re.compile(
+    r"(?:IT(?: I|')S )?(?:A )?(?:TIE|TIED|DRAW)(?: ?\((?:BOTH ?(?:BAD|GOOD)|EQUAL)\))?"
+    r"|C|\[\[C\]\]|EQUAL|EQUALLY (?:GOOD|BAD)|EVEN"
+    r"|BOTH (?:ARE )?(?:EQUAL|EQUALLY GOOD|EQUALLY BAD|GOOD|BAD)"
+    r"|(?:平局|平手|打平|持平|平|相同|一样好|不相上下|两者相当|都好|都不好|都差)"
+)
+_SIDES: MappingProxyType[str, Winner] = MappingProxyType(
+    {
+        "A": "A",
+        "甲": "A",
+        "FIRST": "A",
+        "一": "A",
+        "B": "B",
+        "乙": "B",
+        "SECOND": "B",
+        "二": "B",
+    }
+)
+
+
+def read_verdict(text: str) -> Winner:
+    """Return the winner that a judge names, in any of the spellings that have one meaning.
+
+    Beyond `read_winner`, these are titles (`Option A`, `model_a`), places (`first`), sentences
+    (`A is better`), comparisons (`A>B`, `A=B`), `C` for a tie as in double brackets, and Chinese.
+
+    Raises:
+        UnreadableError: If it names none, or both.
+    """
+    spelt = to_half_width(text).replace("_", " ").strip().strip("\"'`*.。!").strip()
+    spelt = " ".join(spelt.upper().split())
+    if _TIE.fullmatch(spelt):
+        return "TIE"
+    if (named := _ONE_SIDE.fullmatch(spelt)) is not None:
+        letter = named["side1"] or named["place"] or named["number"]
+        winner = _SIDES[letter]
+        other = named["side2"]
+        if other is None or _SIDES[other] != winner:
+            return winner
+    if (compared := _BEATS.fullmatch(spelt)) is not None:
+        left = _SIDES[compared["side1"]]
+        right = _SIDES[compared["side2"]]
+        sign = compared["sign"]
+        if left != right:
+            if sign[0] in "=≈":
+                return "TIE"
+            return right if sign[0] == "<" or sign == "不如" else left
+    return read_winner(text)
