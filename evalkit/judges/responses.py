@@ -154,9 +154,8 @@ def finish_of(reason: object) -> str:
         CallError: If the provider did not finish the answer, or ended it for a reason that is not
             known to be an end.
     """
-    if reason is not None and not isinstance(reason, str):
-        raise bad_response("the answer's finish_reason is not text", retryable=False)
-    word = writable(reason or "")[:_LONGEST_NAME].strip()
+    # What is not text states nothing.
+    word = writable(reason)[:_LONGEST_NAME].strip() if isinstance(reason, str) else ""
     end = end_of(word)
     if end == "failed":
         raise bad_response(f"the provider ended the answer with '{word}'")

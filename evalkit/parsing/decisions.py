@@ -151,7 +151,7 @@ def choose_mark(
         if take == "last":  # what is said after it must not contradict it
             after = [mark for mark in marks if mark.start > ends[-1].start]
             _agree([read(ends[-1].content), *_values(after, read)])
-            _agree(_values([mark for mark in ends if _is_line(text, mark)], read))
+            _agree(_values(_on_their_own(text, marks), read))
         marks = ends
     mark = marks[0 if take == "first" else -1]
     if cut_off and mark.open:
@@ -168,10 +168,24 @@ def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
     return ends
 
 
-def _is_line(text: str, mark: Mark) -> bool:
-    """Return whether a mark is alone on its line, or after a label: a verdict, not a mention."""
-    lead = text[: mark.start].rpartition("\n")[2].strip(_DECORATION)
-    return not lead or _LABEL.fullmatch(lead) is not None
+def _on_their_own(text: str, marks: Sequence[Mark]) -> list[Mark]:
+    """Return the marks on lines of nothing but marks after a label: verdicts, not mentions."""
+    by_line: dict[int, list[Mark]] = {}
+    for mark in marks:
+        by_line.setdefault(text.rfind("\n", 0, mark.start) + 1, []).append(mark)
+    chosen: list[Mark] = []
+    for begin, line_marks in by_line.items():
+        end = text.find("\n", line_marks[-1].end)
+        stops = [mark.start for mark in line_marks[1:]]
+        stops.append(len(text) if end < 0 else end)
+        gaps = [
+            text[mark.end : stop] for mark, stop in zip(line_marks, stops, strict=True)
+        ]
+        lead = text[begin : line_marks[0].start].strip(_DECORATION)
+        labeled = not lead or _LABEL.fullmatch(lead) is not None
+        if labeled and not any(gap.strip(_DECORATION) for gap in gaps):
+            chosen += line_marks
+    return chosen
 
 
 def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:

@@ -385,7 +385,7 @@ _TIE = re.compile(
     r"(?:IT(?: I|')S )?(?:A )?(?:TIE|TIED|DRAW)(?: ?\((?:BOTH ?(?:BAD|GOOD)|EQUAL)\))?"
     r"|C|\[\[C\]\]|EQUAL|EQUALLY (?:GOOD|BAD)|EVEN"
     r"|BOTH (?:ARE )?(?:EQUAL|EQUALLY GOOD|EQUALLY BAD|GOOD|BAD)"
-    r"|(?:平局|平手|打平|持平|平|相同|一样好|不相上下|两者相当|都好|都不好|都差)"
+    r"|(?:平局|平手|打平|持平|平|相同|一样好|不相上下|两者相当)"
 )
 _SIDES: MappingProxyType[str, Winner] = MappingProxyType(
     {

@@ -265,10 +265,11 @@ def test_an_answer_quoted_from_a_response_is_not_the_judges():
 
 
 @pytest.mark.parametrize("confidence", [None, 1.2, "high", True])
-def test_a_confidence_is_a_number_from_0_to_1(confidence):
+def test_a_confidence_that_is_no_number_from_0_to_1_costs_no_ranking(confidence):
     evaluator = listwise()
-    again = evaluator.read(evaluator.plan(CASE)[0], said(answer(["A", "B"], confidence=confidence)))
-    assert isinstance(again, JudgeRequest)
+    read = evaluator.read(evaluator.plan(CASE)[0], said(answer(["A", "B"], confidence=confidence)))
+    assert read.confidence is None
+    assert read.ranking is not None
 
 
 @given(st.permutations(range(4)), st.integers(0, 1))
