@@ -211,12 +211,12 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
     """
     # A judge copies a name as the prompt shows it.
     folded: dict[str, set[str]] = {}
-    for name in names:
-        for spelling in (neutralize(name), name):
-            folded.setdefault(_folded(spelling), set()).add(name)
+    for criterion in names:
+        for spelling in (neutralize(criterion), criterion):
+            folded.setdefault(_folded(spelling), set()).add(criterion)
     found: dict[str, C] = {}
     for part in parts:
-        name = (
+        name: str | None = (
             part.criterion
             if part.criterion in names
             else _only(folded.get(_folded(part.criterion), set()))
