@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from shlex import join
 from tempfile import TemporaryDirectory
@@ -18,12 +18,14 @@ from evalkit.core.display import relative
 from evalkit.core.translation import gettext, translator
 from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.interop import ImportedJudgments
-    from evalkit.interop.roles import Role, Rows
+    from evalkit.interop.tables.columns import Rows
+    from evalkit.interop.tables.fixed_roles import Choices
+    from evalkit.interop.tables.questions import OpenTableError, Role
     from evalkit.results import RunResult
     from evalkit.scoring.leaderboard import Leaderboard
 
@@ -38,6 +40,7 @@ class _Checked:
     brought: ImportedJudgments
     roles: tuple[Role, ...] = ()
     warnings: tuple[str, ...] = ()
+    settings: Json = field(default_factory=dict)
 
 
 def main(arguments: Namespace) -> int:
@@ -126,7 +129,9 @@ def _read(
     from evalkit.interop.exporters import EXPORTED
     from evalkit.interop.import_file import imported
     from evalkit.interop.importer_discovery import GENERIC, format_names, importer
-    from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
+    from evalkit.interop.tables.fixed_roles import Choices
+    from evalkit.interop.tables.questions import OpenTableError
+    from evalkit.interop.tables.table import read_table
 
     path = paths[0]
     where = ", ".join(names)
@@ -165,12 +170,8 @@ def _read(
             where,
             choices,
         )
-    except AmbiguousTableError as error:
-        base = ["evalkit", "check", *names]
-        commands = "\n".join(
-            f"  {join([*base, *reading])}" for reading in error.readings
-        )
-        print(f"{error.heading}:\n{commands}")
+    except OpenTableError as question:
+        _print_question(question, arguments)
         raise
     except ConfigError as error:
         if (
@@ -180,7 +181,12 @@ def _read(
         ):
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         raise
-    return _Checked(imported(table.parsed, "table", path), table.roles, table.warnings)
+    return _Checked(
+        imported(table.parsed, "table", path),
+        table.roles,
+        table.warnings,
+        table.settings,
+    )
 
 
 def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
@@ -194,15 +200,79 @@ def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
             yield from _logs(child, depth - 1)
 
 
-def _choices(arguments: Namespace) -> Any:
-    from evalkit.interop.roles import Choices
+def _print_question(question: OpenTableError, arguments: Namespace) -> None:
+    """Print how the table was read so far, the question, and a command for each answer."""
+    from evalkit.interop.tables.questions import command
+
+    print("\n".join(reading_lines(question.roles)))
+    print(f"Question: {question.what}")
+    before = _given_options(arguments)
+    for answer in question.answers:
+        words = ["evalkit", "check", *arguments.paths, *before, *answer.options]
+        print(f"  {answer.meaning}:\n    {command(_without_repeats(words))}")
+
+
+def _given_options(arguments: Namespace) -> list[str]:
+    """Return the options of the command that say how to read the table."""
+    given: list[str] = []
+    for name in ("judge", "label", "response", "key"):
+        for value in getattr(arguments, name, None) or ():
+            given += [f"--{name}", value]
+    for name in ("id", "prompt", "order", "sample"):
+        if value := getattr(arguments, name, None):
+            given += [f"--{name}", value]
+    for word, meaning in arguments.map or ():
+        given += ["--map", f"{word}={meaning}"]
+    return given
+
+
+def _without_repeats(words: Sequence[str]) -> list[str]:
+    """Return a command without options that occur twice."""
+    kept: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if word.startswith("--") and position + 1 < len(words):
+            option = (word, words[position + 1])
+            if option not in seen:
+                kept += option
+            seen.add(option)
+            position += 2
+        else:
+            kept.append(word)
+            position += 1
+    return kept
+
+
+def reading_lines(roles: Sequence[Role]) -> list[str]:
+    """Return how a table was read: a line for each used column, and one for all others."""
+    from evalkit.interop.tables.raters import NOT_USED
+
+    used = [role for role in roles if role.role != NOT_USED]
+    lines = [
+        f"  {role.column}: {role.role}"
+        + (f", {role.type}" if role.type else "")
+        + f" ({role.why})"
+        for role in used[:MOST_ROLES]
+    ]
+    unused = [f"{role.column} ({role.why})" for role in roles if role.role == NOT_USED]
+    if unused:
+        more = "" if len(unused) <= MOST_ROLES else f" and {len(unused) - MOST_ROLES} more"
+        listed = ", ".join(unused[:MOST_ROLES]) + more
+        lines.append(f"  not used: {listed}; to use one: --judge COLUMN or --label COLUMN")
+    return lines
+
+
+def _choices(arguments: Namespace) -> Choices:
+    from evalkit.interop.tables.fixed_roles import Choices
 
     responses = arguments.response or []
     if len(responses) > 2:
         raise UsageError("check", "--response can be used at most twice")
     columns = {
         name: column
-        for name in ("id", "prompt", "order")
+        for name in ("id", "prompt", "order", "sample")
         if (column := getattr(arguments, name))
     }
     columns |= dict(
@@ -217,6 +287,7 @@ def _choices(arguments: Namespace) -> Any:
         tuple(arguments.label or ()),
         columns,
         dict(arguments.map or ()),
+        tuple(arguments.key or ()),
     )
 
 
@@ -254,7 +325,8 @@ def _score(
     from evalkit.api import claim_run_folder
     from evalkit.hydra_app import load_settings
 
-    config = load_settings(dict(checked.brought.settings), overrides)
+    settings = _merged(checked.brought.settings, checked.settings)
+    config = load_settings(settings, overrides)
     folder, claim = claim_run_folder(config, arguments.output)
     with claim:
         return _score_into(folder, checked, source, config, arguments)
@@ -291,6 +363,15 @@ def _score_into(
     with reported(statuses):
         result = track(config, result) if config.tracking.enabled else result
     return max([*statuses, _print(result, checked.roles, as_json=arguments.json)])
+
+
+def _merged(settings: Json, more: Json) -> JsonObject:
+    """Return settings with those of a table's reading, which replace a whole rubric."""
+    merged = dict(settings)
+    for section, values in more.items():
+        kept = {} if section == "rubric" else dict(merged.get(section, {}))
+        merged[section] = {**kept, **values}
+    return merged
 
 
 def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> int:

@@ -1,0 +1,357 @@
+"""The type of each column, from all of its values together.
+
+A column has distinct levels with their counts. Each level is read once, and a level that has no
+verdict has a cause. A column is typed before anything else is known about the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias
+
+from evalkit.foreign_files.judgment_files import is_infinite
+from evalkit.interop.tables.columns import cell_text
+from evalkit.interop.tables.words import (
+    EMPTY,
+    fold,
+    is_unclear_failure,
+    missing_cause,
+    opposite_among,
+    ordered,
+    pair_words,
+    polarity,
+)
+from evalkit.interop.verdict_words import POLARITY, WINNERS, word_of
+
+Kind: TypeAlias = Literal[
+    "empty", "flag", "number", "percent", "fraction", "stars", "comparison", "pair",
+    "ordered", "class", "stated", "list", "time", "id", "text",
+]
+LONGEST_WORD: Final = 40
+MOST_CLASSES: Final = 12
+NEARLY_ALL: Final = 0.9
+MOSTLY: Final = 0.8
+_SAMPLED: Final = 1000
+_PLAIN: Final = re.compile(r"[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_COMMA: Final = re.compile(r"[-+−]?\d+,\d+")
+_THOUSANDS: Final = re.compile(r"[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_PERCENT: Final = re.compile(r"([-+−]?\d+(?:[.,]\d+)?)\s*[%％]")
+_FRACTION: Final = re.compile(
+    r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|von|sur|de|aus|分の)\s*(\d+)", re.IGNORECASE
+)
+_STARS: Final = re.compile(
+    r"(\d(?:[.,]\d+)?)\s*-?\s*(?:stars?|sterne?|étoiles?|estrellas?|つ星|星|★|⭐️?)", re.IGNORECASE
+)
+_POINTS: Final = re.compile(
+    r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
+)
+_DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*")
+_NAMED_NUMBER: Final = re.compile(
+    r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
+    r"|(-?\d+(?:\.\d+)?)\s*(?:[-–—:.)：]|\()\s*[^\W\d].*",
+    re.IGNORECASE,
+)
+_STATED_NUMBER: Final = re.compile(
+    r"(?:score|rating|grade|评分|得分|スコア)\W{0,6}(-?\d+(?:\.\d+)?)(?:\s*/\s*\d+)?[\s\W]*$"
+    r"|^\W{0,3}(?:score|rating|grade)\W{0,6}(-?\d+(?:\.\d+)?)\b",
+    re.IGNORECASE,
+)
+_COMPARISON: Final = re.compile(
+    r"\[*\s*(a|b|1|2|model[_ ]?[ab]|response[_ ]?[ab12]|output[_ ]?[ab12])\s*"
+    r"(>>|>|<<|<|=|==|≈|~|≻|≺|＞|＜|＝|is better than|is worse than|beats)\s*"
+    r"(a|b|1|2|model[_ ]?[ab]|response[_ ]?[ab12]|output[_ ]?[ab12])\s*\]*",
+    re.IGNORECASE,
+)
+_WORSE: Final = ("<", "<<", "≺", "＜", "is worse than")
+_EVEN: Final = ("=", "==", "≈", "~", "＝")
+_TIME: Final = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?"
+    r"|\d{1,2}:\d{2}(?::\d{2})?.*|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*(?:-\d+)?"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*-\d{1,2}",
+    re.IGNORECASE,
+)
+_BRACKETED: Final = re.compile(r"\[([^\W\d_]\w*)\](?:\s|$)")
+DATE: Final = "dates where numbers were"
+NO_STATEMENT: Final = "texts that state no verdict"
+
+
+class TypedColumn:
+    """A column with the type of its values; see the module."""
+
+    def __init__(self, name: str, cells: Sequence[Any]) -> None:
+        self.name = name
+        self.cells = cells
+        self.texts = [None if cell is None else cell_text(cell) for cell in cells]
+        self.counts = Counter(text for text in self.texts if text is not None)
+
+    @cached_property
+    def missing(self) -> Mapping[str, str]:
+        """The cause of each level that has no verdict."""
+        causes = {}
+        for text in self.counts:
+            cause = missing_cause(text)
+            if cause is None and is_infinite(text):
+                cause = EMPTY
+            if cause is None:
+                continue
+            if is_unclear_failure(text) and opposite_among(text, self.counts):
+                continue
+            causes[text] = cause
+        return causes
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """The levels that may be verdicts, with their counts."""
+        missing = self.missing
+        return Counter(
+            {text: count for text, count in self.counts.items() if text not in missing}
+        )
+
+    @cached_property
+    def total(self) -> int:
+        """The number of cells that may be verdicts."""
+        return self.words.total()
+
+    def share(self, known: Mapping[str, Any]) -> float:
+        """Return the share of cells with a level in `known`."""
+        if not self.total:
+            return 0.0
+        covered = sum(count for text, count in self.words.items() if text in known)
+        return covered / self.total
+
+    @cached_property
+    def decimal_comma(self) -> bool:
+        """Whether numbers have a decimal comma: some do, and none a point."""
+        stripped = [text.strip() for text in self.words]
+        commas = [text for text in stripped if _COMMA.fullmatch(text)]
+        points = any("." in text for text in stripped if _PLAIN.fullmatch(text))
+        thousands = all(_THOUSANDS.fullmatch(text) for text in commas)
+        return bool(commas) and not points and not thousands
+
+    @cached_property
+    def numbers(self) -> Mapping[str, float]:
+        """The number of each level that is one in the unit of the column."""
+        return self._numbers[1]
+
+    @cached_property
+    def unit(self) -> str:
+        """The unit of numbers: `number`, `percent`, `fraction` or `stars`."""
+        return self._numbers[0]
+
+    @cached_property
+    def _numbers(self) -> tuple[str, Mapping[str, float]]:
+        units: Mapping[str, Callable[[str], float | None]] = {
+            "number": self._plain,
+            "percent": _percent,
+            "fraction": _fraction,
+            "stars": _stars,
+        }
+        found = {
+            unit: {
+                text: value
+                for text in self.words
+                if (value := read(text.strip())) is not None
+            }
+            for unit, read in units.items()
+        }
+        best = max(found, key=lambda unit: self.share(found[unit]))
+        values = found[best]
+        if best == "percent" and self.share(values) < 1:
+            # 0% is often written as 0 next to percentages
+            values |= {text: 0.0 for text in self.words if text.strip() == "0"}
+        return best, values
+
+    def _plain(self, text: str) -> float | None:
+        if _PLAIN.fullmatch(text):
+            return float(text.replace("−", "-"))
+        if self.decimal_comma and _COMMA.fullmatch(text):
+            return float(text.replace(",", ".").replace("−", "-"))
+        if _THOUSANDS.fullmatch(text) and not self.decimal_comma:
+            return float(text.replace(",", ""))
+        if named := _NAMED_NUMBER.fullmatch(text):
+            return float((named[1] or named[2]).replace(",", "."))
+        if points := _POINTS.fullmatch(text):
+            return float(points[1].replace(",", "."))
+        return None
+
+    @cached_property
+    def is_numeric(self) -> bool:
+        """Whether nearly all values are numbers."""
+        return self.total > 0 and self.share(self.numbers) >= MOSTLY
+
+    @cached_property
+    def distinct_numbers(self) -> list[float]:
+        """The distinct numbers, ascending."""
+        return sorted(set(self.numbers.values()))
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether all numbers are 0 or 1."""
+        return self.is_numeric and set(self.distinct_numbers) <= {0.0, 1.0}
+
+    @cached_property
+    def flags(self) -> Mapping[str, str]:
+        """Pass or fail of each level that says so."""
+        meanings, _ = polarity()
+        return {
+            text: meanings[word]
+            for text in self.words
+            if len(text) <= LONGEST_WORD and (word := fold(text)) in meanings
+        }
+
+    @cached_property
+    def judges(self) -> bool:
+        """Whether the words judge (`pass`) rather than answer any question (`yes`)."""
+        _, judging = polarity()
+        return self.total > 0 and all(
+            fold(text) in judging for text in self.flags
+        ) and self.share(self.flags) >= MOSTLY
+
+    @cached_property
+    def pairs(self) -> Mapping[str, str]:
+        """A, B or TIE of each level that names a winner or compares."""
+        known = pair_words()
+        found = {}
+        for text in self.words:
+            if len(text) > LONGEST_WORD:
+                continue
+            if match := _COMPARISON.fullmatch(text.strip()):
+                found[text] = _compared(match)
+            elif (word := fold(text)) in known:
+                found[text] = known[word]
+        return found
+
+    @cached_property
+    def order(self) -> list[str] | None:
+        """The levels in the order of a known scale of words."""
+        short = self.words and max(map(len, self.words)) <= LONGEST_WORD
+        return ordered(self.words) if short else None
+
+    @cached_property
+    def has_few_words(self) -> bool:
+        """Whether the values are a few short words that recur."""
+        most = min(MOST_CLASSES, max(2, self.total // 2))
+        return 0 < len(self.words) <= most and max(map(len, self.words)) <= LONGEST_WORD
+
+    @cached_property
+    def stated(self) -> Mapping[str, Any]:
+        """The verdict that each text states, if nearly all do in one form."""
+        readings: Sequence[Callable[[str], Any]] = (
+            lambda text: word_of(_marked(text), POLARITY),
+            lambda text: word_of(_marked(text), WINNERS),
+            _stated_number,
+        )
+        sample = list(self.words)[:_SAMPLED]
+        for read in readings:
+            states = sum(read(text) is not None for text in sample)
+            if sample and states >= NEARLY_ALL * len(sample):
+                return {
+                    text: value
+                    for text in self.words
+                    if (value := read(text)) is not None
+                }
+        return {}
+
+    @cached_property
+    def is_time(self) -> bool:
+        """Whether the values are dates or times."""
+        sample = list(self.words)[:_SAMPLED]
+        times = sum(_TIME.fullmatch(text.strip()) is not None for text in sample)
+        return bool(sample) and times >= MOSTLY * len(sample)
+
+    @cached_property
+    def is_unique(self) -> bool:
+        """Whether no two cells are equal."""
+        return self.total == len(self.words) == len(self.cells)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The type of the column."""
+        if not self.total:
+            return "empty"
+        if any(isinstance(cell, list | dict) for cell in self.cells):
+            return "list"
+        if self.is_numeric and self.share(self.numbers) >= self.share(self.flags):
+            if self.unit != "number":
+                return self.unit  # type: ignore[return-value]
+            whole = all(value.is_integer() for value in self.distinct_numbers)
+            if self.is_unique and whole and self.total > MOST_CLASSES:
+                return "id"
+            return "flag" if self.is_binary and len(self.words) == 2 else "number"
+        if self.is_time:
+            return "time"
+        if self.share(self.flags) == 1:
+            return "flag"
+        if self.order:
+            return "ordered"
+        if self.share(self.pairs) == 1:
+            comparisons = any(_COMPARISON.fullmatch(text.strip()) for text in self.words)
+            return "comparison" if comparisons else "pair"
+        if self.share(self.flags) >= MOSTLY:
+            return "flag"
+        if self.has_few_words:
+            return "class"
+        if self.stated:
+            return "stated"
+        short = max(map(len, self.words)) <= LONGEST_WORD
+        return "id" if self.is_unique and short else "text"
+
+    @cached_property
+    def may_be_verdict(self) -> bool:
+        """Whether the values can be verdicts."""
+        return self.kind not in ("empty", "list", "time", "id", "text")
+
+
+def _compared(match: re.Match[str]) -> str:
+    left, sign, right = match[1].casefold(), match[2].casefold(), match[3].casefold()
+    if sign in _EVEN:
+        return "TIE"
+    if left[-1] == right[-1]:
+        return "TIE"
+    better = right if sign in _WORSE else left
+    return "A" if better[-1] in "a1" else "B"
+
+
+def _percent(text: str) -> float | None:
+    match = _PERCENT.fullmatch(text)
+    return None if match is None else float(match[1].replace(",", ".").replace("−", "-")) / 100
+
+
+def _fraction(text: str) -> float | None:
+    match = _FRACTION.fullmatch(text)
+    if match is None or not float(match[2]):
+        return None
+    return float(match[1].replace(",", "."))
+
+
+def denominators(words: Mapping[str, Any]) -> set[float]:
+    """Return the denominators of fractions."""
+    matches = (_FRACTION.fullmatch(text.strip()) for text in words)
+    return {float(match[2]) for match in matches if match is not None}
+
+
+def _stars(text: str) -> float | None:
+    if match := _STARS.fullmatch(text):
+        return float(match[1].replace(",", "."))
+    if _DRAWN_STARS.fullmatch(text):
+        return float(sum(character in "★⭐" for character in text))
+    return None
+
+
+def _marked(text: str) -> str:
+    """Return a text with a verdict in brackets at its beginning as that word."""
+    match = _BRACKETED.match(text.strip())
+    return match[1] if match else text
+
+
+def _stated_number(text: str) -> float | None:
+    match = _STATED_NUMBER.search(text.strip())
+    return None if match is None else float(match[1] or match[2])
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a date or a time."""
+    return _TIME.fullmatch(text.strip()) is not None

@@ -1,0 +1,192 @@
+"""The cells of a table by column, with objects opened to paths, and the rows that spreadsheets add removed."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from evalkit.datasets.formats import Placed
+from evalkit.datasets.labels import normalize_label
+from evalkit.datasets.text import is_conversation
+from evalkit.errors import DatasetError
+from evalkit.interop.tables.words import fold, known_words
+
+Rows: TypeAlias = Sequence[Placed]
+_MOSTLY: Final = 0.8
+"""A column is opened if at least this share of its cells are objects."""
+_DEPTH: Final = 4
+_LONGEST_CELL: Final = 1_000_000
+_MOST_ANNOTATORS: Final = 20
+_LAST_ROWS: Final = 5
+"""The number of rows at the end that may be totals."""
+
+
+@dataclass(slots=True)
+class Columns:
+    """The cells of a table by column, and where each row is from; a cell without a value is `None`."""
+
+    cells: dict[str, list[Any]]
+    places: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def take(self, rows: Sequence[int]) -> Columns:
+        """Return these rows."""
+        cells = {
+            name: [column[row] for row in rows] for name, column in self.cells.items()
+        }
+        return Columns(cells, [self.places[row] for row in rows], self.notes)
+
+
+def columns_of(rows: Rows) -> Columns:
+    """Return a table's columns.
+
+    Raises:
+        DatasetError: If a cell is too long.
+    """
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    cells: dict[str, list[Any]] = {
+        name: [_value(row.get(name)) for _, row in rows] for name in names
+    }
+    places = [place for place, _ in rows]
+    _check_lengths(cells, places)
+    columns = Columns(cells, places)
+    _drop_totals(columns)
+    columns.cells = dict(_opened(columns.cells, 0))
+    return columns
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as a text: a list or an object as JSON, a number without a trailing `.0`."""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, list | dict):
+        return json.dumps(cell, ensure_ascii=False, default=str)
+    return normalize_label(cell)
+
+
+def _value(cell: Any) -> Any:
+    if isinstance(cell, str) and (not cell or cell.isspace()):
+        return None
+    return cell
+
+
+def _check_lengths(cells: Mapping[str, list[Any]], places: Sequence[str]) -> None:
+    for name, column in cells.items():
+        for place, cell in zip(places, column, strict=True):
+            if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
+                what = f"column '{name[:60]}' has a cell with {len(cell):,} characters"
+                remedy = f"shorten it to {_LONGEST_CELL:,}"
+                raise DatasetError(what, where=place, remedy=remedy)
+
+
+def _drop_totals(columns: Columns) -> None:
+    """Drop the last rows that sum up a spreadsheet: their first cell says so, and most others are empty or numbers."""
+    totals = {fold(word) for word in known_words()["names"]["total"]}
+    last = len(columns)
+    while last > max(1, len(columns) - _LAST_ROWS):
+        row = [column[last - 1] for column in columns.cells.values()]
+        filled = [cell for cell in row if cell is not None]
+        first = fold(cell_text(filled[0])) if filled else ""
+        words = [cell for cell in filled[1:] if not _is_figure(cell)]
+        is_total = first.rstrip(":") in totals and not words
+        if filled and not is_total:
+            break
+        last -= 1
+    if last < len(columns):
+        dropped = len(columns) - last
+        columns.notes.append(f"rows with totals at the end, not read: {dropped}")
+        for name, column in columns.cells.items():
+            columns.cells[name] = column[:last]
+        del columns.places[last:]
+
+
+def _is_figure(cell: Any) -> bool:
+    text = cell_text(cell).strip().rstrip("%")
+    return text.replace(",", "").replace(".", "").lstrip("-").isdigit()
+
+
+def _opened(
+    cells: Mapping[str, list[Any]], depth: int
+) -> Iterator[tuple[str, list[Any]]]:
+    """Yield columns; one of objects as a column for each path, one of lists of words as a column for each position."""
+    for name, column in cells.items():
+        if depth < _DEPTH:
+            objects = [_object(cell) for cell in column]
+            filled = sum(cell is not None for cell in column)
+            found = sum(value is not None for value in objects)
+            if found and found >= _MOSTLY * filled:
+                yield from _opened(_paths(name, column, objects), depth + 1)
+                continue
+            if lists := _positions(name, column):
+                yield from lists.items()
+                continue
+        yield name, column
+
+
+def _paths(
+    name: str, column: Sequence[Any], objects: Sequence[dict[str, Any] | None]
+) -> dict[str, list[Any]]:
+    keys = dict.fromkeys(key for value in objects for key in value or {})
+    paths: dict[str, list[Any]] = {}
+    for key in keys:
+        paths[f"{name}.{key}"] = [
+            cell if value is None else _value(value.get(key))
+            for cell, value in zip(column, objects, strict=True)
+        ]
+    return paths
+
+
+def _object(cell: Any) -> dict[str, Any] | None:
+    """Return a cell that is an object, or a text of one as JSON or as Python writes it."""
+    if isinstance(cell, dict):
+        is_message = is_conversation([cell])
+        return None if is_message else cell
+    if not isinstance(cell, str):
+        return None
+    text = cell.strip()
+    if text.startswith("```") and text.endswith("```"):
+        text = text.strip("`").removeprefix("json").strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(value, dict) and value:
+            return {str(key): part for key, part in value.items()}
+    return None
+
+
+def _positions(name: str, column: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return a column for each position of lists of few short words or numbers; nothing if a column has others."""
+    filled = [cell for cell in column if cell is not None]
+    if not filled or not all(isinstance(cell, list) for cell in filled):
+        return {}
+    longest = max(len(cell) for cell in filled)
+    scalars = all(
+        isinstance(part, bool | int | float) or (isinstance(part, str) and len(part) < 40)
+        for cell in filled
+        for part in cell
+        if part is not None
+    )
+    if not scalars or not 1 <= longest <= _MOST_ANNOTATORS:
+        return {}
+    if longest == 1:
+        return {name: [cell[0] if cell else None for cell in _lists(column)]}
+    return {
+        f"{name}.{position + 1}": [
+            cell[position] if position < len(cell) else None for cell in _lists(column)
+        ]
+        for position in range(longest)
+    }
+
+
+def _lists(column: Sequence[Any]) -> list[list[Any]]:
+    return [cell or [] for cell in column]

@@ -1,0 +1,245 @@
+"""Roles of columns that are no verdicts: ids, texts, systems, orders, repeats, criteria and the names of raters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.questions import Role
+from evalkit.interop.tables.words import (
+    begins,
+    is_first_name,
+    is_model,
+    matches,
+    tokens,
+)
+from evalkit.values import frozen
+
+_SIDES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("a", "1", "left", "first", "甲", "左"), "a"),
+    **dict.fromkeys(("b", "2", "right", "second", "乙", "右"), "b"),
+}
+_NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_response"))
+_RATED: Final = ("human", "label", "judge", "verdict", "value", "text")
+PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
+
+
+@frozen
+class Choices:
+    """The user's choices, which overrule names and values.
+
+    `words` maps verdict words to their meanings, `columns` roles to columns, and `keys` are columns
+    that tell units apart.
+    """
+
+    judges: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    only: bool = False
+    """Whether the judges and labels are exactly these."""
+
+
+def strength(name: str) -> tuple[str, int]:
+    """Return whose verdicts a column has by its name, `label` or `judge`, and how clearly it says so: 4 to 0."""
+    if is_model(name):
+        return "judge", 4
+    if matches(name, "human"):
+        return "label", 4
+    if is_first_name(name) and len(tokens(name)) <= 3:
+        return "label", 3
+    if matches(name, "judge"):
+        return "judge", 3
+    if matches(name, "verdict"):
+        return "judge", 2
+    if matches(name, "label"):
+        return "label", 2
+    if matches(name, "value") or begins(name, "criteria"):
+        return "judge", 1
+    return "", 0
+
+
+def is_named(name: str) -> bool:
+    """Return whether a column's name says whose verdicts it has."""
+    return strength(name)[1] > 1
+
+
+def fixed_roles(typed: Mapping[str, TypedColumn], choices: Choices) -> list[Role]:
+    """Return the roles of columns other than verdicts."""
+    roles = [
+        Role(column, role, "set by an option")
+        for role, column in choices.columns.items()
+    ]
+    taken = {*choices.columns.values(), *choices.judges, *choices.labels}
+    filled = {role.role for role in roles}
+    for role in _pair_roles(typed, taken):
+        if role.role not in filled:
+            roles.append(role)
+            taken.add(role.column)
+    filled |= {role.role for role in roles}
+    compares = {"response_a", "response_b"} <= filled
+    for name, finder in (
+        ("id", _ids),
+        ("order", _orders),
+        ("sample", _samples),
+        ("reference", _references),
+        ("context", _contexts),
+        ("prompt", _prompts),
+        ("response", _responses),
+        ("model", _systems),
+    ):
+        if name in filled or (compares and name in ("response", "model")):
+            continue
+        column = next(
+            (column for column in finder(typed) if column not in taken), None
+        )
+        if column is not None:
+            roles.append(Role(column, name, "name"))
+            taken.add(column)
+    return roles
+
+
+def _pair_roles(
+    typed: Mapping[str, TypedColumn], taken: set[str]
+) -> Iterator[Role]:
+    """Yield the columns of two responses, and of the two systems that wrote them."""
+    folded = {name.casefold(): name for name in typed}
+    named = [
+        (folded[first], folded[second])
+        for first, second in _NAMED_PAIRS
+        if first in folded and second in folded
+    ]
+    sides: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    for name, column in typed.items():
+        if name in taken or column.kind == "empty":
+            continue
+        for base, side in _sided(name):
+            group = _side_group(name, base, column)
+            if group:
+                sides.setdefault(group, {}).setdefault(base, {}).setdefault(side, name)
+    for group, role in (("response", "response"), ("system", "model")):
+        pairs = [
+            (found["a"], found["b"])
+            for found in sides.get(group, {}).values()
+            if len(found) == 2
+        ]
+        if group == "response" and named:
+            pairs = named
+        if pairs:
+            first, second = pairs[0]
+            yield Role(first, f"{role}_a", "name")
+            yield Role(second, f"{role}_b", "name")
+
+
+def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the words of a name without the one that names a side, and the side."""
+    parts = tokens(name)
+    for position, part in enumerate(parts):
+        if part in _SIDES and len(parts) > 1:
+            yield parts[:position] + parts[position + 1 :], _SIDES[part]
+        elif len(part) > 1 and not part.isascii() and part[-1] in _SIDES:
+            yield (*parts[:position], part[:-1], *parts[position + 1 :]), _SIDES[part[-1]]
+
+
+def _side_group(name: str, base: Sequence[str], column: TypedColumn) -> str:
+    rest = " ".join(base)
+    if any(matches(rest, group) for group in ("value", "human", "label", "verdict")):
+        return ""
+    texts = column.kind in ("text", "list", "id", "stated") or len(base) <= 1
+    systems = matches(rest, "system") and len(base) <= 2
+    if matches(rest, "response") and texts and not (systems and matches(rest, "value")):
+        return "system" if systems and not matches(base[-1], "response") else "response"
+    return "system" if systems else ""
+
+
+def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
+    found = []
+    for name, column in typed.items():
+        if not matches(name, "id") or len(column.counts) < 2:
+            continue
+        if matches(name, "rater") or is_named(name):
+            continue
+        length = len(tokens(name))
+        found.append(((length > 1, not column.is_unique), name))
+    ids = [name for _, name in sorted(found, key=lambda pair: pair[0])]
+    return [name for name in ids if typed[name].kind not in ("time", "list")]
+
+
+def _orders(typed: Mapping[str, TypedColumn]) -> list[str]:
+    known = {"ab", "ba", "a", "b", "true", "false", "0", "1"}
+    return [
+        name
+        for name, column in typed.items()
+        if matches(name, "order")
+        and column.counts
+        and {text.strip().casefold() for text in column.counts} <= known
+    ]
+
+
+def _samples(typed: Mapping[str, TypedColumn]) -> list[str]:
+    return [
+        name
+        for name, column in typed.items()
+        if matches(name, "repeat")
+        and not is_named(name)
+        and len(column.counts) > 1
+        and not column.is_unique
+        and column.kind in ("number", "flag", "class", "id")
+    ]
+
+
+def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
+    """Return the columns whose name is of a group of texts; a verdict only if no other name fits and raters are named."""
+    rated = {
+        role
+        for name, column in typed.items()
+        if column.may_be_verdict
+        for role, clear in [strength(name)]
+        if clear > 1
+    }
+    found = []
+    for name, column in typed.items():
+        if not matches(name, group) or column.kind in ("empty", "time"):
+            continue
+        exact = len(tokens(name)) == 1
+        if column.may_be_verdict and not (exact and rated == {"judge", "label"}):
+            continue
+        if is_named(name) and column.kind == "stated":
+            continue
+        found.append(((not exact, is_named(name)), name))
+    return [name for _, name in sorted(found, key=lambda pair: pair[0])]
+
+
+def _references(typed: Mapping[str, TypedColumn]) -> list[str]:
+    return _texts_named(typed, "reference")
+
+
+def _contexts(typed: Mapping[str, TypedColumn]) -> list[str]:
+    return _texts_named(typed, "context")
+
+
+def _prompts(typed: Mapping[str, TypedColumn]) -> list[str]:
+    return _texts_named(typed, "prompt")
+
+
+def _responses(typed: Mapping[str, TypedColumn]) -> list[str]:
+    names = _texts_named(typed, "response")
+    return [name for name in names if not matches(name, "reference")]
+
+
+def _systems(typed: Mapping[str, TypedColumn]) -> list[str]:
+    """Return the columns that name the system which wrote a response."""
+    return [
+        name
+        for name, column in typed.items()
+        if matches(name, "system")
+        and len(tokens(name)) <= 2
+        and not matches(name, "rater")
+        and not matches(name, "measured")
+        and not is_model(name)
+        and column.kind in ("class", "text", "id")
+        and not column.is_unique
+    ]

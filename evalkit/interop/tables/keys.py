@@ -1,0 +1,199 @@
+"""Which columns tell the units of a table apart, and which only tell repeats of a verdict apart.
+
+Rows with one id are repeats if they are equal in every column but the verdict, the run, the seed and
+the time. If another column tells them apart, they are units.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import PAIR_ROLES
+from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.raters import base
+from evalkit.interop.tables.words import begins, matches
+
+_CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
+"""Roles that tell responses to one question apart."""
+_MOST_VALUES: Final = 20
+
+
+@dataclass(slots=True)
+class Keys:
+    """The columns of a unit: its id, what else tells units apart, and how repeats are told apart."""
+
+    unit: list[str] = field(default_factory=list)
+    criterion: str | None = None
+    sample: str | None = None
+    duplicates: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_keys(
+    typed: Mapping[str, TypedColumn],
+    roles: Mapping[str, str],
+    raters: Sequence[str],
+    chosen: Sequence[str],
+    where: str,
+) -> Keys:
+    """Return what tells the rows of a table apart.
+
+    Args:
+        typed: The columns.
+        roles: The column of each role.
+        raters: The columns of verdicts.
+        chosen: The columns that the user named as keys.
+        where: The table's name.
+
+    Raises:
+        OpenTableError: If a column may tell units or repeats apart.
+    """
+    keys = Keys(sample=roles.get("sample"))
+    identity = roles.get("id")
+    if identity is None:
+        identity = roles.get("prompt")
+    if identity is None or not typed[identity].counts:
+        keys.unit = [*chosen]
+        return keys
+    keys.unit = [identity, *(name for name in chosen if name != identity)]
+    within = [roles[role] for role in _CASE_ROLES if role in roles]
+    if not _repeated(typed, [*keys.unit, *within]):
+        _drop_run_ids(typed, keys, within)
+        _name_criterion(typed, keys, roles, raters)
+        return keys
+    bases = {base(name) for name in raters}
+    unsure = []
+    for name, column in typed.items():
+        used = {*keys.unit, *raters, *within, keys.sample}
+        if name in used or column.kind in ("empty", "list", "time"):
+            continue
+        if base(name) in bases - {()} or not _varies(typed, [*keys.unit, *within], name):
+            continue
+        verdict = _tells(name, column, roles)
+        if verdict == "unit":
+            keys.unit.append(name)
+        elif verdict == "repeat" and keys.sample is None:
+            keys.sample = name
+        elif verdict == "open":
+            unsure.append(name)
+    repeated = _repeated(typed, [*keys.unit, *within])
+    if repeated and keys.sample is None and unsure:
+        _ask(unsure, where)
+    _name_criterion(typed, keys, roles, raters)
+    if repeated and keys.sample is None:
+        _find_duplicates(typed, keys, within)
+    return keys
+
+
+def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
+    """Return whether a column that differs between rows of one id tells units or repeats apart, or neither."""
+    if matches(name, "criterion") or matches(name, "turn"):
+        return "unit" if not matches(name, "text") else ""
+    if matches(name, "text") or matches(name, "doubt"):
+        return ""
+    if matches(name, "repeat"):
+        return "repeat"
+    if name in (roles.get("prompt"), roles.get("context"), roles.get("reference")):
+        return "unit"
+    if matches(name, "rater"):
+        return ""
+    if matches(name, "measured") or matches(name, "computed") or begins(name, "criteria"):
+        return ""
+    if matches(name, "system") or matches(name, "process") or name == "file":
+        return "unit"
+    if column.kind in ("number", "flag", "percent", "fraction"):
+        few = len(column.words) <= _MOST_VALUES and all(
+            value.is_integer() for value in column.distinct_numbers
+        )
+        return "open" if few and column.is_numeric else ""
+    if column.kind in ("class", "pair", "ordered"):
+        return "unit"
+    if column.kind == "id":
+        return ""
+    return "open"
+
+
+def _ask(names: Sequence[str], where: str) -> None:
+    name = names[0]
+    answers = [
+        Answer(f"'{name}' tells units apart", ("--key", name)),
+        Answer(f"'{name}' tells repeated verdicts on a unit apart", ("--sample", name)),
+        Answer("none of them does", ("--key", "NONE")),
+    ]
+    columns = ", ".join(f"'{one}'" for one in names)
+    what = f"rows with one id differ in {columns}: are they units, or repeats of a verdict?"
+    raise OpenTableError(what, where, answers)
+
+
+def groups(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> list[int]:
+    """Return the number of the group of each row, where rows of a group are equal in columns."""
+    numbers: dict[tuple[str | None, ...], int] = {}
+    texts = [typed[name].texts for name in names]
+    rows = len(next(iter(typed.values())).texts)
+    if not texts:
+        return list(range(rows))
+    return [numbers.setdefault(key, len(numbers)) for key in zip(*texts, strict=True)]
+
+
+def _repeated(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> bool:
+    found = groups(typed, names)
+    return len(set(found)) < len(found)
+
+
+def _varies(
+    typed: Mapping[str, TypedColumn], keys: Sequence[str], name: str
+) -> bool:
+    """Return whether a column has several values within a group of rows."""
+    first: dict[int, str | None] = {}
+    for group, text in zip(groups(typed, keys), typed[name].texts, strict=True):
+        if first.setdefault(group, text) != text:
+            return True
+    return False
+
+
+def _drop_run_ids(
+    typed: Mapping[str, TypedColumn], keys: Keys, within: Sequence[str]
+) -> None:
+    """Drop the repeat's column if no unit is repeated."""
+    if keys.sample is not None and not _repeated(typed, [*keys.unit, *within]):
+        keys.sample = None
+
+
+def _name_criterion(
+    typed: Mapping[str, TypedColumn],
+    keys: Keys,
+    roles: Mapping[str, str],
+    raters: Sequence[str],
+) -> None:
+    """Set the column by which results are shown: one with the names of criteria."""
+    used = {*roles.values(), *raters}
+    for name, column in typed.items():
+        if name in used and name not in keys.unit:
+            continue
+        few = 2 <= len(column.words) <= _MOST_VALUES and column.kind in ("class", "pair", "ordered", "flag")
+        exact = matches(name, "criterion") and not matches(name, "text")
+        if few and exact and (name in keys.unit or name.casefold() != "name"):
+            keys.criterion = name
+            return
+
+
+def _find_duplicates(
+    typed: Mapping[str, TypedColumn], keys: Keys, within: Sequence[str]
+) -> None:
+    """Note rows that are equal in every column, if only some units have several rows."""
+    sizes = Counter(groups(typed, [*keys.unit, *within]))
+    if len(set(sizes.values())) == 1:
+        return
+    seen: set[int] = set()
+    for index, group in enumerate(groups(typed, list(typed))):
+        if group in seen:
+            keys.duplicates.append(index)
+        seen.add(group)
+    if keys.duplicates:
+        keys.notes.append(
+            f"rows that are equal to another in every column, not read: {len(keys.duplicates)}"
+        )

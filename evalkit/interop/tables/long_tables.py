@@ -1,0 +1,192 @@
+"""Tables with a row for each verdict: the column that names who judged, and the same table with a column for each rater."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.columns import Columns, cell_text
+from evalkit.interop.tables.fixed_roles import Choices, strength
+from evalkit.interop.tables.raters import candidates, is_rater_name
+from evalkit.interop.tables.words import is_first_name, is_model, matches, polarity, fold
+
+_PEOPLE: Final = ("annotator", "reviewer", "labeler", "labeller", "worker", "completed")
+_MOST_RATERS: Final = 200
+_USERS: Final = ("user", "arena", "worker", "annotator", "rater", "participant", "turker")
+
+
+@dataclass(slots=True)
+class LongForm:
+    """How a table names raters in rows.
+
+    `rater` is the column with their names and `value` the one with their verdicts. `kind` is
+    `judges` if it names the judge of each row, `people` if it names the annotator of each row, and
+    `raters` if it names all of them.
+    """
+
+    rater: str
+    value: str
+    kind: str
+
+
+def names_raters(name: str, column: TypedColumn, rows: int) -> bool:
+    """Return whether a column names who judged."""
+    if not column.total or len(column.words) > min(_MOST_RATERS, max(1, rows - 1)):
+        return False
+    values = list(column.words)
+    known = [value for value in values if _is_rater(value)]
+    by_value = len(known) == len(values) and not matches(name, "system")
+    if not matches(name, "rater") and not (matches(name, "kind") and by_value):
+        return False
+    meanings, _ = polarity()
+    if any(fold(value) in meanings and not value.isdigit() for value in values):
+        return False
+    if column.share(column.pairs) > 0 and not by_value:
+        return False
+    if column.is_numeric or column.kind in ("stated", "ordered"):
+        return any(matches(name, "id") or part in name.casefold() for part in _PEOPLE)
+    exact = any(word in name.casefold() for word in ("source", "author", "scorer", "who", "type"))
+    return by_value if exact else True
+
+
+def _is_rater(value: str) -> bool:
+    return is_model(value) or matches(value, "human") or matches(value, "judge")
+
+
+def are_people(values: Sequence[str]) -> bool:
+    """Return whether names are those of people: users, annotators, or first names."""
+    return all(
+        fold(value).startswith(_USERS) or is_first_name(value) or strength(value)[0] == "label"
+        for value in values
+    )
+
+
+def long_form(
+    typed: Mapping[str, TypedColumn],
+    taken: Mapping[str, str],
+    choices: Choices,
+    rows: int,
+) -> LongForm | None:
+    """Return how rows name raters; `None` if they do not.
+
+    Args:
+        typed: The columns.
+        taken: The columns with other roles, by role.
+        choices: The user's choices.
+        rows: The number of rows.
+    """
+    used = {*taken.values()}
+    for name, column in typed.items():
+        if name in {*choices.judges, *choices.labels} or name in used - {taken.get("model")}:
+            continue
+        if not names_raters(name, column, rows):
+            continue
+        known = used - {taken.get("sample")}
+        verdicts = [
+            other
+            for other in candidates(typed, {*known, name}, choices)
+            if other != name
+        ]
+        form = _form(name, column, verdicts, typed, taken, choices)
+        if form is not None:
+            return form
+    return None
+
+
+def _form(
+    name: str,
+    column: TypedColumn,
+    verdicts: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    taken: Mapping[str, str],
+    choices: Choices,
+) -> LongForm | None:
+    values = list(column.words)
+    ids = taken.get("id") or taken.get("prompt")
+    repeats = ids is not None and len(typed[ids].counts) < len(column.cells)
+    named = {*choices.judges, *choices.labels}
+    clear = [other for other in verdicts if strength(other)[1] > 2]
+    main = [other for other in verdicts if strength(other)[1] > 0 or len(verdicts) == 1]
+    if len(values) > 1 and repeats and not clear and not named & set(verdicts):
+        value = _one_value(main or verdicts, typed)
+        if value is not None:
+            return LongForm(name, value, "raters")
+    judges = [other for other in verdicts if strength(other)[0] == "judge"]
+    labels = [other for other in verdicts if strength(other)[0] == "label"]
+    people = are_people(values) or any(part in name.casefold() for part in _PEOPLE)
+    if people and (matches(name, "human") or column.is_numeric):
+        left = labels or [
+            other
+            for other in verdicts
+            if other not in judges or strength(other)[1] < 2
+        ]
+        strong = [other for other in judges if strength(other)[1] > 1]
+        if len(left) == 1 and strong:
+            return LongForm(name, left[0], "people")
+        return None
+    if people or not verdicts:
+        return None
+    value = _one_value([other for other in judges if other not in labels], typed)
+    if value is not None:
+        return LongForm(name, value, "judges")
+    return None
+
+
+def _one_value(names: Sequence[str], typed: Mapping[str, TypedColumn]) -> str | None:
+    """Return the only column with verdicts, or the word next to its score."""
+    if len(names) == 1:
+        return names[0]
+    words = [name for name in names if not typed[name].is_numeric]
+    return words[0] if len(words) == 1 and len(names) == 2 else None
+
+
+def widened(
+    columns: Columns, form: LongForm, keys: Sequence[str]
+) -> tuple[Columns, dict[str, str]]:
+    """Return a table with a row for each unit and repeat and a column for each rater, and the rater of each new column.
+
+    Args:
+        columns: The long table.
+        form: Its columns of raters and values.
+        keys: The columns that tell units apart.
+    """
+    raters = columns.cells[form.rater]
+    verdicts = columns.cells[form.value]
+    names: dict[str, str] = {}
+    rows: dict[tuple[Any, ...], int] = {}
+    taken: set[tuple[int, str]] = set()
+    first: list[int] = []
+    filled: dict[str, dict[int, Any]] = {}
+    for index, rater in enumerate(raters):
+        if rater is None:
+            continue
+        name = names.setdefault(cell_text(rater), _column_name(cell_text(rater), form, columns))
+        key = tuple(cell_text(columns.cells[one][index]) for one in keys)
+        repeat = 0
+        while True:
+            row = rows.setdefault((*key, repeat), len(first))
+            if row == len(first):
+                first.append(index)
+            if (row, name) not in taken:
+                break
+            repeat += 1
+        taken.add((row, name))
+        filled.setdefault(name, {})[row] = verdicts[index]
+    wide = columns.take(first)
+    del wide.cells[form.value]
+    for name in names.values():
+        values = filled[name]
+        wide.cells[name] = [values.get(row) for row in range(len(first))]
+    return wide, {column: rater for rater, column in names.items()}
+
+
+def _column_name(rater: str, form: LongForm, columns: Columns) -> str:
+    name = f"{form.rater} {rater}" if rater.isdigit() or form.kind == "people" else rater
+    return name if name not in columns.cells else f"{form.rater} {rater}"
+
+
+def is_measure(name: str) -> bool:
+    """Return whether a column is a measure or a flag that no rater gives."""
+    return not is_rater_name(name)

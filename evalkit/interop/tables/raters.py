@@ -1,0 +1,485 @@
+"""Which columns are judges and which are labels; every other column that could be one is a question or is listed.
+
+A rater is a column whose name says so, or whose values judge as those of a named rater do. A judge's
+own word and its own score are one judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from evalkit.errors import DatasetError
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import Choices, strength
+from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.words import begins, fold, matches, tokens
+
+_HUMAN: Final = ("human", "label")
+_MACHINE: Final = ("judge", "verdict")
+_MOST_ANSWERS: Final = 6
+_ABOUT_RATERS: Final = frozenset({"kind", "type", "id", "ids", "name", "email", "role", "model"})
+"""Words in the names of columns about raters rather than of their verdicts."""
+NOT_USED: Final = "not used"
+MAY_BE_VERDICT: Final = "may be a verdict"
+
+
+@dataclass(slots=True)
+class Raters:
+    """The judges and the labels, each with the reason, and why columns that could be raters are not used.
+
+    `criteria` are the columns of one judge's criteria, by the name of the criterion.
+    """
+
+    judges: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    unused: dict[str, str] = field(default_factory=dict)
+    criteria: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of all raters."""
+        return [*self.judges, *self.labels]
+
+
+def is_rater_name(name: str) -> bool:
+    """Return whether a name may be that of a rater: it is not of a measure, a feature or a process."""
+    _, clear = strength(name)
+    if matches(name, "rater") and not _ABOUT_RATERS.isdisjoint(tokens(name)):
+        return False
+    if matches(name, "measured") or matches(name, "doubt"):
+        return False
+    if matches(name, "process") and clear < 2:
+        return False
+    parts = tokens(name)
+    is_feature = bool(parts) and matches(parts[0], "feature") and len(parts) > 1
+    return not is_feature or clear > 1 or begins(name, "criteria") or clear == 1
+
+
+def candidates(
+    typed: Mapping[str, TypedColumn], taken: Iterable[str], choices: Choices
+) -> list[str]:
+    """Return the columns that may be raters, by type and name."""
+    chosen = {*choices.judges, *choices.labels}
+    used = set(taken)
+    return [
+        name
+        for name, column in typed.items()
+        if name in chosen
+        or (name not in used and _may_rate(name, column))
+    ]
+
+
+def _may_rate(name: str, column: TypedColumn) -> bool:
+    if not is_rater_name(name) or matches(name, "computed"):
+        return False
+    if column.kind == "id":
+        # all different whole numbers are ids, unless a rater is named
+        return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
+    if not column.may_be_verdict:
+        return False
+    if matches(name, "text") and column.kind in ("class", "stated"):
+        return strength(name)[1] > 2
+    return True
+
+
+def find_raters(
+    typed: Mapping[str, TypedColumn],
+    taken: Iterable[str],
+    choices: Choices,
+    where: str,
+) -> Raters:
+    """Return the judges and the labels.
+
+    Raises:
+        OpenTableError: If the names and values leave them open.
+        DatasetError: If no column can be a judge.
+    """
+    raters = Raters()
+    names = candidates(typed, taken, choices)
+    raters.judges = dict.fromkeys(choices.judges, "set by --judge")
+    raters.labels = dict.fromkeys(choices.labels, "set by --label")
+    if choices.only:
+        return raters
+    free = [name for name in names if name not in raters.judges | raters.labels]
+    _assign(free, typed, raters, choices)
+    unknown = [
+        name
+        for name in free
+        if name not in raters.judges
+        and name not in raters.labels
+        and name not in raters.unused
+    ]
+    _assign_unknown(unknown, typed, raters, choices, where)
+    if not raters.judges:
+        _explain_no_judge(typed, names, raters, taken, where)
+    _check_criteria(raters, choices, where)
+    return raters
+
+
+def _assign(
+    names: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    raters: Raters,
+    choices: Choices,
+) -> None:
+    """Assign columns whose names say whose verdicts they have."""
+    by_role: dict[str, list[tuple[int, str]]] = {"judge": [], "label": []}
+    weak: list[str] = []
+    for name in names:
+        role, clear = strength(name)
+        if clear > 1:
+            by_role[role].append((clear, name))
+        elif clear == 1:
+            weak.append(name)
+    humans = [name for clear, name in by_role["label"] if clear > 2]
+    plain = [name for clear, name in by_role["label"] if clear == 2]
+    if humans and plain:
+        # next to people's labels, a column `label` is a tool's own word
+        by_role["label"] = [pair for pair in by_role["label"] if pair[1] not in plain]
+        weak += plain
+    machines = [name for _, name in by_role["judge"]]
+    if not choices.judges:
+        raters.judges |= dict.fromkeys(machines, "name")
+    if not choices.labels:
+        raters.labels |= dict.fromkeys([name for _, name in by_role["label"]], "name")
+    for role in ("judge", "label"):
+        chosen = choices.judges if role == "judge" else choices.labels
+        if chosen:
+            for _, name in by_role[role]:
+                raters.unused[name] = f"not named by --{role}"
+    _pair_by_base(weak, raters, choices)
+    _one_of_each(typed, raters)
+    left = [
+        name for name in weak if name not in raters.judges and name not in raters.labels
+    ]
+    if left and not raters.judges:
+        _weak_judges(left, typed, raters)
+    for name in left:
+        if name not in raters.judges and name not in raters.criteria:
+            raters.unused.setdefault(name, MAY_BE_VERDICT)
+
+
+def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
+    """Assign `tone` next to `human_tone` to the judge, and next to `judge_tone` to the labels."""
+    humans = {_rest(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
+    machines = {_rest(name, _MACHINE) for name in raters.judges}
+    for name in weak:
+        rest = _rest(name, ())
+        if rest in humans and not choices.judges and rest not in machines:
+            raters.judges[name] = "the same name as the label"
+        elif rest in machines and rest and not choices.labels and not raters.labels:
+            raters.labels[name] = "the same name as the judge"
+
+
+def _rest(name: str, groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a name without those that say who judged or in what form."""
+    return tuple(
+        part
+        for part in tokens(name)
+        if not matches(part, "part") and not any(matches(part, group) for group in groups)
+    )
+
+
+def base(name: str) -> tuple[str, ...]:
+    """Return the words of a name that say who judged what, without the form of the verdict."""
+    return tuple(part for part in tokens(name) if not matches(part, "part"))
+
+
+def _one_of_each(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
+    """Keep one column of each rater that has a word and a score: the one of the type of the labels."""
+    for group, opposite in ((raters.labels, raters.judges), (raters.judges, raters.labels)):
+        by_base: dict[tuple[str, ...], list[str]] = {}
+        for name in group:
+            by_base.setdefault(base(name), []).append(name)
+        for names in by_base.values():
+            if len(names) < 2 or any(group[name].startswith("set") for name in names):
+                continue
+            _keep_one(names, typed, list(opposite), group, raters)
+
+
+def _keep_one(
+    names: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    opposite: Sequence[str],
+    group: dict[str, str],
+    raters: Raters,
+) -> None:
+    """Keep one of several columns of one rater, if they are its word and its score, or say the same."""
+    forms = {_form(typed[name]) for name in names}
+    if len(forms) < 2 and not _say_the_same([typed[name] for name in names]):
+        return
+    kept = _preferred(names, typed, [typed[name] for name in opposite])
+    for name in names:
+        if name != kept:
+            group.pop(name, None)
+            raters.unused[name] = f"of the same rater as '{kept}'"
+
+
+def _form(column: TypedColumn) -> str:
+    return "number" if column.is_numeric else "word"
+
+
+def _say_the_same(columns: Sequence[TypedColumn]) -> bool:
+    """Return whether columns determine each other: each value of one goes with one value of the next."""
+    first, *others = columns
+    for column in others:
+        pairs = {
+            pair
+            for pair in zip(first.texts, column.texts, strict=True)
+            if None not in pair
+        }
+        left = {one for one, _ in pairs}
+        right = {other for _, other in pairs}
+        if not len(pairs) == len(left) == len(right):
+            return False
+    return True
+
+
+def _preferred(
+    names: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    opposite: Sequence[TypedColumn],
+) -> str:
+    """Return the column that is most like those of the other raters: the same words, or else the same form."""
+
+    def likeness(name: str) -> tuple[bool, bool, bool]:
+        column = typed[name]
+        words = {fold(word) for word in column.words}
+        shared = any(words & {fold(word) for word in rater.words} for rater in opposite)
+        alike = any(_is_score(column) == _is_score(rater) for rater in opposite)
+        return shared and alike, alike, _form(column) == "word"
+
+    return max(names, key=likeness)
+
+
+def _is_score(column: TypedColumn) -> bool:
+    return column.is_numeric and not column.is_binary
+
+
+def _weak_judges(
+    names: Sequence[str], typed: Mapping[str, TypedColumn], raters: Raters
+) -> None:
+    """Read verdicts without a rater's name as those of one judge."""
+    by_base: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        by_base.setdefault(_rest(name, ("value", "label")), []).append(name)
+    bare = by_base.get((), [])
+    if not bare and len(by_base) > 1:
+        scored = all(_is_score(typed[name]) for name in names)
+        if not raters.labels and scored:
+            raters.criteria = {name: name for name in names}
+            raters.judges[names[0]] = "criteria of one judge"
+        return
+    columns = bare or names
+    group = dict.fromkeys(columns, "the only verdicts")
+    if len(columns) > 1:
+        _keep_one(columns, typed, list(raters.labels), group, raters)
+    if len(group) == 1:
+        raters.judges |= group
+
+
+def _assign_unknown(
+    unknown: Sequence[str],
+    typed: Mapping[str, TypedColumn],
+    raters: Raters,
+    choices: Choices,
+    where: str,
+) -> None:
+    """Assign columns whose values judge as those of a named rater do, and ask where two readings differ."""
+    judging = [name for name in unknown if _judges_like(name, typed, raters)]
+    for name in unknown:
+        if name not in judging:
+            raters.unused.setdefault(name, MAY_BE_VERDICT)
+    if raters.judges and raters.labels:
+        for name in judging:
+            raters.unused[name] = "values like those of a rater"
+        return
+    if raters.labels and not raters.judges:
+        options = judging or [
+            name for name, why in raters.unused.items() if why == MAY_BE_VERDICT
+        ]
+        options = [name for name in options if _is_comparable(name, typed, raters)]
+        if len(judging) == 1:
+            raters.judges[judging[0]] = "values like those of the label"
+            return
+        if options and not choices.judges:
+            label = next(iter(raters.labels))
+            answers = [
+                Answer(
+                    f"'{name}' is the judge", ("--judge", name, "--label", label)
+                )
+                for name in options[:_MOST_ANSWERS]
+            ]
+            columns = ", ".join(f"'{name}'" for name in options)
+            what = f"has labels ('{label}'), and no column is named as a judge: is it {columns}?"
+            raise OpenTableError(what, where, answers)
+        return
+    if raters.judges and not raters.labels:
+        if judging and not choices.labels:
+            _ask_for_label(judging, raters, where)
+        return
+    _ask_for_roles(judging or _verdict_like(unknown, typed), where)
+
+
+def _is_comparable(
+    name: str, typed: Mapping[str, TypedColumn], raters: Raters
+) -> bool:
+    column = typed[name]
+    labels = [typed[label] for label in raters.labels]
+    if column.is_numeric:
+        return True
+    return any(
+        not {fold(word) for word in column.words}.isdisjoint(
+            fold(word) for word in label.words
+        )
+        or (column.share(column.flags) >= 1 and label.share(label.flags) >= 1)
+        for label in labels
+    )
+
+
+def _judges_like(
+    name: str, typed: Mapping[str, TypedColumn], raters: Raters
+) -> bool:
+    """Return whether a column's words judge, and are those of a named rater if there is one."""
+    column = typed[name]
+    if matches(name, "process") or column.is_numeric:
+        return False
+    if column.judges or column.kind == "ordered":
+        return True
+    named = [typed[rater] for rater in raters.names]
+    shared = [
+        known
+        for known in named
+        if {fold(word) for word in column.words} <= {fold(word) for word in known.words}
+    ]
+    if column.kind in ("pair", "comparison"):
+        return bool(shared) or not named
+    answers = column.share(column.flags) >= 1
+    return bool(shared) and not answers
+
+
+def _verdict_like(
+    unknown: Sequence[str], typed: Mapping[str, TypedColumn]
+) -> list[str]:
+    return [name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric]
+
+
+_SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
+
+
+def _ask_for_label(names: Sequence[str], raters: Raters, where: str) -> None:
+    judge = next(iter(raters.judges))
+    column = names[0]
+    answers = [
+        Answer(f"'{name}' is the label", ("--judge", judge, "--label", name))
+        for name in names[:_MOST_ANSWERS]
+    ]
+    answers += [
+        Answer(
+            f"'{column}' is another judge",
+            ("--judge", judge, "--judge", column, "--label", "NONE"),
+        ),
+        Answer("there are no labels", ("--judge", judge, "--label", "NONE")),
+    ]
+    columns = ", ".join(f"'{name}'" for name in names)
+    verb = "has" if len(names) == 1 else "have"
+    what = f"column {columns} {verb} values like those of the judge '{judge}': whose are they?"
+    raise OpenTableError(what, where, answers)
+
+
+def _ask_for_roles(names: Sequence[str], where: str) -> None:
+    if len(names) < 2:
+        return
+    first, last = names[0], names[-1]
+    answers = [
+        Answer(f"'{last}' is the judge", _options(names, last)),
+        Answer(f"'{first}' is the judge", _options(names, first)),
+    ]
+    columns = ", ".join(f"'{name}'" for name in names)
+    what = f"the names and values of {columns} leave open which is the judge"
+    raise OpenTableError(what, where, answers)
+
+
+def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
+    labels = [word for name in names if name != judge for word in ("--label", name)]
+    return ("--judge", judge, *labels)
+
+
+def _explain_no_judge(
+    typed: Mapping[str, TypedColumn],
+    names: Sequence[str],
+    raters: Raters,
+    taken: Iterable[str],
+    where: str,
+) -> None:
+    """Ask which column is the judge's, or report that none can be.
+
+    Raises:
+        OpenTableError: If some can be.
+        DatasetError: If none can be.
+    """
+    if not raters.labels and len(names) == 1:
+        raters.judges[names[0]] = "the only verdicts"
+        raters.unused.pop(names[0], None)
+        return
+    used = {*taken, *raters.labels}
+    computed = [
+        name
+        for name, column in typed.items()
+        if matches(name, "computed") and column.is_numeric and name not in used
+    ]
+    options = [name for name in names if name not in used] + computed
+    labels = [word for label in raters.labels for word in ("--label", label)]
+    if options:
+        answers = [
+            Answer(f"'{name}' is the judge", ("--judge", name, *labels))
+            for name in options[:_MOST_ANSWERS]
+        ]
+        columns = ", ".join(f"'{name}'" for name in options)
+        raise OpenTableError(f"no column is named as a judge: is it {columns}?", where, answers)
+    columns = ", ".join(list(typed)[:8])
+    if raters.labels:
+        label = next(iter(raters.labels))
+        what = f"has labels ('{label}') and no column with a judge's verdicts"
+    else:
+        what = "has no column with a judge's verdicts"
+    raise DatasetError(
+        what, where=where, remedy=f"name it: --judge COLUMN; the columns are {columns}"
+    )
+
+
+def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:
+    """Ask for one criterion if the columns are judges and annotators by criterion, such as gpt_tone and human_tone.
+
+    Raises:
+        OpenTableError: If so, with an answer for each criterion.
+    """
+    if choices.judges or choices.labels:
+        return
+    judged = _by_criterion(raters.judges)
+    labeled = _by_criterion(raters.labels)
+    if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
+        return
+    answers = []
+    for key, names in judged.items():
+        judges = [word for name in names for word in ("--judge", name)]
+        labels = [word for name in labeled[key] for word in ("--label", name)]
+        answers.append(Answer(" ".join(key), (*judges, *labels)))
+    criteria = ", ".join(" ".join(key) for key in judged)
+    raise OpenTableError(
+        f"has verdicts by criterion ({criteria}): check one at a time", where, answers
+    )
+
+
+def _by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        words = tuple(
+            word
+            for word in _rest(name, (*_HUMAN, *_MACHINE))
+            if not word.isdigit() and strength(word)[1] < 2
+        )
+        groups.setdefault(words, []).append(name)
+    return groups

@@ -1,0 +1,206 @@
+"""Known words of tables: names of columns, verdicts, missing values, models. The words are data in known_words.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TOKENS: Final = re.compile(r"[a-zà-öø-ÿœ]+|\d+|[^\W\d_a-zà-öø-ÿœ]+")
+_SEPARATORS: Final = re.compile(r"[\s_\-]+")
+_PROVIDER_ERROR: Final = re.compile(
+    r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d|:)|api error|http\s*\d{3}\b"
+    r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed|rate ?limit|too many requests|service unavailable"
+    r"|internal server|bad gateway|overloaded|connection (?:error|reset|refused|aborted)|context length"
+    r"|content[ _]filter|traceback|\{\s*\"error\"|\{\s*'error'|failed to (?:parse|generate|call)|max retries)",
+    re.IGNORECASE,
+)
+EMPTY: Final = "no value"
+FAILED: Final = "errors"
+SPREADSHEET: Final = "spreadsheet errors"
+_UNCLEAR_FAILURES: Final = ("failed", "failure", "invalid", "error")
+"""Words for no verdict that are verdicts next to their opposites."""
+
+
+@cache
+def known_words() -> Mapping[str, Any]:
+    """Return the content of known_words.toml."""
+    content = Path(__file__).with_name("known_words.toml").read_text(encoding="utf-8")
+    return tomllib.loads(content)
+
+
+def fold(word: str) -> str:
+    """Return a word in the form in which words are compared: lower case, without separators and brackets around it."""
+    folded = unicodedata.normalize("NFKC", word).strip().casefold()
+    if folded.startswith("[[") and folded.endswith("]]"):
+        folded = folded[2:-2]
+    return _SEPARATORS.sub(" ", folded).strip(" .!*`\"'") or folded
+
+
+@cache
+def tokens(name: str) -> tuple[str, ...]:
+    """Return the words of a column's name."""
+    spaced = _CAMEL.sub(" ", unicodedata.normalize("NFC", name))
+    return tuple(_TOKENS.findall(spaced.casefold()))
+
+
+@cache
+def _nouns(group: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the Latin words and the other words of a group of names."""
+    words = known_words()["names"][group]
+    latin = frozenset(word for word in words if _TOKENS.match(word) and word[0] < "ɐ")
+    return latin, tuple(word for word in words if word not in latin)
+
+
+@cache
+def matches(name: str, group: str) -> bool:
+    """Return whether a column's name has a word of a group."""
+    latin, elsewhere = _nouns(group)
+    parts = tokens(name)
+    if not latin.isdisjoint(parts):
+        return True
+    return any(noun in part for part in parts for noun in elsewhere)
+
+
+@cache
+def begins(name: str, group: str) -> bool:
+    """Return whether a word of a column's name begins with a word of a group."""
+    latin, elsewhere = _nouns(group)
+    for part in tokens(name):
+        if part.startswith(tuple(latin)):
+            return True
+        if any(noun in part for noun in elsewhere):
+            return True
+    return False
+
+
+@cache
+def _model_patterns() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(one) for one in known_words()["models"]["patterns"])
+
+
+@cache
+def is_model(name: str) -> bool:
+    """Return whether a name is that of a language model."""
+    folded = name.casefold().strip()
+    return any(pattern.search(folded) for pattern in _model_patterns())
+
+
+@cache
+def is_first_name(name: str) -> bool:
+    """Return whether a column's name begins with the first name of a person."""
+    parts = tokens(name)
+    return bool(parts) and parts[0] in _first_names()
+
+
+@cache
+def _first_names() -> frozenset[str]:
+    return frozenset(known_words()["names"]["first_names"])
+
+
+@cache
+def polarity() -> tuple[Mapping[str, str], frozenset[str]]:
+    """Return pass or fail by word, and the words that judge rather than answer."""
+    meanings: dict[str, str] = {}
+    judging: set[str] = set()
+    for group in ("judging", "answering"):
+        for good, bad in known_words()["verdicts"][group]:
+            meanings.setdefault(fold(good), "pass")
+            meanings.setdefault(fold(bad), "fail")
+            if group == "judging":
+                judging |= {fold(good), fold(bad)}
+    return meanings, frozenset(judging)
+
+
+@cache
+def pair_words() -> Mapping[str, str]:
+    """Return A, B or TIE by word."""
+    sides = {"first": "A", "second": "B"}
+    return {
+        fold(word): sides.get(group, "TIE")
+        for group, words in known_words()["pairs"].items()
+        for word in words
+    }
+
+
+@cache
+def tie_kind(word: str) -> str | None:
+    """Return which kind of tie a word is; `None` if it is no tie."""
+    for group in ("tie", "tie_good", "tie_bad"):
+        if fold(word) in {fold(known) for known in known_words()["pairs"][group]}:
+            return group
+    return None
+
+
+@cache
+def _scales() -> tuple[Mapping[str, int], ...]:
+    return tuple(
+        {
+            fold(word): rank
+            for rank, synonyms in enumerate(scale)
+            for word in synonyms
+        }
+        for scale in known_words()["verdicts"]["ordered"]
+    )
+
+
+def ordered(words: Iterable[str]) -> list[str] | None:
+    """Return words in the order of a known scale, lowest first; `None` if no scale has them all, each at a rank of its own."""
+    spelled: dict[str, str] = {}
+    for word in words:
+        spelled.setdefault(fold(word), word)
+    if len(spelled) < 3:
+        return None
+    for scale in _scales():
+        if spelled.keys() <= scale.keys():
+            ranks = {scale[word] for word in spelled}
+            if len(ranks) == len(spelled):
+                in_order = sorted(spelled, key=lambda word: scale[word])
+                return [spelled[word] for word in in_order]
+    return None
+
+
+@cache
+def _missing() -> Mapping[str, str]:
+    groups = known_words()["missing"]
+    causes = {"empty": EMPTY, "failed": FAILED, "spreadsheet": SPREADSHEET}
+    return {
+        word: causes[group] for group, words in groups.items() for word in words
+    }
+
+
+@cache
+def missing_cause(text: str) -> str | None:
+    """Return why a cell has no verdict; `None` if it may have one."""
+    stripped = text.strip()
+    if not stripped:
+        return EMPTY
+    if len(stripped) > 2000:
+        return None
+    folded = stripped.casefold()
+    cause = _missing().get(folded)
+    if cause is not None:
+        return cause
+    return FAILED if _PROVIDER_ERROR.search(stripped) else None
+
+
+@cache
+def is_unclear_failure(text: str) -> bool:
+    """Return whether a word for no verdict is a verdict next to its opposite, as `failed` is next to `passed`."""
+    return text.strip().casefold() in _UNCLEAR_FAILURES
+
+
+def opposite_among(word: str, words: Iterable[str]) -> bool:
+    """Return whether an opposite of a verdict word is among words."""
+    folded = {fold(known) for known in words}
+    opposites = {
+        fold(good)
+        for good, bad in known_words()["verdicts"]["judging"]
+        if fold(bad) == fold(word)
+    }
+    return not opposites.isdisjoint(folded)
