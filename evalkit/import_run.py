@@ -241,7 +241,9 @@ def import_run(
         )
         raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
     dataset = _dataset(config, brought, source, scale_given=scale_given)
-    evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
+    evaluator = make_evaluator(
+        _with_scale(config), prompt_folders=[project() / "prompts"]
+    )
     imported = {
         "format": brought.format,
         "source": source,
@@ -461,6 +463,13 @@ def add_labels(
     return rescore(
         result.config, replace(result, cases=cases, manifest=manifest), folder
     )
+
+
+def _with_scale(config: RunConfig) -> RunConfig:
+    """Return a config whose judge could be asked: imported scores may have no scale."""
+    if not config.rubric.real or config.judge.rewards:
+        return config
+    return config.with_({"rubric.real": False})
 
 
 def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:

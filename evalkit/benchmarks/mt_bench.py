@@ -52,6 +52,9 @@ NAME: Final = "mt_bench"
 PEOPLE: Final = ("expert", "author")
 """The name prefixes of human voters in MT-Bench; other judges are models."""
 
+USERS: Final = ("user", "arena_user")
+"""The name prefixes of voters in files of LMArena, which have the same columns."""
+
 _VOTES: Final = {
     "model_a": "A",
     "model_b": "B",
@@ -321,9 +324,9 @@ def _is_pair(row: Json) -> bool:
 
 def _is_joined(row: Json) -> bool:
     """Return whether a row is a judge's verdict over both orders, in the format of human votes on Hugging Face."""
-    return all(key in row for key in _HUGGING_FACE) and not _named(
-        row["judge"]
-    ).startswith(PEOPLE)
+    if not all(key in row for key in _HUGGING_FACE):
+        return False
+    return not _named(row["judge"]).startswith((*PEOPLE, *USERS))
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from pathlib import Path
-from shlex import join
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from evalkit.cli.check_summary import print_checked, reading_lines
 from evalkit.cli.parser import FOLDER, UsageError, check_overrides, is_override
-from evalkit.core.display import relative
-from evalkit.core.translation import gettext, translator
-from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.values import Json, JsonObject, frozen
 
@@ -26,11 +22,9 @@ if TYPE_CHECKING:
     from evalkit.interop.tables.columns import Rows
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError, Role
-    from evalkit.results import RunResult
-    from evalkit.scoring.leaderboard import Leaderboard
 
 STDIN: Final = "-"
-MOST_ROLES: Final = 30
+READING: Final = "How the table was read:"
 
 
 @frozen
@@ -204,7 +198,7 @@ def _print_question(question: OpenTableError, arguments: Namespace) -> None:
     """Print how the table was read so far, the question, and a command for each answer."""
     from evalkit.interop.tables.questions import command
 
-    print("\n".join(reading_lines(question.roles)))
+    print(f"{READING}\n" + "\n".join(reading_lines(question.roles)))
     print(f"Question: {question.what}")
     before = _given_options(arguments)
     for answer in question.answers:
@@ -243,25 +237,6 @@ def _without_repeats(words: Sequence[str]) -> list[str]:
             kept.append(word)
             position += 1
     return kept
-
-
-def reading_lines(roles: Sequence[Role]) -> list[str]:
-    """Return how a table was read: a line for each used column, and one for all others."""
-    from evalkit.interop.tables.raters import NOT_USED
-
-    used = [role for role in roles if role.role != NOT_USED]
-    lines = [
-        f"  {role.column}: {role.role}"
-        + (f", {role.type}" if role.type else "")
-        + f" ({role.why})"
-        for role in used[:MOST_ROLES]
-    ]
-    unused = [f"{role.column} ({role.why})" for role in roles if role.role == NOT_USED]
-    if unused:
-        more = "" if len(unused) <= MOST_ROLES else f" and {len(unused) - MOST_ROLES} more"
-        listed = ", ".join(unused[:MOST_ROLES]) + more
-        lines.append(f"  not used: {listed}; to use one: --judge COLUMN or --label COLUMN")
-    return lines
 
 
 def _choices(arguments: Namespace) -> Choices:
@@ -362,7 +337,9 @@ def _score_into(
     statuses: list[int] = []
     with reported(statuses):
         result = track(config, result) if config.tracking.enabled else result
-    return max([*statuses, _print(result, checked.roles, as_json=arguments.json)])
+    return max(
+        [*statuses, print_checked(result, checked.roles, as_json=arguments.json)]
+    )
 
 
 def _merged(settings: Json, more: Json) -> JsonObject:
@@ -386,177 +363,6 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
         if settings:
             config = apply_settings(result, settings, SCORING_KEYS)
             result = rescore(config, result, folder)
-    return _print(replace(result, folder=str(folder)), (), as_json=arguments.json)
-
-
-def _leaderboard(result: RunResult) -> Leaderboard | None:
-    """Return the leaderboard of a run's judges, best first; `None` without labels or with one judge."""
-    from evalkit.scoring import verdicts_by_judge
-    from evalkit.scoring.leaderboard import Contender, rank
-    from evalkit.scoring.stats.clusters import Clusters
-    from evalkit.scoring.verdicts.panel import metric_part
-
-    config = result.config
-    decisions = result.decisions
-    if len(decisions) < 2:
-        return None
-    cluster = Clusters.of(config, result.cases).by_id(result.cases)
-    verdicts = verdicts_by_judge(result)
-    contenders = [
-        Contender(
-            part,
-            judge,
-            "",
-            metrics_of(result.metrics, part),
-            own,
-            cluster,
-            config.mode.name,
-        )
-        for judge, own in verdicts.items()
-        if (part := metric_part(judge)) in decisions
-    ]
-    board = rank(contenders, config.scoring)
-    return board if board.rows else None
-
-
-def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
-    """Return a line for each judge, best first, and which judge to use, or none."""
-    from evalkit.cli.summary import translator_of
-    from evalkit.core.translation import rendered
-    from evalkit.report.findings.decisions import sentence
-    from evalkit.report.findings.sweeps import choice_text
-
-    words = translator_of(result)
-    if board is None:
-        texts = {
-            name: rendered(
-                sentence(
-                    decision,
-                    metrics_of(result.metrics, name if result.decisions else None),
-                ),
-                words,
-            )
-            for name, decision in _decisions(result, board)
-        }
-        return [
-            f"{name}: {text}" if len(texts) > 1 else str(text)
-            for name, text in texts.items()
-        ]
-    lines = [
-        f"{row.name}:"
-        f" {rendered(sentence(row.decision, metrics_of(result.metrics, row.job)), words)}"
-        for row in board.rows
-    ]
-    names = {row.job: row.name for row in board.rows}
-    return [*lines, str(rendered(choice_text(board, board.choices[0], names), words))]
-
-
-def _decisions(
-    result: RunResult, board: Leaderboard | None
-) -> list[tuple[str, Decision]]:
-    """Return each judge with the decision about it, best first."""
-    if board is not None:
-        return [(row.name, row.decision) for row in board.rows]
-    decisions = result.decisions or {str(result.manifest["judge"]): result.decision}
-    return [*decisions.items()]
-
-
-def _unlabeled(result: RunResult) -> list[str]:
-    """Return what cannot be known without labels, and the next command."""
-    from evalkit.cli.summary import translator_of
-
-    command = join(
-        ["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"]
+    return print_checked(
+        replace(result, folder=str(folder)), (), as_json=arguments.json
     )
-    return [
-        text.render(translator_of(result))
-        for text in (
-            gettext(
-                "Without labels, nothing shows whether the verdicts are right; "
-                "only consistency and position can be checked."
-            ),
-            gettext("Next: {command}", command=command),
-        )
-    ]
-
-
-def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
-    from evalkit.cli.console import plain_console, terminal_width, text_table
-    from evalkit.cli.finished_run import gate_status, print_gate
-    from evalkit.cli.summary import (
-        WIDTH,
-        leaderboard_table,
-        metric_table,
-        translator_of,
-    )
-    from evalkit.gating import GATE
-    from evalkit.report.findings import TABLES, corrections, findings_of
-    from evalkit.report.texts import note_text
-    from evalkit.runs import read_details
-
-    words = translator_of(result)
-    board = _leaderboard(result)
-    decisions = _decisions(result, board)
-    lines = _lines(result, board)
-    folder = Path(result.folder or "")
-    if any(decision.reason == "no_labels" for _, decision in decisions):
-        lines += _unlabeled(result)
-    found = {"": findings_of(result, read_details(folder, TABLES))}
-    parts = {row.name: row.job for row in board.rows} if board is not None else {}
-    by_judge = {
-        name: list(corrections(metrics_of(result.metrics, part)))
-        for name, part in parts.items()
-    }
-    found |= {
-        f"{name}: ": own[: len(own) - (len(own) == 2)] for name, own in by_judge.items()
-    }
-    chinese = words is translator("zh")
-    findings = [
-        f"{name}{one.text_zh if chinese else one.text}"
-        for name, own in found.items()
-        for one in own
-    ]
-    report = relative(folder / "report.html")
-    confidence = result.config.scoring.confidence
-    if as_json:
-        content = {
-            "decisions": {judge: decision.json() for judge, decision in decisions},
-            "conclusion": lines,
-            "roles": [asdict(role) for role in roles],
-            "metrics": {
-                name: asdict(metric) for name, metric in result.metrics.items()
-            },
-            "findings": findings,
-            "notes": list(result.manifest.get("notes", ())),
-            "gate": result.manifest.get(GATE),
-            "paths": {"folder": str(folder), "report": str(report)},
-        }
-        print(json.dumps(content, ensure_ascii=False))
-        return gate_status(result)
-    console = plain_console()
-    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
-    if len(decisions) > 1:
-        print(gettext("All judges together, as a panel that votes:").render(words))
-    for text in findings[1:]:
-        console.print(f"  • {text}", markup=False, highlight=False)
-    console.print("", metric_table(result.metrics, confidence), "")
-    if board is not None:
-        console.print(
-            leaderboard_table(board, board.rows, max(WIDTH, terminal_width()))[0], ""
-        )
-    if roles:
-        rows = ((role.column, role.role, role.why) for role in roles[:MOST_ROLES])
-        console.print(text_table(("column", "role", "why"), rows=rows), "")
-    for note in result.manifest.get("notes", ()):
-        text = gettext("note: {note}", note=note_text(note)).render(words)
-        console.print(text, markup=False, highlight=False)
-    status = print_gate(result)
-    print(gettext("report: {path}", path=report).render(words))
-    kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
-    sent = gettext("the texts were written to {folder} and sent to the tracker")
-    print(
-        (sent if result.config.tracking.enabled else kept)
-        .fill(folder=relative(folder))
-        .render(words)
-    )
-    return status

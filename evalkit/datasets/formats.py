@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from inspect import isclass
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from math import nan
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,6 +32,14 @@ from evalkit.datasets.compression import (
     too_long,
 )
 from evalkit.datasets.json_tables import SHAPES, rows_in
+from evalkit.datasets.sheets import (
+    SAMPLE,
+    header_position,
+    is_blank,
+    layout_of,
+    named_cells,
+    named_columns,
+)
 from evalkit.datasets.workbooks import check_bounds
 from evalkit.errors import (
     ConfigError,
@@ -576,20 +584,22 @@ def too_wide(where: str, columns: int) -> DatasetError:
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     csv.field_size_limit(_LONGEST_CELL)
     texts = _texts(path)
-    first = next(texts, "")
-    # Spreadsheets also write `.csv` with semicolons or tabs.
-    delimiter = next(
-        (other for other in (delimiter, ",", ";", "\t") if other in first), delimiter
-    )
-    rows = csv.reader(chain([first], texts), delimiter=delimiter, strict=True)
+    first = list(islice(texts, SAMPLE))
+    layout = layout_of(first, delimiter)
+    rows = csv.reader(chain(first, texts), delimiter=layout.delimiter, strict=True)
+    line = 1
     try:
-        header = unique_columns(next(rows, []), f"{path}:1")
+        for _ in range(layout.above):
+            next(rows, None)
+        line = rows.line_num + 1
+        header = named_columns(next(rows, []))
+        unique_columns([name for name in header if name], f"{path}:{line}")
         line = rows.line_num + 1
         for cells in rows:
             place = f"{path}:{line}"
             line = rows.line_num + 1
-            if cells:
-                yield place, _row(header, cells, place)
+            if any(not is_blank(cell) for cell in cells):
+                yield place, named_cells(header, cells, place)
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
         raise DatasetError(
@@ -599,29 +609,41 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
         ) from None
 
 
-def _row(header: Sequence[str], cells: list[str], place: str) -> Row:
-    if len(cells) != len(header):
-        raise DatasetError(
-            f"the row has {len(cells)} cells and the header {len(header)}",
-            where=place,
-            remedy="quote cells that hold the delimiter, a quote or a line break",
-        )
-    return dict(zip(header, cells, strict=True))
-
-
 def _read_excel(path: Path) -> Iterator[Placed]:
-    """Yield the rows of the first sheet of an Excel workbook; its first row names the columns."""
+    """Yield the rows of the only sheet with a table; `#SHEET` after the path names another."""
+    file = path
+    sheet_name = ""
+    if not path.exists() and "#" in path.name:
+        name, _, sheet_name = path.name.rpartition("#")
+        file = path.with_name(name)
+    sheets = _sheets(file)
+    if sheet_name and sheet_name not in sheets:
+        what = f"has no sheet '{sheet_name}'"
+        remedy = did_you_mean(sheet_name, list(sheets))
+        raise DatasetError(what, where=str(file), remedy=remedy)
+    chosen = sheet_name or _table_sheet(sheets, file)
+    where = str(file) if chosen == next(iter(sheets), "") else f"{file}#{chosen}"
+    rows = [[_json_cell(cell) for cell in cells] for cells in sheets.get(chosen, ())]
+    above = header_position(rows[:SAMPLE])
+    header = named_columns([str(cell) for cell in rows[above]] if rows else [])
+    unique_columns([name for name in header if name], where)
+    for number, cells in enumerate(rows[above + 1 :], above + 2):
+        if any(not is_blank(cell) for cell in cells):
+            yield f"{where}:{number}", named_cells(header, cells, f"{where}:{number}")
+
+
+def _sheets(path: Path) -> dict[str, list[list[Any]]]:
+    """Return the cells of each sheet of a workbook."""
     calamine = optional(
         "python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'"
     )
     try:
         refuse_stream(path)
         check_bounds(path)
-        sheet = (
-            calamine.CalamineWorkbook.from_path(str(path))
-            .get_sheet_by_index(0)
-            .to_python()
-        )
+        book = calamine.CalamineWorkbook.from_path(str(path))
+        return {
+            name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names
+        }
     except DatasetError:
         raise
     except Exception as bad:  # its classes of errors have no common base
@@ -629,15 +651,27 @@ def _read_excel(path: Path) -> Iterator[Placed]:
         raise DatasetError(
             what, where=str(path), remedy="save it again, or export it as CSV"
         ) from None
-    rows = [[_json_cell(cell) for cell in cells] for cells in sheet]
-    header = [str(cell) for cell in rows[0]] if rows else []
-    unique_columns([name for name in header if name], str(path))
-    for number, cells in enumerate(rows[1:], 2):
-        if any(cell != "" for cell in cells):
-            yield (
-                f"{path}:{number}",
-                {name: cell for name, cell in zip(header, cells, strict=True) if name},
-            )
+
+
+def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
+    """Return the name of the only sheet with a table of two columns, or else of the first sheet.
+
+    Raises:
+        DatasetError: If several sheets have one.
+    """
+    tables = []
+    for name, rows in sheets.items():
+        filled = [sum(not is_blank(cell) for cell in row) for row in rows]
+        if sum(count > 1 for count in filled) > 2:
+            tables.append(name)
+    if len(tables) > 1:
+        listed = ", ".join(f"'{name}'" for name in tables)
+        raise DatasetError(
+            f"has several sheets with a table: {listed}",
+            where=str(path),
+            remedy=f"name one after the path, as in '{path.name}#{tables[0]}'",
+        )
+    return tables[0] if tables else next(iter(sheets), "")
 
 
 def _json_cell(cell: Any) -> Any:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import JoinConfig
+from evalkit.core.ids import id_text
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import needed
 from evalkit.datasets.formats import Placed, Row
-from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.sources import file_source, find_files
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
@@ -183,4 +183,4 @@ def _key_of(row: Row, columns: Sequence[tuple[str, Reader]], place: str) -> Key:
         raise DatasetError(
             f"'{null}' is null", where=place, remedy="give each row its key"
         )
-    return tuple(normalize_label(value) for _, value in values)
+    return tuple(id_text(value) for _, value in values)

@@ -27,8 +27,21 @@ from evalkit.interop.tables.words import (
 from evalkit.interop.verdict_words import POLARITY, WINNERS, word_of
 
 Kind: TypeAlias = Literal[
-    "empty", "flag", "number", "percent", "fraction", "stars", "comparison", "pair",
-    "ordered", "class", "stated", "list", "time", "id", "text",
+    "empty",
+    "flag",
+    "number",
+    "percent",
+    "fraction",
+    "stars",
+    "comparison",
+    "pair",
+    "ordered",
+    "class",
+    "stated",
+    "list",
+    "time",
+    "id",
+    "text",
 ]
 LONGEST_WORD: Final = 40
 MOST_CLASSES: Final = 12
@@ -43,7 +56,8 @@ _FRACTION: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:/|／|out of|von|sur|de|aus|分の)\s*(\d+)", re.IGNORECASE
 )
 _STARS: Final = re.compile(
-    r"(\d(?:[.,]\d+)?)\s*-?\s*(?:stars?|sterne?|étoiles?|estrellas?|つ星|星|★|⭐️?)", re.IGNORECASE
+    r"(\d(?:[.,]\d+)?)\s*-?\s*(?:stars?|sterne?|étoiles?|estrellas?|つ星|星|★|⭐️?)",
+    re.IGNORECASE,
 )
 _POINTS: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
@@ -206,9 +220,11 @@ class TypedColumn:
     def judges(self) -> bool:
         """Whether the words judge (`pass`) rather than answer any question (`yes`)."""
         _, judging = polarity()
-        return self.total > 0 and all(
-            fold(text) in judging for text in self.flags
-        ) and self.share(self.flags) >= MOSTLY
+        return (
+            self.total > 0
+            and all(fold(text) in judging for text in self.flags)
+            and self.share(self.flags) >= MOSTLY
+        )
 
     @cached_property
     def pairs(self) -> Mapping[str, str]:
@@ -222,6 +238,8 @@ class TypedColumn:
                 found[text] = _compared(match)
             elif (word := fold(text)) in known:
                 found[text] = known[word]
+            elif text.strip().casefold() == "[[c]]":
+                found[text] = "TIE"
         return found
 
     @cached_property
@@ -244,10 +262,11 @@ class TypedColumn:
             lambda text: word_of(_marked(text), WINNERS),
             _stated_number,
         )
-        sample = list(self.words)[:_SAMPLED]
+        sample = list(self.words.items())[:_SAMPLED]
+        cells = sum(count for _, count in sample)
         for read in readings:
-            states = sum(read(text) is not None for text in sample)
-            if sample and states >= NEARLY_ALL * len(sample):
+            states = sum(count for text, count in sample if read(text) is not None)
+            if sample and states >= NEARLY_ALL * cells:
                 return {
                     text: value
                     for text in self.words
@@ -288,11 +307,13 @@ class TypedColumn:
         if self.order:
             return "ordered"
         if self.share(self.pairs) == 1:
-            comparisons = any(_COMPARISON.fullmatch(text.strip()) for text in self.words)
+            comparisons = any(
+                _COMPARISON.fullmatch(text.strip()) for text in self.words
+            )
             return "comparison" if comparisons else "pair"
         if self.share(self.flags) >= MOSTLY:
             return "flag"
-        if self.has_few_words:
+        if self.has_few_words and not self.share(self.stated) == 1:
             return "class"
         if self.stated:
             return "stated"
@@ -317,7 +338,11 @@ def _compared(match: re.Match[str]) -> str:
 
 def _percent(text: str) -> float | None:
     match = _PERCENT.fullmatch(text)
-    return None if match is None else float(match[1].replace(",", ".").replace("−", "-")) / 100
+    return (
+        None
+        if match is None
+        else float(match[1].replace(",", ".").replace("−", "-")) / 100
+    )
 
 
 def _fraction(text: str) -> float | None:

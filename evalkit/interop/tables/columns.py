@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
-from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import is_conversation
 from evalkit.errors import DatasetError
 from evalkit.interop.tables.words import fold, known_words
@@ -67,7 +67,7 @@ def cell_text(cell: Any) -> str:
         return cell
     if isinstance(cell, list | dict):
         return json.dumps(cell, ensure_ascii=False, default=str)
-    return normalize_label(cell)
+    return str(cell).lower() if isinstance(cell, bool) else id_text(cell)
 
 
 def _value(cell: Any) -> Any:
@@ -171,7 +171,8 @@ def _positions(name: str, column: Sequence[Any]) -> dict[str, list[Any]]:
         return {}
     longest = max(len(cell) for cell in filled)
     scalars = all(
-        isinstance(part, bool | int | float) or (isinstance(part, str) and len(part) < 40)
+        isinstance(part, bool | int | float)
+        or (isinstance(part, str) and len(part) < 40)
         for cell in filled
         for part in cell
         if part is not None

@@ -85,6 +85,7 @@ def fixed_roles(typed: Mapping[str, TypedColumn], choices: Choices) -> list[Role
         ("id", _ids),
         ("order", _orders),
         ("sample", _samples),
+        ("text", _reasons),
         ("reference", _references),
         ("context", _contexts),
         ("prompt", _prompts),
@@ -93,18 +94,14 @@ def fixed_roles(typed: Mapping[str, TypedColumn], choices: Choices) -> list[Role
     ):
         if name in filled or (compares and name in ("response", "model")):
             continue
-        column = next(
-            (column for column in finder(typed) if column not in taken), None
-        )
+        column = next((column for column in finder(typed) if column not in taken), None)
         if column is not None:
             roles.append(Role(column, name, "name"))
             taken.add(column)
     return roles
 
 
-def _pair_roles(
-    typed: Mapping[str, TypedColumn], taken: set[str]
-) -> Iterator[Role]:
+def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[Role]:
     """Yield the columns of two responses, and of the two systems that wrote them."""
     folded = {name.casefold(): name for name in typed}
     named = [
@@ -117,7 +114,7 @@ def _pair_roles(
         if name in taken or column.kind == "empty":
             continue
         for base, side in _sided(name):
-            group = _side_group(name, base, column)
+            group = _side_group(base, column)
             if group:
                 sides.setdefault(group, {}).setdefault(base, {}).setdefault(side, name)
     for group, role in (("response", "response"), ("system", "model")):
@@ -141,10 +138,13 @@ def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
         if part in _SIDES and len(parts) > 1:
             yield parts[:position] + parts[position + 1 :], _SIDES[part]
         elif len(part) > 1 and not part.isascii() and part[-1] in _SIDES:
-            yield (*parts[:position], part[:-1], *parts[position + 1 :]), _SIDES[part[-1]]
+            yield (
+                (*parts[:position], part[:-1], *parts[position + 1 :]),
+                _SIDES[part[-1]],
+            )
 
 
-def _side_group(name: str, base: Sequence[str], column: TypedColumn) -> str:
+def _side_group(base: Sequence[str], column: TypedColumn) -> str:
     rest = " ".join(base)
     if any(matches(rest, group) for group in ("value", "human", "label", "verdict")):
         return ""
@@ -192,7 +192,7 @@ def _samples(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 
 def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
-    """Return the columns whose name is of a group of texts; a verdict only if no other name fits and raters are named."""
+    """Return the columns whose name is of a group of texts; a verdict only if raters are named."""
     rated = {
         role
         for name, column in typed.items()
@@ -202,7 +202,7 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
     }
     found = []
     for name, column in typed.items():
-        if not matches(name, group) or column.kind in ("empty", "time"):
+        if not matches(name, group) or not column.counts or column.kind == "time":
             continue
         exact = len(tokens(name)) == 1
         if column.may_be_verdict and not (exact and rated == {"judge", "label"}):
@@ -211,6 +211,17 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
             continue
         found.append(((not exact, is_named(name)), name))
     return [name for _, name in sorted(found, key=lambda pair: pair[0])]
+
+
+def _reasons(typed: Mapping[str, TypedColumn]) -> list[str]:
+    """Return the columns with a judge's reasons."""
+    return [
+        name
+        for name, column in typed.items()
+        if matches(name, "text")
+        and column.kind in ("text", "id", "class")
+        and strength(name)[0] != "label"
+    ]
 
 
 def _references(typed: Mapping[str, TypedColumn]) -> list[str]:

@@ -71,7 +71,9 @@ def find_keys(
         used = {*keys.unit, *raters, *within, keys.sample}
         if name in used or column.kind in ("empty", "list", "time"):
             continue
-        if base(name) in bases - {()} or not _varies(typed, [*keys.unit, *within], name):
+        if base(name) in bases - {()} or not _varies(
+            typed, [*keys.unit, *within], name
+        ):
             continue
         verdict = _tells(name, column, roles)
         if verdict == "unit":
@@ -101,7 +103,11 @@ def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
         return "unit"
     if matches(name, "rater"):
         return ""
-    if matches(name, "measured") or matches(name, "computed") or begins(name, "criteria"):
+    if (
+        matches(name, "measured")
+        or matches(name, "computed")
+        or begins(name, "criteria")
+    ):
         return ""
     if matches(name, "system") or matches(name, "process") or name == "file":
         return "unit"
@@ -144,9 +150,7 @@ def _repeated(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> bool:
     return len(set(found)) < len(found)
 
 
-def _varies(
-    typed: Mapping[str, TypedColumn], keys: Sequence[str], name: str
-) -> bool:
+def _varies(typed: Mapping[str, TypedColumn], keys: Sequence[str], name: str) -> bool:
     """Return whether a column has several values within a group of rows."""
     first: dict[int, str | None] = {}
     for group, text in zip(groups(typed, keys), typed[name].texts, strict=True):
@@ -174,7 +178,12 @@ def _name_criterion(
     for name, column in typed.items():
         if name in used and name not in keys.unit:
             continue
-        few = 2 <= len(column.words) <= _MOST_VALUES and column.kind in ("class", "pair", "ordered", "flag")
+        few = 2 <= len(column.words) <= _MOST_VALUES and column.kind in (
+            "class",
+            "pair",
+            "ordered",
+            "flag",
+        )
         exact = matches(name, "criterion") and not matches(name, "text")
         if few and exact and (name in keys.unit or name.casefold() != "name"):
             keys.criterion = name

@@ -1,4 +1,4 @@
-"""Tables with a row for each verdict: the column that names who judged, and the same table with a column for each rater."""
+"""Tables with a row for each verdict: which column names who judged, and a column for each rater."""
 
 from __future__ import annotations
 
@@ -10,11 +10,25 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
 from evalkit.interop.tables.fixed_roles import Choices, strength
 from evalkit.interop.tables.raters import candidates, is_rater_name
-from evalkit.interop.tables.words import is_first_name, is_model, matches, polarity, fold
+from evalkit.interop.tables.words import (
+    fold,
+    is_first_name,
+    is_model,
+    matches,
+    polarity,
+)
 
 _PEOPLE: Final = ("annotator", "reviewer", "labeler", "labeller", "worker", "completed")
 _MOST_RATERS: Final = 200
-_USERS: Final = ("user", "arena", "worker", "annotator", "rater", "participant", "turker")
+_USERS: Final = (
+    "user",
+    "arena",
+    "worker",
+    "annotator",
+    "rater",
+    "participant",
+    "turker",
+)
 
 
 @dataclass(slots=True)
@@ -47,7 +61,10 @@ def names_raters(name: str, column: TypedColumn, rows: int) -> bool:
         return False
     if column.is_numeric or column.kind in ("stated", "ordered"):
         return any(matches(name, "id") or part in name.casefold() for part in _PEOPLE)
-    exact = any(word in name.casefold() for word in ("source", "author", "scorer", "who", "type"))
+    exact = any(
+        word in name.casefold()
+        for word in ("source", "author", "scorer", "who", "type")
+    )
     return by_value if exact else True
 
 
@@ -58,7 +75,9 @@ def _is_rater(value: str) -> bool:
 def are_people(values: Sequence[str]) -> bool:
     """Return whether names are those of people: users, annotators, or first names."""
     return all(
-        fold(value).startswith(_USERS) or is_first_name(value) or strength(value)[0] == "label"
+        fold(value).startswith(_USERS)
+        or is_first_name(value)
+        or strength(value)[0] == "label"
         for value in values
     )
 
@@ -78,8 +97,13 @@ def long_form(
         rows: The number of rows.
     """
     used = {*taken.values()}
+    votes = _votes_of_people(typed, taken, choices)
+    if votes is not None:
+        return votes
     for name, column in typed.items():
-        if name in {*choices.judges, *choices.labels} or name in used - {taken.get("model")}:
+        if name in {*choices.judges, *choices.labels} or name in used - {
+            taken.get("model")
+        }:
             continue
         if not names_raters(name, column, rows):
             continue
@@ -93,6 +117,45 @@ def long_form(
         if form is not None:
             return form
     return None
+
+
+_ARENA: Final = frozenset(
+    {
+        "conversation_a",
+        "anony",
+        "tstamp",
+        "evaluation_session_id",
+        "winner_*",
+        "is_code",
+    }
+)
+"""Columns of the votes of LMArena."""
+
+
+def _votes_of_people(
+    typed: Mapping[str, TypedColumn], taken: Mapping[str, str], choices: Choices
+) -> LongForm | None:
+    """Return the column of votes in a table of pairs that users voted on; `None` if a judge is named."""
+    if not {"model_a", "model_b"} <= taken.keys() or choices.judges or choices.labels:
+        return None
+    voters = [
+        name
+        for name, column in typed.items()
+        if matches(name, "rater") and column.words and are_people(list(column.words))
+    ]
+    used = {*taken.values(), *voters}
+    verdicts = candidates(typed, used, choices)
+    winners = [
+        name
+        for name in verdicts
+        if "winner" in name.casefold() and strength(name)[1] < 2
+    ]
+    labels = [name for name in verdicts if strength(name)[0] == "label"]
+    if len(winners) != 1 or labels:
+        return None
+    if not voters and not _ARENA.intersection(typed):
+        return None
+    return LongForm(voters[0] if voters else winners[0], winners[0], "people")
 
 
 def _form(
@@ -118,9 +181,7 @@ def _form(
     people = are_people(values) or any(part in name.casefold() for part in _PEOPLE)
     if people and (matches(name, "human") or column.is_numeric):
         left = labels or [
-            other
-            for other in verdicts
-            if other not in judges or strength(other)[1] < 2
+            other for other in verdicts if other not in judges or strength(other)[1] < 2
         ]
         strong = [other for other in judges if strength(other)[1] > 1]
         if len(left) == 1 and strong:
@@ -162,7 +223,9 @@ def widened(
     for index, rater in enumerate(raters):
         if rater is None:
             continue
-        name = names.setdefault(cell_text(rater), _column_name(cell_text(rater), form, columns))
+        name = names.setdefault(
+            cell_text(rater), _column_name(cell_text(rater), form, columns)
+        )
         key = tuple(cell_text(columns.cells[one][index]) for one in keys)
         repeat = 0
         while True:
@@ -183,7 +246,9 @@ def widened(
 
 
 def _column_name(rater: str, form: LongForm, columns: Columns) -> str:
-    name = f"{form.rater} {rater}" if rater.isdigit() or form.kind == "people" else rater
+    name = (
+        f"{form.rater} {rater}" if rater.isdigit() or form.kind == "people" else rater
+    )
     return name if name not in columns.cells else f"{form.rater} {rater}"
 
 

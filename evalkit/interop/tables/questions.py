@@ -10,7 +10,9 @@ from typing import Final
 from evalkit.errors import ConfigError
 from evalkit.values import frozen
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_./:=+][A-Za-z0-9_./:=+\-]*|--?[A-Za-z][A-Za-z\-]*")
+_BARE: Final = re.compile(
+    r"[A-Za-z0-9_./:=+][A-Za-z0-9_./:=+\-]*|--?[A-Za-z][A-Za-z\-]*"
+)
 _UNSAFE: Final = re.compile(r'["$`\\!]')
 
 

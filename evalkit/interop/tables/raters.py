@@ -19,7 +19,12 @@ from evalkit.interop.tables.words import begins, fold, matches, tokens
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
 _MOST_ANSWERS: Final = 6
-_ABOUT_RATERS: Final = frozenset({"kind", "type", "id", "ids", "name", "email", "role", "model"})
+_VOTES: Final = frozenset(
+    {"winner", "preference", "preferred", "better", "vote", "choice"}
+)
+_ABOUT_RATERS: Final = frozenset(
+    {"kind", "type", "id", "ids", "name", "email", "role", "model"}
+)
 """Words in the names of columns about raters rather than of their verdicts."""
 NOT_USED: Final = "not used"
 MAY_BE_VERDICT: Final = "may be a verdict"
@@ -66,8 +71,7 @@ def candidates(
     return [
         name
         for name, column in typed.items()
-        if name in chosen
-        or (name not in used and _may_rate(name, column))
+        if name in chosen or (name not in used and _may_rate(name, column))
     ]
 
 
@@ -89,19 +93,19 @@ def find_raters(
     taken: Iterable[str],
     choices: Choices,
     where: str,
-) -> Raters:
-    """Return the judges and the labels.
+    raters: Raters,
+) -> None:
+    """Find the judges and the labels, and add them to `raters`.
 
     Raises:
         OpenTableError: If the names and values leave them open.
         DatasetError: If no column can be a judge.
     """
-    raters = Raters()
     names = candidates(typed, taken, choices)
     raters.judges = dict.fromkeys(choices.judges, "set by --judge")
     raters.labels = dict.fromkeys(choices.labels, "set by --label")
     if choices.only:
-        return raters
+        return
     free = [name for name in names if name not in raters.judges | raters.labels]
     _assign(free, typed, raters, choices)
     unknown = [
@@ -115,7 +119,6 @@ def find_raters(
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
     _check_criteria(raters, choices, where)
-    return raters
 
 
 def _assign(
@@ -169,8 +172,21 @@ def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None
         rest = _rest(name, ())
         if rest in humans and not choices.judges and rest not in machines:
             raters.judges[name] = "the same name as the label"
-        elif rest in machines and rest and not choices.labels and not raters.labels:
+        elif choices.labels or humans:
+            continue
+        elif (rest and rest in machines) or _is_vote(name, raters.judges):
             raters.labels[name] = "the same name as the judge"
+
+
+def _is_vote(name: str, judges: Iterable[str]) -> bool:
+    """Return whether a column of winners has the name of a judge's column without the judge."""
+    if not _VOTES.intersection(tokens(name)):
+        return False
+    plain = {
+        tuple(part for part in tokens(judge) if not matches(part, "judge"))
+        for judge in judges
+    }
+    return tokens(name) in plain
 
 
 def _rest(name: str, groups: Sequence[str]) -> tuple[str, ...]:
@@ -178,7 +194,8 @@ def _rest(name: str, groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         part
         for part in tokens(name)
-        if not matches(part, "part") and not any(matches(part, group) for group in groups)
+        if not matches(part, "part")
+        and not any(matches(part, group) for group in groups)
     )
 
 
@@ -189,7 +206,10 @@ def base(name: str) -> tuple[str, ...]:
 
 def _one_of_each(typed: Mapping[str, TypedColumn], raters: Raters) -> None:
     """Keep one column of each rater that has a word and a score: the one of the type of the labels."""
-    for group, opposite in ((raters.labels, raters.judges), (raters.judges, raters.labels)):
+    for group, opposite in (
+        (raters.labels, raters.judges),
+        (raters.judges, raters.labels),
+    ):
         by_base: dict[tuple[str, ...], list[str]] = {}
         for name in group:
             by_base.setdefault(base(name), []).append(name)
@@ -289,6 +309,8 @@ def _assign_unknown(
 ) -> None:
     """Assign columns whose values judge as those of a named rater do, and ask where two readings differ."""
     judging = [name for name in unknown if _judges_like(name, typed, raters)]
+    if raters.judges and not raters.labels and not choices.labels:
+        judging += [name for name in raters.unused if _is_alike(name, typed, raters)]
     for name in unknown:
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
@@ -307,9 +329,7 @@ def _assign_unknown(
         if options and not choices.judges:
             label = next(iter(raters.labels))
             answers = [
-                Answer(
-                    f"'{name}' is the judge", ("--judge", name, "--label", label)
-                )
+                Answer(f"'{name}' is the judge", ("--judge", name, "--label", label))
                 for name in options[:_MOST_ANSWERS]
             ]
             columns = ", ".join(f"'{name}'" for name in options)
@@ -323,9 +343,23 @@ def _assign_unknown(
     _ask_for_roles(judging or _verdict_like(unknown, typed), where)
 
 
-def _is_comparable(
-    name: str, typed: Mapping[str, TypedColumn], raters: Raters
-) -> bool:
+def _is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
+    """Return whether an unnamed verdict has the form of the judges' verdicts, so that it may be a label."""
+    if raters.unused[name] != MAY_BE_VERDICT or strength(name)[1] != 1:
+        return False
+    if begins(name, "criteria") and not matches(name, "value"):
+        return False
+    column = typed[name]
+    for judge in raters.judges:
+        if _is_score(column) and _is_score(typed[judge]):
+            return True
+        words = {fold(word) for word in column.words}
+        if words and words <= {fold(word) for word in typed[judge].words}:
+            return True
+    return False
+
+
+def _is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
     column = typed[name]
     labels = [typed[label] for label in raters.labels]
     if column.is_numeric:
@@ -339,9 +373,7 @@ def _is_comparable(
     )
 
 
-def _judges_like(
-    name: str, typed: Mapping[str, TypedColumn], raters: Raters
-) -> bool:
+def _judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
     """Return whether a column's words judge, and are those of a named rater if there is one."""
     column = typed[name]
     if matches(name, "process") or column.is_numeric:
@@ -363,7 +395,9 @@ def _judges_like(
 def _verdict_like(
     unknown: Sequence[str], typed: Mapping[str, TypedColumn]
 ) -> list[str]:
-    return [name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric]
+    return [
+        name for name in unknown if typed[name].kind in _SAME or typed[name].is_numeric
+    ]
 
 
 _SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
@@ -424,6 +458,8 @@ def _explain_no_judge(
         raters.judges[names[0]] = "the only verdicts"
         raters.unused.pop(names[0], None)
         return
+    if not names or {*names} <= {*raters.labels}:
+        _ask_for_roles(list(raters.labels), where)
     used = {*taken, *raters.labels}
     computed = [
         name
@@ -438,16 +474,22 @@ def _explain_no_judge(
             for name in options[:_MOST_ANSWERS]
         ]
         columns = ", ".join(f"'{name}'" for name in options)
-        raise OpenTableError(f"no column is named as a judge: is it {columns}?", where, answers)
+        raise OpenTableError(
+            f"no column is named as a judge: is it {columns}?", where, answers
+        )
     columns = ", ".join(list(typed)[:8])
     if raters.labels:
         label = next(iter(raters.labels))
-        what = f"has labels ('{label}') and no column with a judge's verdicts"
+        what = f"has labels or votes of people ('{label}') and no column with a judge's verdicts"
     else:
         what = "has no column with a judge's verdicts"
-    raise DatasetError(
-        what, where=where, remedy=f"name it: --judge COLUMN; the columns are {columns}"
-    )
+    remedy = f"name it: --judge COLUMN; the columns are {columns}"
+    if raters.labels:
+        remedy = (
+            f"have it judged: evalkit run dataset=file dataset.path={where}, or name the judge's"
+            f" column: --judge COLUMN; the columns are {columns}"
+        )
+    raise DatasetError(what, where=where, remedy=remedy)
 
 
 def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:

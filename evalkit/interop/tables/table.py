@@ -15,7 +15,7 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, Rows, cell_text, columns_of
 from evalkit.interop.tables.fixed_roles import Choices, fixed_roles, strength
 from evalkit.interop.tables.keys import Keys, find_keys
-from evalkit.interop.tables.long_tables import LongForm, are_people, long_form, widened
+from evalkit.interop.tables.long_tables import LongForm, long_form, widened
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
 from evalkit.interop.tables.raters import MAY_BE_VERDICT, NOT_USED, Raters, find_raters
 from evalkit.interop.tables.verdicts import Space, verdict_space
@@ -32,8 +32,18 @@ _SLICE_ROWS: Final = 10
 _CHOSEN: Final = "chosen"
 _ONE_HOT: Final = ("a", "b", "tie")
 _CELLS: Final = (
-    "prompt", "context", "reference", "response", "model", "response_a", "response_b",
-    "model_a", "model_b", "order", "sample", "text",
+    "prompt",
+    "context",
+    "reference",
+    "response",
+    "model",
+    "response_a",
+    "response_b",
+    "model_a",
+    "model_b",
+    "order",
+    "sample",
+    "text",
 )
 
 
@@ -60,6 +70,7 @@ class _Parts:
     form: LongForm | None = None
     constants: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    slices: list[str] = field(default_factory=list)
 
     def by_role(self) -> dict[str, str]:
         """Return the column of each role."""
@@ -80,7 +91,9 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     """
     if len(rows) < 2:
         what = (
-            "has no rows" if not rows else "has only one row, which shows nothing about a judge"
+            "has no rows"
+            if not rows
+            else "has only one row, which shows nothing about a judge"
         )
         remedy = "use a table with one row for each verdict"
         raise DatasetError(what, where=where, remedy=remedy)
@@ -104,11 +117,14 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     _join_one_hot(parts)
     _check_named(parts, choices, where)
     parts.roles = fixed_roles(parts.typed, choices)
-    _widen(parts, choices, where)
+    _widen(parts, choices)
     _check_raters_named(parts, choices, where)
     _name_chosen(parts)
     taken = [role.column for role in parts.roles]
-    parts.raters = find_raters(parts.typed, taken, choices, where)
+    parts.raters.labels |= {
+        role.column: role.why for role in parts.roles if role.role == "label"
+    }
+    find_raters(parts.typed, taken, choices, where, parts.raters)
     parts.roles += _rater_roles(parts)
     _find_keys(parts, choices, where)
     judges = {name: parts.typed[name] for name in _judge_columns(parts.raters)}
@@ -116,13 +132,18 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     by_role = parts.by_role()
     compared = _compares(by_role)
     space = verdict_space(
-        judges, labels, choices.words, _systems(parts, by_role), compared=compared, where=where
+        judges,
+        labels,
+        choices.words,
+        _systems(parts, by_role),
+        compared=compared,
+        where=where,
     )
-    verdicts = _verdicts(parts, space, by_role, where)
-    _check_copies(parts, verdicts, choices, where)
+    verdicts = _verdicts(parts, space, by_role)
+    _check_copies(parts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += _warnings(parts, verdicts, space)
-    records = list(_records(parts, verdicts, space, where))
+    records = list(_records(parts, verdicts, space))
     parsed = ParsedFile(records, scale=space.scale)
     settings = _settings(parts, space)
     return Table(parsed, tuple(_listed(parts)), tuple(warnings), settings, choices)
@@ -161,13 +182,19 @@ def _join_one_hot(parts: _Parts) -> None:
             side = "tie"
         if side is None or not (column.is_binary or column.kind == "flag"):
             continue
-        rest = " ".join(word for word in words if word not in (*_ONE_HOT, "model", "response", "draw"))
+        rest = " ".join(
+            word
+            for word in words
+            if word not in (*_ONE_HOT, "model", "response", "draw")
+        )
         if matches(rest, "value"):
             found.setdefault(rest, {}).setdefault(side, name)
     for rest, sides in found.items():
         if not {"a", "b"} <= sides.keys():
             continue
-        winners = [_one_hot(parts.typed, sides, row) for row in range(len(parts.columns))]
+        winners = [
+            _one_hot(parts.typed, sides, row) for row in range(len(parts.columns))
+        ]
         if any(winner == "" for winner in winners):
             continue
         name = f"{rest}_*".replace(" ", "_")
@@ -176,7 +203,9 @@ def _join_one_hot(parts: _Parts) -> None:
             del parts.typed[column]
         parts.columns.cells[name] = winners
         parts.typed[name] = TypedColumn(name, winners)
-        parts.notes.append(f"columns {', '.join(sides.values())} are read as one column of winners")
+        parts.notes.append(
+            f"columns {', '.join(sides.values())} are read as one column of winners"
+        )
 
 
 def _one_hot(
@@ -186,13 +215,15 @@ def _one_hot(
     texts = {side: typed[name].texts[row] for side, name in sides.items()}
     if all(value is None for value in texts.values()):
         return None
-    chosen = [side for side, value in texts.items() if value in ("1", "true", "True", "1.0")]
+    chosen = [
+        side for side, value in texts.items() if value in ("1", "true", "True", "1.0")
+    ]
     if len(chosen) != 1:
         return "tie" if not chosen and "tie" not in sides else ""
     return chosen[0]
 
 
-def _widen(parts: _Parts, choices: Choices, where: str) -> None:
+def _widen(parts: _Parts, choices: Choices) -> None:
     """Give each rater of a long table a column."""
     by_role = parts.by_role()
     form = long_form(parts.typed, by_role, choices, len(parts.columns))
@@ -201,14 +232,22 @@ def _widen(parts: _Parts, choices: Choices, where: str) -> None:
     if form.kind == "judges":
         parts.form = form
         parts.roles = [role for role in parts.roles if role.column != form.rater]
-        parts.roles.append(Role(form.rater, "judge's name", "names the judge of each row"))
+        parts.roles.append(
+            Role(form.rater, "judge's name", "names the judge of each row")
+        )
         return
-    parts.roles = [role for role in parts.roles if role.column not in (form.rater, form.value)]
+    parts.roles = [
+        role for role in parts.roles if role.column not in (form.rater, form.value)
+    ]
     by_role = parts.by_role()
     keys = _long_keys(parts, form, by_role)
     if form.kind == "people" and not _several(parts.typed, keys):
-        parts.roles.append(Role(form.rater, "annotator", "names the annotator of each row"))
-        parts.roles.append(Role(form.value, "label", "given by the annotator of each row"))
+        parts.roles.append(
+            Role(form.rater, "annotator", "names the annotator of each row")
+        )
+        parts.roles.append(
+            Role(form.value, "label", "given by the annotator of each row")
+        )
         return
     parts.form = form
     wide, raters = widened(parts.columns, form, keys)
@@ -221,9 +260,10 @@ def _widen(parts: _Parts, choices: Choices, where: str) -> None:
         parts.roles = [role for role in parts.roles if role.role != "sample"]
     parts.roles.append(Role(form.rater, "rater", f"{len(raters)} names"))
     parts.roles.append(Role(form.value, "value", "the rater's verdict"))
-    if form.kind == "people":
-        parts.roles += [Role(name, "label", "an annotator") for name in raters]
-    elif not any(strength(name)[1] > 1 for name in raters) and matches(form.rater, "human"):
+    if form.kind == "people" or (
+        not any(strength(name)[1] > 1 for name in raters)
+        and matches(form.rater, "human")
+    ):
         parts.roles += [Role(name, "label", "an annotator") for name in raters]
 
 
@@ -233,9 +273,7 @@ def _several(typed: Mapping[str, TypedColumn], keys: Sequence[str]) -> bool:
     return len(set(rows)) < len(rows)
 
 
-def _long_keys(
-    parts: _Parts, form: LongForm, by_role: Mapping[str, str]
-) -> list[str]:
+def _long_keys(parts: _Parts, form: LongForm, by_role: Mapping[str, str]) -> list[str]:
     """Return the columns of a long table that tell units apart: those that differ within an id and a rater."""
     keys = find_keys(
         parts.typed,
@@ -245,9 +283,11 @@ def _long_keys(
         [form.rater],
         "",
     )
-    roles = [by_role[role] for role in ("order", "response", "model", "response_a", "response_b", "sample") if role in by_role]
-    names = [*keys.unit, *(by_role[role] for role in ("id", "prompt") if role in by_role), *roles]
-    return [name for name in dict.fromkeys(names) if name not in (form.rater, form.value)]
+    within = ("order", "response", "model", "response_a", "response_b", "sample")
+    roles = [by_role[role] for role in within if role in by_role]
+    ids = [by_role[role] for role in ("id", "prompt") if role in by_role]
+    names = dict.fromkeys([*keys.unit, *ids, *roles])
+    return [name for name in names if name not in (form.rater, form.value)]
 
 
 def _name_chosen(parts: _Parts) -> None:
@@ -270,16 +310,16 @@ def _rater_roles(parts: _Parts) -> list[Role]:
         why = "a criterion of one judge"
         roles = [Role(name, "criterion's score", why) for name in raters.criteria]
     roles += [
-        Role(name, "label", why) for name, why in raters.labels.items() if name not in known
+        Role(name, "label", why)
+        for name, why in raters.labels.items()
+        if name not in known
     ]
     return roles
 
 
 def _find_keys(parts: _Parts, choices: Choices, where: str) -> None:
     by_role = parts.by_role()
-    rated = [
-        name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT
-    ]
+    rated = [name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT]
     names = [*parts.raters.names, *parts.raters.criteria, *rated]
     if parts.form is not None and parts.form.kind == "judges":
         names.append(parts.form.rater)
@@ -295,7 +335,9 @@ def _find_keys(parts: _Parts, choices: Choices, where: str) -> None:
         parts.roles.append(Role(sample, "sample", "tells repeats apart"))
     known = {role.column for role in parts.roles}
     if parts.keys.criterion is not None and parts.keys.criterion not in known:
-        parts.roles.append(Role(parts.keys.criterion, "criterion", "results are shown for each"))
+        parts.roles.append(
+            Role(parts.keys.criterion, "criterion", "results are shown for each")
+        )
         known.add(parts.keys.criterion)
     for name in parts.keys.unit:
         if name not in known:
@@ -320,7 +362,7 @@ def _systems(parts: _Parts, by_role: Mapping[str, str]) -> list[str]:
 
 
 def _verdicts(
-    parts: _Parts, space: Space, by_role: Mapping[str, str], where: str
+    parts: _Parts, space: Space, by_role: Mapping[str, str]
 ) -> dict[str, list[Any]]:
     """Return the verdict of each rater in each row; `None` if it has none."""
     verdicts = {}
@@ -328,7 +370,7 @@ def _verdicts(
         texts = parts.typed[name].texts
         verdicts[name] = [None if one is None else values.get(one) for one in texts]
         if space.by_row:
-            _name_winners(verdicts[name], texts, parts, by_role, where)
+            _name_winners(verdicts[name], texts, parts, by_role)
     return verdicts
 
 
@@ -337,7 +379,6 @@ def _name_winners(
     texts: Sequence[str | None],
     parts: _Parts,
     by_role: Mapping[str, str],
-    where: str,
 ) -> None:
     """Replace the names of systems by the side on which they are in the row.
 
@@ -355,7 +396,9 @@ def _name_winners(
         if verdict != "SYSTEM":
             continue
         word = fold(texts[row] or "")
-        winners = [side for side, names in sides.items() if fold(names[row] or "") == word]
+        winners = [
+            side for side, names in sides.items() if fold(names[row] or "") == word
+        ]
         if len(winners) != 1:
             what = f"names the winner '{texts[row]}', which is not one of the row's two systems"
             remedy = "fix the row, or name the systems' columns model_a and model_b"
@@ -363,9 +406,7 @@ def _name_winners(
         verdicts[row] = winners[0]
 
 
-def _check_copies(
-    parts: _Parts, verdicts: Mapping[str, Sequence[Any]], choices: Choices, where: str
-) -> None:
+def _check_copies(parts: _Parts, choices: Choices, where: str) -> None:
     """Ask whether a judge that equals the label in every row is a copy of it.
 
     Raises:
@@ -387,7 +428,9 @@ def _check_copies(
             )
             answers = [
                 Answer("they are independent", ("--judge", judge, "--label", label)),
-                Answer(f"'{label}' is a copy", ("--judge", judge, "--label", NO_LABELS)),
+                Answer(
+                    f"'{label}' is a copy", ("--judge", judge, "--label", NO_LABELS)
+                ),
             ]
             raise OpenTableError(what, where, answers)
 
@@ -451,9 +494,7 @@ def _label_warnings(
         yield f"cases with two different labels in '{label}': {conflicts}"
 
 
-def _thresholds(
-    parts: _Parts, verdicts: Mapping[str, Sequence[Any]]
-) -> Iterator[str]:
+def _thresholds(parts: _Parts, verdicts: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     """Yield, for each judge of scores and labels of two classes, the score that separates them best."""
     for label in parts.raters.labels:
         grades = {value for value in verdicts[label] if value is not None}
@@ -470,7 +511,8 @@ def _thresholds(
             if len(scores) < 3:
                 continue
             right = {
-                score: sum((one >= score) == upper for one, upper in pairs) for score in scores
+                score: sum((one >= score) == upper for one, upper in pairs)
+                for score in scores
             }
             best = max(scores, key=lambda score: right[score])
             yield (
@@ -480,19 +522,30 @@ def _thresholds(
 
 
 def _records(
-    parts: _Parts, verdicts: Mapping[str, Sequence[Any]], space: Space, where: str
+    parts: _Parts, verdicts: Mapping[str, Sequence[Any]], space: Space
 ) -> Iterator[Record]:
     """Yield a record for each row, with the verdict of each judge that it has."""
     by_role = parts.by_role()
     unit = space.unit
-    sides = ("response", "model") if unit == "pair" else ("response_a", "response_b", "model_a", "model_b", "order")
-    plain = {role: by_role[role] for role in _CELLS if role in by_role and role not in sides}
+    sides = (
+        ("response", "model")
+        if unit == "pair"
+        else ("response_a", "response_b", "model_a", "model_b", "order")
+    )
+    plain = {
+        role: by_role[role] for role in _CELLS if role in by_role and role not in sides
+    }
     if parts.keys.sample is not None:
         plain["sample"] = parts.keys.sample
         _check_samples(parts)
     texts = {name: column.texts for name, column in parts.typed.items()}
     cells_by_role = {role: parts.columns.cells[name] for role, name in plain.items()}
-    used = {*plain.values(), *parts.raters.judges, *parts.raters.labels, *parts.raters.criteria}
+    used = {
+        *plain.values(),
+        *parts.raters.judges,
+        *parts.raters.labels,
+        *parts.raters.criteria,
+    }
     if "id" in by_role and len(parts.keys.unit) < 2:
         used.add(by_role["id"])
     metadata = {
@@ -500,18 +553,24 @@ def _records(
     }
     labels = list(parts.raters.labels)
     judges = list(parts.raters.judges)
-    form = parts.form if parts.form is not None and parts.form.kind == "judges" else None
+    form = (
+        parts.form if parts.form is not None and parts.form.kind == "judges" else None
+    )
     options = _options(space)
     read = _Judgments(space, options)
     prompts: dict[str, str] = {}
     for row, place in enumerate(parts.columns.places):
         cells: JsonObject = {
-            role: column[row] for role, column in cells_by_role.items() if column[row] is not None
+            role: column[row]
+            for role, column in cells_by_role.items()
+            if column[row] is not None
         }
         cells["id"] = _id(parts, texts, row)
         _check_prompt(prompts, cells, place)
         cells["metadata"] = {
-            name: column[row] for name, column in metadata.items() if column[row] is not None
+            name: column[row]
+            for name, column in metadata.items()
+            if column[row] is not None
         }
         for name in labels:
             key = "label" if len(labels) == 1 else f"label.{name}"
@@ -545,7 +604,9 @@ class _Judgments:
         self._space = space
         self._options = options
         self._known: dict[tuple[Any, ...], RecordedJudgment] = {}
-        self._verdict = {"pair": "winner", "class": "class", "response": "score"}[space.unit]
+        self._verdict = {"pair": "winner", "class": "class", "response": "score"}[
+            space.unit
+        ]
 
     def __call__(
         self,
@@ -567,7 +628,9 @@ class _Judgments:
             if not scores:
                 scores = {"error": "no score"}
             more: JsonObject = {"judge": judge, **scores}
-            return [judgment_of({**cells, **more}, self._space.unit, place, self._options)]
+            return [
+                judgment_of({**cells, **more}, self._space.unit, place, self._options)
+            ]
         value = verdicts[name][row]
         cause = None if level is None else self._space.missing.get(name, {}).get(level)
         plain = not ({"text", "order", "sample", "model_a", "model_b"} & cells.keys())
@@ -576,7 +639,9 @@ class _Judgments:
             return [self._known[key]]
         more = {"judge": judge, self._verdict: value}
         if value is None and cause is not None and cause != EMPTY:
-            more["failure" if cause != "mapped to NONE" else "error"] = f"{cause}: {str(level)[:80]}"
+            more["failure" if cause != "mapped to NONE" else "error"] = (
+                f"{cause}: {str(level)[:80]}"
+            )
         said = judgment_of({**cells, **more}, self._space.unit, place, self._options)
         if plain:
             self._known[key] = said
@@ -588,7 +653,9 @@ def _id(parts: _Parts, texts: Mapping[str, Sequence[str | None]], row: int) -> s
     named = [value for value in values if value is not None]
     if not named:
         return str(row + 1)
-    return "/".join(named) if len(named) < 2 else "/".join(value[:80] for value in named)
+    return (
+        "/".join(named) if len(named) < 2 else "/".join(value[:80] for value in named)
+    )
 
 
 def _check_prompt(prompts: dict[str, str], cells: Json, place: str) -> None:
@@ -619,7 +686,7 @@ def _settings(parts: _Parts, space: Space) -> JsonObject:
     settings: JsonObject = {}
     if space.rubric:
         settings["rubric"] = dict(space.rubric)
-    slices = []
+    slices = parts.slices
     if parts.keys.criterion is not None:
         slices.append(parts.keys.criterion)
     used = {role.column for role in parts.roles if role.role != "key"}
@@ -628,7 +695,11 @@ def _settings(parts: _Parts, space: Space) -> JsonObject:
         if name in used or name in slices or len(slices) >= _MOST_SLICES:
             continue
         few = 2 <= len(column.counts) <= _SLICE_VALUES
-        if not few or column.kind not in ("class", "pair", "ordered") or column.total < rows / 2:
+        if (
+            not few
+            or column.kind not in ("class", "pair", "ordered")
+            or column.total < rows / 2
+        ):
             continue
         if min(column.counts.values()) < _SLICE_ROWS or not parts.raters.labels:
             continue
@@ -642,15 +713,36 @@ def _settings(parts: _Parts, space: Space) -> JsonObject:
     return settings
 
 
+_TEXT_ROLES: Final = (
+    "prompt",
+    "context",
+    "reference",
+    "response",
+    "response_a",
+    "response_b",
+    "text",
+)
+
+
 def _listed(parts: _Parts) -> list[Role]:
     """Return the role of each column in the order of the table, and why a column is not used."""
     known = {role.column: role for role in parts.roles}
+    for role, raters in (
+        ("judge", parts.raters.judges),
+        ("label", parts.raters.labels),
+    ):
+        for name, why in raters.items():
+            known.setdefault(name, Role(name, role, why))
     names = [*parts.typed, *(name for name in known if name not in parts.typed)]
     listed = []
     for name in names:
         column = parts.typed.get(name)
         kind = "" if column is None else column.kind
         role = known.get(name)
+        if role is not None and role.role in _TEXT_ROLES and kind == "id":
+            kind = "text"
+        if role is None and name in parts.slices:
+            role = Role(name, "slice", "results are shown for each")
         if role is None:
             why = parts.raters.unused.get(name, _unused_why(name, kind))
             role = Role(name, NOT_USED, why)

@@ -46,9 +46,7 @@ SIGNED: Final = (
     "negative numbers are read as preferring B and positive ones as preferring A;"
     " the other way around: --map"
 )
-SIGNED_FIRST: Final = (
-    "negative numbers are read as preferring A, as in HelpSteer; the other way around: --map"
-)
+SIGNED_FIRST: Final = "negative numbers are read as preferring A, as in HelpSteer; the other way around: --map"
 
 
 @dataclass(slots=True)
@@ -145,6 +143,8 @@ def verdict_space(
     known_systems = {fold(system) for system in systems}
     space = _pairs(raws, known_systems, meanings, where, compared=compared)
     if space is None and compared:
+        space = _stated(raws, judges, labels, where)
+    if space is None and compared:
         _ask_for_winners(raws, where)
     if space is None:
         space = _numbers(raws, judges, labels, where)
@@ -176,7 +176,9 @@ def _drop_sentinels(raws: Mapping[str, Raw], labels: Iterable[str]) -> None:
         judged = set(numbers[name].values())
         # -1, 0, 1 and -1, 1 are preferences, votes or signs
         if judged <= {-1.0, 0.0, 1.0} and raw.column.share(numbers[name]) == 1:
-            if any(set(levels.values()) - {0.0, 1.0, -1.0} for levels in numbers.values()):
+            if any(
+                set(levels.values()) - {0.0, 1.0, -1.0} for levels in numbers.values()
+            ):
                 pass
             elif not _is_minority(raw, numbers[name]):
                 continue
@@ -339,9 +341,7 @@ def _names_winners(raws: Mapping[str, Raw], meanings: set[str]) -> bool:
     )
 
 
-def _ask_for_numbers(
-    values: set[float], raws: Mapping[str, Raw], where: str
-) -> None:
+def _ask_for_numbers(values: set[float], raws: Mapping[str, Raw], where: str) -> None:
     """Ask which number is which winner.
 
     Raises:
@@ -351,15 +351,25 @@ def _ask_for_numbers(
     sides: Sequence[tuple[str, ...]] = (
         (("A", "B"), ("B", "A"))
         if len(low_first) == 2
-        else (("A", "B", "TIE"), ("A", "TIE", "B"), ("TIE", "A", "B"), ("B", "TIE", "A"))
+        else (
+            ("A", "B", "TIE"),
+            ("A", "TIE", "B"),
+            ("TIE", "A", "B"),
+            ("B", "TIE", "A"),
+        )
         if len(low_first) == 3
         else ()
     )
     answers = []
     for winners in sides:
-        pairs = [f"{value:g}={side}" for value, side in zip(low_first, winners, strict=True)]
+        pairs = [
+            f"{value:g}={side}" for value, side in zip(low_first, winners, strict=True)
+        ]
         answers.append(
-            Answer(", ".join(pairs), tuple(word for pair in pairs for word in ("--map", pair)))
+            Answer(
+                ", ".join(pairs),
+                tuple(word for pair in pairs for word in ("--map", pair)),
+            )
         )
     if not answers:
         half = (low_first[0] + low_first[-1]) / 2
@@ -402,7 +412,10 @@ def _ask_for_winners(raws: Mapping[str, Raw], where: str) -> None:
         options = tuple(
             option
             for index, word in enumerate(words[:_MOST_LEVELS])
-            for option in ("--map", f"{word[:60]}={('A', 'B')[index] if index < 2 else 'TIE'}")
+            for option in (
+                "--map",
+                f"{word[:60]}={('A', 'B')[index] if index < 2 else 'TIE'}",
+            )
         )
         answers.append(Answer("for example", options))
     raise OpenTableError(
@@ -423,9 +436,13 @@ def _ask_for_pair_words(
     for name, text in unread:
         by_word[text] = by_word.get(text, 0) + raws[name].words[text]
         columns[name] = None
-    listed = ", ".join(f"'{text[:40]}' ({count})" for text, count in list(by_word.items())[:6])
+    listed = ", ".join(
+        f"'{text[:40]}' ({count})" for text, count in list(by_word.items())[:6]
+    )
     answers = [
-        Answer(meaning, tuple(o for text in by_word for o in ("--map", f"{text}={value}")))
+        Answer(
+            meaning, tuple(o for text in by_word for o in ("--map", f"{text}={value}"))
+        )
         for value, meaning in (("TIE", "ties"), (NONE, "no verdict"))
     ]
     if len(by_word) == 1:
@@ -457,7 +474,9 @@ def _numbers(
             if text in raw.column.numbers
         }
     distinct = {value for levels in values.values() for value in levels.values()}
-    if distinct <= {0.0, 1.0} and all(raw.column.unit == "number" for raw in raws.values()):
+    if distinct <= {0.0, 1.0} and all(
+        raw.column.unit == "number" for raw in raws.values()
+    ):
         return None
     space = Space("response", values)
     unread = _complete(space, raws)
@@ -508,7 +527,9 @@ def _set_scale(
 
 
 def _two_scales(ends: Mapping[str, tuple[float, float]]) -> str:
-    listed = ", ".join(f"'{name}' {low:g} to {high:g}" for name, (low, high) in ends.items())
+    listed = ", ".join(
+        f"'{name}' {low:g} to {high:g}" for name, (low, high) in ends.items()
+    )
     return (
         f"scores and labels may be on different scales ({listed}): only their order is compared;"
         " if they share one, set rubric.real=false rubric.min and rubric.max"
@@ -539,7 +560,11 @@ def _classes(raws: Mapping[str, Raw], where: str) -> Space | None:
     spelled = _spelling(raws, words)
     meanings, _ = polarity()
     space = Space("class")
-    texts = any(len(text) > LONGEST_WORD for raw in raws.values() for text in raw.words)
+    texts = any(
+        raw.column.kind == "stated"
+        or any(len(text) > LONGEST_WORD for text in raw.words)
+        for raw in raws.values()
+    )
     if texts:
         return None
     same = len({frozenset(levels.values()) for levels in words.values() if levels}) <= 1
@@ -584,7 +609,9 @@ def _classes(raws: Mapping[str, Raw], where: str) -> Space | None:
             if word in shared
         )
         total = sum(raw.total for raw in raws.values())
-        mapped = {fold(meaning) for raw in raws.values() for meaning in raw.mapped.values()}
+        mapped = {
+            fold(meaning) for raw in raws.values() for meaning in raw.mapped.values()
+        }
         unread = [
             (name, text)
             for name, levels in words.items()
@@ -593,7 +620,11 @@ def _classes(raws: Mapping[str, Raw], where: str) -> Space | None:
         ]
         if unread and covered < 0.5 * total:
             return None
-        if unread and not (alone <= mapped) and not _is_rare_class(unread, raws, shared):
+        if (
+            unread
+            and not (alone <= mapped)
+            and not _is_rare_class(unread, raws, shared)
+        ):
             _ask_for_unread(unread, raws, "known verdicts", where, sorted(shared))
     space.values = _spelled_values(raws, words, spelled)
     classes = dict.fromkeys(
@@ -617,7 +648,9 @@ def _is_rare_class(
 
 def _common_pair(words: Mapping[str, Mapping[str, str]], union: set[str]) -> bool:
     """Return whether all words are one pair of opposites, of which a rater uses only one."""
-    return len(union) == 2 and all(set(levels.values()) <= union for levels in words.values())
+    return len(union) == 2 and all(
+        set(levels.values()) <= union for levels in words.values()
+    )
 
 
 def _folded(raw: Raw) -> dict[str, str]:
@@ -667,7 +700,11 @@ def _check_polarity(raws: Mapping[str, Raw], where: str) -> None:
         for name, raw in raws.items()
         if not all(fold(text) in judging for text in raw.words)
     }
-    if len(raws) < 2 or True not in about.values() or all(about.get(name) for name in raws):
+    if (
+        len(raws) < 2
+        or True not in about.values()
+        or all(about.get(name) for name in raws)
+    ):
         return
     adverse = next(name for name, is_adverse in about.items() if is_adverse)
     levels = list(raws[adverse].words)
@@ -687,7 +724,9 @@ def _check_polarity(raws: Mapping[str, Raw], where: str) -> None:
         )
         if clash:
             pairs = [(f"{adverse}:{text}", meaning) for text, meaning in pairs]
-        options = tuple(o for text, meaning in pairs for o in ("--map", f"{text}={meaning}"))
+        options = tuple(
+            o for text, meaning in pairs for o in ("--map", f"{text}={meaning}")
+        )
         answers.append(Answer("it is a fault" if flip else "it is no fault", options))
     what = (
         f"'{adverse}' seems to be about a fault and other columns are not: does"
@@ -706,7 +745,8 @@ def _stated(
     stated = {
         name: raw.column.stated
         for name, raw in raws.items()
-        if raw.column.kind in ("stated", "text", "class", "pair", "flag") and raw.column.stated
+        if raw.column.kind in ("stated", "text", "class", "pair", "flag")
+        and raw.column.stated
     }
     texts = {
         name
@@ -724,7 +764,11 @@ def _stated(
         cells = []
         for text in raw.column.texts:
             value = None if text is None else stated[name].get(text)
-            count += value is not None and text is not None and fold(text) != fold(str(value))
+            count += (
+                value is not None
+                and text is not None
+                and fold(text) != fold(str(value))
+            )
             cells.append(value)
         replaced[name] = TypedColumn(name, cells)
     inner = verdict_space(
@@ -774,14 +818,19 @@ def _mixed(
         if raw.mapped:
             return None
         column = raw.column
-        numbers = {text: column.numbers[text] for text in raw.words if text in column.numbers}
-        flags = {text: meanings[fold(text)] for text in raw.words if fold(text) in meanings}
+        numbers = {
+            text: column.numbers[text] for text in raw.words if text in column.numbers
+        }
+        flags = {
+            text: meanings[fold(text)] for text in raw.words if fold(text) in meanings
+        }
         in_order = ordered(raw.words)
         if len(numbers) == len(raw.words):
             space.values[name] = dict(numbers)
         elif len(flags) == len(raw.words):
             space.values[name] = {
-                text: 1.0 if meaning == "pass" else 0.0 for text, meaning in flags.items()
+                text: 1.0 if meaning == "pass" else 0.0
+                for text, meaning in flags.items()
             }
             notes.append(f"'{name}': pass is 1 and fail is 0")
         elif in_order:
@@ -818,9 +867,20 @@ def _ask_for_unread(
         counts[text] += raws[name].words[text]
         columns[name] = None
     names = ", ".join(f"'{name}'" for name in columns)
-    listed = ", ".join(f"'{text[:40]}' ({count})" for text, count in counts.most_common(6))
+    listed = ", ".join(
+        f"'{text[:40]}' ({count})" for text, count in counts.most_common(6)
+    )
+    answers = []
+    by_rater: dict[str, list[str]] = {}
+    for name, text in unread:
+        by_rater.setdefault(name, []).append(text)
+    if len(by_rater) == 2 and all(len(texts) == 1 for texts in by_rater.values()):
+        ((first,), (second,)) = by_rater.values()
+        answers.append(
+            Answer(f"'{first}' means '{second}'", ("--map", f"{first}={second}"))
+        )
     none = tuple(o for text in counts for o in ("--map", f"{text}={NONE}"))
-    answers = [Answer("no verdict", none)]
+    answers.append(Answer("no verdict", none))
     if what != "numbers":
         own = tuple(o for text in counts for o in ("--map", f"{text}={text}"))
         answers.append(Answer("a class of its own", own))
@@ -871,4 +931,3 @@ def _ask_for_words(raws: Mapping[str, Raw], where: str) -> Any:
     raise OpenTableError(
         f"the raters use different words: {'; '.join(parts)}", where, answers
     )
-

@@ -140,17 +140,13 @@ def tie_kind(word: str) -> str | None:
 @cache
 def _scales() -> tuple[Mapping[str, int], ...]:
     return tuple(
-        {
-            fold(word): rank
-            for rank, synonyms in enumerate(scale)
-            for word in synonyms
-        }
+        {fold(word): rank for rank, synonyms in enumerate(scale) for word in synonyms}
         for scale in known_words()["verdicts"]["ordered"]
     )
 
 
 def ordered(words: Iterable[str]) -> list[str] | None:
-    """Return words in the order of a known scale, lowest first; `None` if no scale has them all, each at a rank of its own."""
+    """Return words in the order of a known scale, lowest first; `None` if no scale has them all."""
     spelled: dict[str, str] = {}
     for word in words:
         spelled.setdefault(fold(word), word)
@@ -169,9 +165,7 @@ def ordered(words: Iterable[str]) -> list[str] | None:
 def _missing() -> Mapping[str, str]:
     groups = known_words()["missing"]
     causes = {"empty": EMPTY, "failed": FAILED, "spreadsheet": SPREADSHEET}
-    return {
-        word: causes[group] for group, words in groups.items() for word in words
-    }
+    return {word: causes[group] for group, words in groups.items() for word in words}
 
 
 @cache

@@ -1,0 +1,120 @@
+"""Find the header of a delimited file or a sheet below what spreadsheets put above it.
+
+Above a header may be `sep=;`, comments, titles and empty rows; a table may have columns without a
+name and a value. Titles have at most half as many filled cells as the rows of the table.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from evalkit.errors import DatasetError
+from evalkit.values import frozen
+
+SAMPLE: Final = 30
+"""The number of first lines from which the header is found."""
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_SEPARATOR_LINE: Final = "sep="
+_COMMENT: Final = "#"
+
+
+@frozen
+class Layout:
+    """How a delimited file is laid out: the delimiter, and the number of lines above the header."""
+
+    delimiter: str
+    above: int
+    sep_line: bool = False
+
+
+def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
+    """Return the layout of a delimited file from its first lines.
+
+    Args:
+        lines: The first lines.
+        delimiter: The delimiter of the format, which counts if no other fits better.
+    """
+    sep_line = bool(lines) and lines[0].strip().casefold().startswith(_SEPARATOR_LINE)
+    if sep_line:
+        stated = lines[0].strip()[len(_SEPARATOR_LINE) :] or "\t"
+        below = _records(lines[1:], stated[0])
+        return Layout(stated[0], 1 + header_position(below), sep_line=True)
+    order = (delimiter, *(other for other in _DELIMITERS if other != delimiter))
+    best = max(order, key=lambda other: _fit(_records(lines, other)))
+    return Layout(best, header_position(_records(lines, best)))
+
+
+def header_position(rows: Sequence[Sequence[Any]]) -> int:
+    """Return the number of rows above the header: comments, titles and empty rows."""
+    filled = [sum(not is_blank(cell) for cell in row) for row in rows]
+    most = Counter(count for count in filled if count > 1).most_common(1)
+    usual = most[0][0] if most else 1
+    for position, row in enumerate(rows[:-1]):
+        first = next((cell for cell in row if not is_blank(cell)), None)
+        is_comment = str(first).lstrip().startswith(_COMMENT) and (
+            filled[position] < usual or ":" in str(first) or "=" in str(first)
+        )
+        is_title = filled[position] <= usual / 2 and usual > 1
+        if not (first is None or is_comment or is_title):
+            return position
+    return 0
+
+
+def is_blank(cell: Any) -> bool:
+    """Return whether a cell has no value."""
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def named_columns(header: Sequence[str]) -> list[str]:
+    """Return the names of columns: without unnamed ones at the end, and `row` for an unnamed first one."""
+    names = list(header)
+    while names and not names[-1].strip():
+        names.pop()
+    if names and not names[0].strip():
+        names[0] = "row" if "row" not in names else "row number"
+    return names
+
+
+def named_cells(
+    names: Sequence[str], cells: Sequence[Any], place: str
+) -> dict[str, Any]:
+    """Return a row by the names of its columns; cells without a name must be empty.
+
+    Raises:
+        DatasetError: If a cell without a name has a value, or the row is too short.
+    """
+    extra = [cell for cell in cells[len(names) :] if not is_blank(cell)]
+    if extra or len(cells) < len(names):
+        raise DatasetError(
+            f"the row has {len(cells)} cells and the header {len(names)}",
+            where=place,
+            remedy="quote cells that hold the delimiter, a quote or a line break",
+        )
+    row = dict(zip(names, cells, strict=False))
+    if "" in row and not is_blank(row.pop("")):
+        raise DatasetError(
+            "a cell with a value is in a column without a name",
+            where=place,
+            remedy="name the column, or delete it",
+        )
+    return row
+
+
+def _records(lines: Iterable[str], delimiter: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows.extend(csv.reader(lines, delimiter=delimiter))
+    return rows
+
+
+def _fit(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
+    """Return the share of rows that have the usual number of cells, more than one, and that number."""
+    lengths = Counter(len(row) for row in rows if len(row) > 1)
+    if not lengths:
+        return 0.0, 0
+    usual, count = max(lengths.items(), key=lambda item: (item[1], item[0]))
+    return count / max(1, sum(bool(row) for row in rows)), usual
