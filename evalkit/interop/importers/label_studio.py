@@ -41,7 +41,7 @@ def _sniff(start: Peek) -> bool:
     row = start.row
     if isinstance(row.get("data"), Mapping):
         return any(isinstance(row.get(key), list) for key in _ANNOTATIONS)
-    return start.has(*_FLAT)
+    return start.path.suffix != ".csv" and start.has(*_FLAT)
 
 
 def _read(path: Path, options: Options) -> ParsedFile:

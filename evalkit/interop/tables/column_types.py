@@ -87,6 +87,7 @@ _TIME: Final = re.compile(
     r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*-\d{1,2}",
     re.IGNORECASE,
 )
+_PARTS: Final = re.compile(r"\w+")
 _BRACKETED: Final = re.compile(r"\[([^\W\d_]\w*)\](?:\s|$)")
 DATE: Final = "dates where numbers were"
 NO_STATEMENT: Final = "texts that state no verdict"
@@ -263,6 +264,8 @@ class TypedColumn:
             _stated_number,
         )
         sample = list(self.words.items())[:_SAMPLED]
+        if all(len(_PARTS.findall(text)) < 2 for text, _ in sample):
+            return {}
         cells = sum(count for _, count in sample)
         for read in readings:
             states = sum(count for text, count in sample if read(text) is not None)
@@ -313,7 +316,7 @@ class TypedColumn:
             return "comparison" if comparisons else "pair"
         if self.share(self.flags) >= MOSTLY:
             return "flag"
-        if self.has_few_words and not self.share(self.stated) == 1:
+        if self.has_few_words and self.share(self.stated) < 1:
             return "class"
         if self.stated:
             return "stated"

@@ -17,8 +17,9 @@ from evalkit.interop.tables.fixed_roles import Choices, fixed_roles, strength
 from evalkit.interop.tables.keys import Keys, find_keys
 from evalkit.interop.tables.long_tables import LongForm, long_form, widened
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
+from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.raters import MAY_BE_VERDICT, NOT_USED, Raters, find_raters
-from evalkit.interop.tables.verdicts import Space, verdict_space
+from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import EMPTY, fold, matches, tokens
 from evalkit.values import Json, JsonObject, frozen
 
@@ -198,9 +199,9 @@ def _join_one_hot(parts: _Parts) -> None:
         if any(winner == "" for winner in winners):
             continue
         name = f"{rest}_*".replace(" ", "_")
-        for column in sides.values():
-            del parts.columns.cells[column]
-            del parts.typed[column]
+        for part in sides.values():
+            del parts.columns.cells[part]
+            del parts.typed[part]
         parts.columns.cells[name] = winners
         parts.typed[name] = TypedColumn(name, winners)
         parts.notes.append(
@@ -727,12 +728,12 @@ _TEXT_ROLES: Final = (
 def _listed(parts: _Parts) -> list[Role]:
     """Return the role of each column in the order of the table, and why a column is not used."""
     known = {role.column: role for role in parts.roles}
-    for role, raters in (
+    for rater_role, raters in (
         ("judge", parts.raters.judges),
         ("label", parts.raters.labels),
     ):
         for name, why in raters.items():
-            known.setdefault(name, Role(name, role, why))
+            known.setdefault(name, Role(name, rater_role, why))
     names = [*parts.typed, *(name for name in known if name not in parts.typed)]
     listed = []
     for name in names:

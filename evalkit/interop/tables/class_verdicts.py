@@ -1,0 +1,191 @@
+"""Classes: pass and fail, ordered words, and words that raters share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from evalkit.foreign_files.judgment_files import number
+from evalkit.interop.tables.column_types import LONGEST_WORD
+from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.rater_levels import Raw, Space
+from evalkit.interop.tables.word_questions import MOST_LEVELS, ask_for_unread
+from evalkit.interop.tables.words import begins, fold, ordered, polarity
+
+
+def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
+    """Return the space of classes: pass and fail, ordered words, or words that raters share."""
+    words = {name: _folded(raw) for name, raw in raws.items()}
+    union = {word for levels in words.values() for word in levels.values()}
+    union |= {fold(meaning) for raw in raws.values() for meaning in raw.mapped.values()}
+    spelled = _spelling(raws, words)
+    meanings, _ = polarity()
+    space = Space("class")
+    texts = any(
+        raw.column.kind == "stated"
+        or any(len(text) > LONGEST_WORD for text in raw.words)
+        for raw in raws.values()
+    )
+    if texts:
+        return None
+    same = len({frozenset(levels.values()) for levels in words.values() if levels}) <= 1
+    if union and union <= meanings.keys():
+        if same and not any(raw.mapped for raw in raws.values()):
+            space.values = {
+                name: {text: spelled[word] for text, word in levels.items()}
+                for name, levels in words.items()
+            }
+            return space
+        _check_polarity(raws, where)
+        subset = _common_pair(words, union)
+        for name, raw in raws.items():
+            values = {text: meanings[word] for text, word in words[name].items()}
+            values |= {
+                text: meanings.get(fold(meaning), meaning)
+                for text, meaning in raw.mapped.items()
+            }
+            if subset and not any(raw.mapped for raw in raws.values()):
+                values = {text: spelled[word] for text, word in words[name].items()}
+            space.values[name] = values
+        return space
+    if in_order := ordered(spelled[word] for word in sorted(union)):
+        space.rubric = {"classes": dict.fromkeys(in_order, ""), "ordered": True}
+        space.values = _spelled_values(raws, words, spelled)
+        space.notes.append(f"the words are ordered: {' < '.join(in_order)}")
+        return space
+    if any(raw.column.is_numeric and raw.words for raw in raws.values()):
+        return None
+    if not union or len(union) > MOST_LEVELS:
+        return None
+    seen = Counter(word for levels in words.values() for word in set(levels.values()))
+    if len(raws) > 1:
+        alone = {word for word, count in seen.items() if count == 1}
+        shared = union - alone
+        if not shared:
+            return None
+        covered = sum(
+            raw.words[text]
+            for name, raw in raws.items()
+            for text, word in words[name].items()
+            if word in shared
+        )
+        total = sum(raw.total for raw in raws.values())
+        mapped = {
+            fold(meaning) for raw in raws.values() for meaning in raw.mapped.values()
+        }
+        unread = [
+            (name, text)
+            for name, levels in words.items()
+            for text, word in levels.items()
+            if word in alone and word not in mapped
+        ]
+        if unread and covered < 0.5 * total:
+            return None
+        if unread and not (alone <= mapped) and not _has_many_classes(shared):
+            ask_for_unread(unread, raws, "known verdicts", where, sorted(shared))
+    space.values = _spelled_values(raws, words, spelled)
+    classes = dict.fromkeys(
+        value for levels in space.values.values() for value in levels.values()
+    )
+    if len(classes) > 2:
+        space.notes.append(
+            "the classes are not ordered; if they are, set rubric.ordered=true and"
+            " rubric.classes in their order"
+        )
+    return space
+
+
+def _has_many_classes(shared: set[str]) -> bool:
+    """Return whether raters share so many classes that a word of one rater is plausibly another class."""
+    meanings, _ = polarity()
+    return len(shared) >= 4 and not (shared & meanings.keys())
+
+
+def _common_pair(words: Mapping[str, Mapping[str, str]], union: set[str]) -> bool:
+    """Return whether all words are one pair of opposites, of which a rater uses only one."""
+    return len(union) == 2 and all(
+        set(levels.values()) <= union for levels in words.values()
+    )
+
+
+def _folded(raw: Raw) -> dict[str, str]:
+    folded = {}
+    for text in raw.words:
+        value = number(text)
+        folded[text] = f"{value:g}" if value is not None else fold(text)
+    return folded
+
+
+def _spelling(
+    raws: Mapping[str, Raw], words: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """Return the spelling of each folded word that occurs first."""
+    spelled: dict[str, str] = {}
+    for name, raw in raws.items():
+        for text, word in words[name].items():
+            spelled.setdefault(word, text.strip())
+        for meaning in raw.mapped.values():
+            spelled.setdefault(fold(meaning), meaning)
+    return spelled
+
+
+def _spelled_values(
+    raws: Mapping[str, Raw],
+    words: Mapping[str, Mapping[str, str]],
+    spelled: Mapping[str, str],
+) -> dict[str, dict[str, Any]]:
+    values: dict[str, dict[str, Any]] = {}
+    for name, raw in raws.items():
+        values[name] = {text: spelled[word] for text, word in words[name].items()}
+        values[name] |= {
+            text: spelled[fold(meaning)] for text, meaning in raw.mapped.items()
+        }
+    return values
+
+
+def _check_polarity(raws: Mapping[str, Raw], where: str) -> None:
+    """Ask what yes means if one rater's column is about a fault and another's is not.
+
+    Raises:
+        OpenTableError: If so.
+    """
+    _, judging = polarity()
+    about = {
+        name: begins(name, "adverse")
+        for name, raw in raws.items()
+        if not all(fold(text) in judging for text in raw.words)
+    }
+    if (
+        len(raws) < 2
+        or True not in about.values()
+        or all(about.get(name) for name in raws)
+    ):
+        return
+    adverse = next(name for name, is_adverse in about.items() if is_adverse)
+    levels = list(raws[adverse].words)
+    meanings, _ = polarity()
+    answers = []
+    for flip in (True, False):
+        pairs = []
+        for text in levels:
+            meaning = meanings[fold(text)]
+            flipped = "fail" if meaning == "pass" else "pass"
+            pairs.append((text, flipped if flip else meaning))
+        clash = any(
+            fold(text) in {fold(word) for word in raw.words}
+            for name, raw in raws.items()
+            if name != adverse
+            for text in levels
+        )
+        if clash:
+            pairs = [(f"{adverse}:{text}", meaning) for text, meaning in pairs]
+        options = tuple(
+            o for text, meaning in pairs for o in ("--map", f"{text}={meaning}")
+        )
+        answers.append(Answer("it is a fault" if flip else "it is no fault", options))
+    what = (
+        f"'{adverse}' seems to be about a fault and other columns are not: does"
+        f" '{levels[0]}' there mean that a response fails?"
+    )
+    raise OpenTableError(what, where, answers)

@@ -1,0 +1,139 @@
+"""Winners of pairs: words, comparisons, signed numbers, and the names of systems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from evalkit.interop.tables.rater_levels import Raw, Space, unread_words
+from evalkit.interop.tables.word_questions import ask_for_numbers, ask_for_pair_words
+from evalkit.interop.tables.words import fold, tie_kind
+
+WINNERS: Final = frozenset({"A", "B", "TIE"})
+SIGNED: Final = (
+    "negative numbers are read as preferring B and positive ones as preferring A;"
+    " the other way around: --map"
+)
+SIGNED_FIRST: Final = "negative numbers are read as preferring A, as in HelpSteer; the other way around: --map"
+
+
+def pair_space(
+    raws: Mapping[str, Raw],
+    systems: set[str],
+    meanings: set[str],
+    where: str,
+    *,
+    compared: bool,
+) -> Space | None:
+    """Return the space of winners if all raters name them."""
+    space = Space("pair")
+    signed: set[float] = set()
+    named = False
+    for name, raw in raws.items():
+        values: dict[str, Any] = {**raw.mapped}
+        if raw.mapped and not set(raw.mapped.values()) <= WINNERS:
+            return None
+        column = raw.column
+        if raw.words and column.is_numeric and column.share(column.numbers) == 1:
+            numbers = {text: column.numbers[text] for text in raw.words}
+            signed |= set(numbers.values())
+            if not compared and not any(value < 0 for value in numbers.values()):
+                return None
+            values |= _signed(numbers)
+        else:
+            values |= {
+                text: column.pairs[text] for text in raw.words if text in column.pairs
+            }
+            for text in raw.words:
+                if text not in values and fold(text) in systems:
+                    values[text] = "SYSTEM"
+                    named = True
+        space.values[name] = values
+    if not compared and not named and not _names_winners(raws, meanings):
+        return None
+    read = sum(
+        raw.words[text]
+        for name, raw in raws.items()
+        for text in raw.words
+        if text in space.values[name]
+    )
+    total = sum(raw.total for raw in raws.values())
+    if not compared and read < 0.8 * total:
+        return None
+    unread = unread_words(space, raws)
+    if unread and read < 0.5 * total:
+        return None
+    if unread:
+        if not compared and not named:
+            return None
+        ask_for_pair_words(unread, raws, where)
+    space.by_row = named
+    if signed:
+        strength = any("strength" in name or "preference" in name for name in raws)
+        wide = any(abs(value) > 1 for value in signed)
+        reverse = strength and wide
+        if signed <= {1.0, 2.0}:
+            for name, raw in raws.items():
+                space.values[name] |= {
+                    text: "A" if raw.column.numbers[text] == 1 else "B"
+                    for text in raw.words
+                    if text in raw.column.numbers
+                }
+            space.notes.append("1 and 2 are read as the first and the second response")
+        elif not any(value < 0 for value in signed):
+            ask_for_numbers(signed, raws, where)
+        else:
+            space.notes.append(SIGNED_FIRST if reverse else SIGNED)
+            if reverse:
+                flip = {"A": "B", "B": "A", "TIE": "TIE"}
+                for name, raw in raws.items():
+                    space.values[name] |= {
+                        text: flip[space.values[name][text]]
+                        for text in raw.words
+                        if text in raw.column.numbers
+                    }
+    ties = Counter(
+        kind
+        for raw in raws.values()
+        for text, count in raw.words.items()
+        if (kind := tie_kind(text)) in ("tie_good", "tie_bad")
+        for _ in range(count)
+    )
+    if ties:
+        listed = ", ".join(
+            f"{'both good' if kind == 'tie_good' else 'both bad'}: {count}"
+            for kind, count in sorted(ties.items(), reverse=True)
+        )
+        space.notes.append(f"ties of different kinds are read as ties ({listed})")
+    return space
+
+
+def _signed(numbers: Mapping[str, float]) -> dict[str, str]:
+    return {
+        text: "A" if value > 0 else "B" if value < 0 else "TIE"
+        for text, value in numbers.items()
+    }
+
+
+def _names_winners(raws: Mapping[str, Raw], meanings: set[str]) -> bool:
+    """Return whether the words of a table without two responses are winners and not classes."""
+    if "TIE" in meanings:
+        return True
+    for name, raw in raws.items():
+        words = {fold(text) for text in raw.words}
+        if any(tie_kind(text) for text in raw.words) and words & {"a", "b"}:
+            return True
+        if any(text.strip().startswith("[[") for text in raw.words):
+            return True
+        if raw.column.kind == "comparison" or "winner" in name.casefold():
+            return True
+        whole = raw.words and all(len(word) > 1 for word in words)
+        if whole and raw.column.kind == "pair":
+            return True
+    return any(
+        raw.column.is_numeric
+        and any(value < 0 for value in raw.column.distinct_numbers)
+        and any(word in name.casefold() for word in ("prefer", "winner", "better"))
+        for name, raw in raws.items()
+    )

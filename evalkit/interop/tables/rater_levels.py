@@ -1,0 +1,110 @@
+"""The levels of raters, and what all of their verdicts mean together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evalkit.foreign_files.layouts import Unit
+from evalkit.foreign_files.records import NONE
+from evalkit.interop.tables.column_types import (
+    LONGEST_WORD,
+    NO_STATEMENT,
+    TypedColumn,
+)
+from evalkit.interop.tables.words import fold, is_unclear_failure, opposite_among
+from evalkit.values import JsonObject
+
+
+@dataclass(slots=True)
+class Space:
+    """What the verdicts are: of pairs, responses in scores, or classes.
+
+    Attributes:
+        unit: What is judged.
+        values: The verdict of each level of each rater.
+        missing: Why each level of each rater has none.
+        rubric: The settings of the rubric.
+        notes: What was assumed.
+        by_row: Whether winners may be named by the systems of their row.
+        scale: The ends and the step of scores, if the raters use one.
+    """
+
+    unit: Unit
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    missing: dict[str, dict[str, str]] = field(default_factory=dict)
+    rubric: JsonObject = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    by_row: bool = False
+    scale: tuple[float, float, float] | None = None
+
+
+@dataclass(slots=True)
+class Raw:
+    """The levels of a rater: those that the user mapped, those without a verdict, and the rest with their counts."""
+
+    column: TypedColumn
+    mapped: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """The number of cells with a verdict to read."""
+        return self.words.total()
+
+
+def raw_levels(
+    raters: Mapping[str, TypedColumn], words: Mapping[str, str]
+) -> dict[str, Raw]:
+    """Return the levels of each rater, by what the user mapped and what states that there is no verdict."""
+    mapped = {word.casefold(): meaning for word, meaning in words.items()}
+    mapped |= {fold(word): meaning for word, meaning in words.items()}
+    every = [word for column in raters.values() for word in column.counts]
+    found = {}
+    for name, column in raters.items():
+        raw = Raw(column)
+        for text, count in column.counts.items():
+            key = text.strip().casefold()
+            meaning = mapped.get(key, mapped.get(fold(text)))
+            if meaning is not None and meaning != NONE:
+                raw.mapped[text] = meaning
+            elif meaning == NONE:
+                raw.missing[text] = "mapped to NONE"
+            elif text in column.missing and not (
+                is_unclear_failure(text) and opposite_among(text, every)
+            ):
+                raw.missing[text] = column.missing[text]
+            else:
+                raw.words[text] = count
+        found[name] = raw
+    return found
+
+
+def _long_texts(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the levels without a value that are texts, which state no verdict."""
+    return {
+        text: NO_STATEMENT
+        for text in raw.words
+        if text not in values and len(text) > LONGEST_WORD
+    }
+
+
+def unread_words(space: Space, raws: Mapping[str, Raw]) -> list[tuple[str, str]]:
+    """Note which levels are texts without a verdict, and return the words that the space does not have."""
+    unread = []
+    for name, raw in raws.items():
+        values = space.values[name]
+        missing = _long_texts(raw, values)
+        if sum(raw.words[text] for text in missing) <= 0.2 * raw.total:
+            space.missing.setdefault(name, {}).update(missing)
+        else:
+            missing = {}
+        unread += [
+            (name, text)
+            for text in raw.words
+            if text not in values and text not in missing
+        ]
+    return unread

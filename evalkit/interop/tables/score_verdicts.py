@@ -1,0 +1,164 @@
+"""Scores: numbers of all raters on one scale, or on several, of which only the order is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from evalkit.foreign_files.judgment_files import number
+from evalkit.interop.import_file import guessed_scale
+from evalkit.interop.tables.column_types import (
+    DATE,
+    TypedColumn,
+    denominators,
+    is_date,
+)
+from evalkit.interop.tables.rater_levels import Raw, Space, unread_words
+from evalkit.interop.tables.word_questions import ask_for_unread
+from evalkit.interop.tables.words import fold, ordered, polarity
+
+_NEAR: Final = 0.25
+"""Two raters use one scale if their ends differ by at most this share of it."""
+
+
+def score_space(
+    raws: Mapping[str, Raw],
+    judges: Mapping[str, TypedColumn],
+    labels: Mapping[str, TypedColumn],
+    where: str,
+) -> Space | None:
+    """Return the space of scores if all raters give numbers, some of them other than 0 and 1."""
+    values: dict[str, dict[str, Any]] = {}
+    for name, raw in raws.items():
+        mapped = {text: number(meaning) for text, meaning in raw.mapped.items()}
+        if None in mapped.values() or not (raw.column.is_numeric or mapped):
+            return None
+        values[name] = {**mapped}
+        values[name] |= {
+            text: raw.column.numbers[text]
+            for text in raw.words
+            if text in raw.column.numbers
+        }
+    distinct = {value for levels in values.values() for value in levels.values()}
+    if distinct <= {0.0, 1.0} and all(
+        raw.column.unit == "number" for raw in raws.values()
+    ):
+        return None
+    space = Space("response", values)
+    unread = unread_words(space, raws)
+    words = []
+    for name, text in unread:
+        if is_date(text):
+            space.missing.setdefault(name, {})[text] = DATE
+        else:
+            words.append((name, text))
+    if words:
+        ask_for_unread(words, raws, "numbers", where, ())
+    _set_scale(space, raws, judges, labels)
+    return space
+
+
+def _set_scale(
+    space: Space,
+    raws: Mapping[str, Raw],
+    judges: Mapping[str, TypedColumn],
+    labels: Mapping[str, TypedColumn],
+) -> None:
+    """Set the scale that all raters use; without one, only order is compared."""
+    ends = {name: _ends(space.values[name].values()) for name in raws}
+    scales = {name: _scale(space.values[name].values(), raws[name]) for name in raws}
+    units = {
+        (raw.column.unit if raw.column.unit in ("percent", "fraction") else "number")
+        for raw in raws.values()
+    }
+    bottoms = {scale[:2] for scale in scales.values()}
+    same = len(bottoms) == 1 and len(units | {"number"}) <= 2
+    if same:
+        low, high = next(iter(bottoms))
+        span = high - low
+        lows = [end[0] for end in ends.values()]
+        highs = [end[1] for end in ends.values()]
+        near = _NEAR * span
+        same = max(lows) - min(lows) <= near and max(highs) - min(highs) <= near
+        same = same or not labels or "percent" in units or "fraction" in units
+    two_classes = any(len(set(space.values[label].values())) == 2 for label in labels)
+    graded = any(len(set(space.values[judge].values())) > 2 for judge in judges)
+    if same and not (two_classes and graded):
+        low, high = next(iter(bottoms))
+        step = min(scale[2] for scale in scales.values())
+        space.scale = (low, high, step)
+        return
+    space.rubric = {"real": True}
+    space.notes.append(_two_scales(ends))
+
+
+def _two_scales(ends: Mapping[str, tuple[float, float]]) -> str:
+    listed = ", ".join(
+        f"'{name}' {low:g} to {high:g}" for name, (low, high) in ends.items()
+    )
+    return (
+        f"scores and labels may be on different scales ({listed}): only their order is compared;"
+        " if they share one, set rubric.real=false rubric.min and rubric.max"
+    )
+
+
+def _ends(values: Iterable[float]) -> tuple[float, float]:
+    known = list(values) or [0.0]
+    return min(known), max(known)
+
+
+def _scale(values: Iterable[float], raw: Raw) -> tuple[float, float, float]:
+    known = list(values)
+    low, high, step = guessed_scale(known)
+    if raw.column.unit == "stars":
+        low, high = 1.0, max(5.0, high)
+    if raw.column.unit == "fraction" and (bottoms := denominators(raw.words)):
+        high = max(bottoms)
+        low = min(low, 1.0)
+    return low, high, step
+
+
+def mixed_space(
+    raws: Mapping[str, Raw],
+    judges: Mapping[str, TypedColumn],
+    labels: Mapping[str, TypedColumn],
+) -> Space | None:
+    """Return the space of scores against classes: numbers of some raters, two classes or ordered words of others."""
+    if not judges or not labels:
+        return None
+    space = Space("response")
+    notes = []
+    meanings, _ = polarity()
+    for name, raw in raws.items():
+        if raw.mapped:
+            return None
+        column = raw.column
+        numbers = {
+            text: column.numbers[text] for text in raw.words if text in column.numbers
+        }
+        flags = {
+            text: meanings[fold(text)] for text in raw.words if fold(text) in meanings
+        }
+        in_order = ordered(raw.words)
+        if len(numbers) == len(raw.words):
+            space.values[name] = dict(numbers)
+        elif len(flags) == len(raw.words):
+            space.values[name] = {
+                text: 1.0 if meaning == "pass" else 0.0
+                for text, meaning in flags.items()
+            }
+            notes.append(f"'{name}': pass is 1 and fail is 0")
+        elif in_order:
+            folded = [fold(word) for word in in_order]
+            space.values[name] = {
+                text: float(folded.index(fold(text)) + 1) for text in raw.words
+            }
+            notes.append(f"'{name}' is ordered: {' < '.join(in_order)}")
+        else:
+            return None
+    space.rubric = {"real": True}
+    space.notes = notes
+    space.notes.append(
+        "scores are compared with classes by their order (AUC); no bias follows from two scales"
+    )
+    return space

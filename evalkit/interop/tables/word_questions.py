@@ -1,0 +1,217 @@
+"""Questions about words of verdicts that have no meaning in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+from evalkit.foreign_files.records import NONE
+from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.rater_levels import Raw
+from evalkit.interop.tables.words import fold
+
+_MOST_COMMANDS: Final = 3
+MOST_LEVELS: Final = 12
+
+
+def ask_for_numbers(
+    values: set[float], raws: Mapping[str, Raw], where: str
+) -> NoReturn:
+    """Ask which number is which winner.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    low_first = sorted(values)
+    sides: Sequence[tuple[str, ...]] = (
+        (("A", "B"), ("B", "A"))
+        if len(low_first) == 2
+        else (
+            ("A", "B", "TIE"),
+            ("A", "TIE", "B"),
+            ("TIE", "A", "B"),
+            ("B", "TIE", "A"),
+        )
+        if len(low_first) == 3
+        else ()
+    )
+    answers = []
+    for winners in sides:
+        pairs = [
+            f"{value:g}={side}" for value, side in zip(low_first, winners, strict=True)
+        ]
+        answers.append(
+            Answer(
+                ", ".join(pairs),
+                tuple(word for pair in pairs for word in ("--map", pair)),
+            )
+        )
+    if not answers:
+        half = (low_first[0] + low_first[-1]) / 2
+        for low, high in (("A", "B"), ("B", "A")):
+            pairs = [
+                f"{value:g}={low if value < half else high if value > half else 'TIE'}"
+                for value in low_first
+            ]
+            answers.append(
+                Answer(
+                    f"low numbers prefer {low}",
+                    tuple(word for pair in pairs for word in ("--map", pair)),
+                )
+            )
+    names = ", ".join(f"'{name}'" for name in raws)
+    listed = ", ".join(f"{value:g}" for value in low_first)
+    raise OpenTableError(
+        f"{names} compare two responses by numbers ({listed}): which number is which winner?",
+        where,
+        answers,
+    )
+
+
+def ask_for_winners(raws: Mapping[str, Raw], where: str) -> NoReturn:
+    """Ask what the words of a table with two responses mean, if none of them names a winner.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    levels = dict.fromkeys(text for raw in raws.values() for text in raw.words)
+    words = list({fold(text): text for text in levels}.values())
+    listed = ", ".join(f"'{word[:40]}'" for word in words[:6])
+    answers = []
+    if 2 <= len(words) <= 3:
+        for sides in (("A", "B", "TIE"), ("B", "A", "TIE")):
+            pairs = [f"{word}={side}" for word, side in zip(words, sides, strict=False)]
+            options = tuple(option for pair in pairs for option in ("--map", pair))
+            answers.append(Answer(", ".join(pairs), options))
+    elif words:
+        options = tuple(
+            option
+            for index, word in enumerate(words[:MOST_LEVELS])
+            for option in (
+                "--map",
+                f"{word[:60]}={('A', 'B')[index] if index < 2 else 'TIE'}",
+            )
+        )
+        answers.append(Answer("for example", options))
+    raise OpenTableError(
+        f"each row has two responses, and {listed} name no winner", where, answers
+    )
+
+
+def ask_for_pair_words(
+    unread: Sequence[tuple[str, str]], raws: Mapping[str, Raw], where: str
+) -> NoReturn:
+    """Ask what words of a table of pairs mean, of which others are winners.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    by_word: dict[str, int] = {}
+    columns: dict[str, None] = {}
+    for name, text in unread:
+        by_word[text] = by_word.get(text, 0) + raws[name].words[text]
+        columns[name] = None
+    listed = ", ".join(
+        f"'{text[:40]}' ({count})" for text, count in list(by_word.items())[:6]
+    )
+    answers = [
+        Answer(
+            meaning, tuple(o for text in by_word for o in ("--map", f"{text}={value}"))
+        )
+        for value, meaning in (("TIE", "ties"), (NONE, "no verdict"))
+    ]
+    if len(by_word) == 1:
+        text = next(iter(by_word))
+        answers += [
+            Answer(f"{side} wins", ("--map", f"{text}={side}")) for side in ("A", "B")
+        ]
+    names = ", ".join(f"'{name}'" for name in columns)
+    what = f"{names} has {len(by_word)} words that are no known winners: {listed}"
+    raise OpenTableError(what, where, answers)
+
+
+def ask_for_unread(
+    unread: Sequence[tuple[str, str]],
+    raws: Mapping[str, Raw],
+    what: str,
+    where: str,
+    known: Sequence[str],
+) -> NoReturn:
+    """Ask what words that are no verdicts mean.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    counts: Counter[str] = Counter()
+    columns: dict[str, None] = {}
+    for name, text in unread:
+        counts[text] += raws[name].words[text]
+        columns[name] = None
+    names = ", ".join(f"'{name}'" for name in columns)
+    listed = ", ".join(
+        f"'{text[:40]}' ({count})" for text, count in counts.most_common(6)
+    )
+    answers = []
+    by_rater: dict[str, list[str]] = {}
+    for name, text in unread:
+        by_rater.setdefault(name, []).append(text)
+    if len(by_rater) == 2 and all(len(texts) == 1 for texts in by_rater.values()):
+        ((first,), (second,)) = by_rater.values()
+        answers.append(
+            Answer(f"'{first}' means '{second}'", ("--map", f"{first}={second}"))
+        )
+    none = tuple(o for text in counts for o in ("--map", f"{text}={NONE}"))
+    answers.append(Answer("no verdict", none))
+    if what != "numbers":
+        own = tuple(o for text in counts for o in ("--map", f"{text}={text}"))
+        answers.append(Answer("a class of its own", own))
+    if len(counts) == 1:
+        text = next(iter(counts))
+        answers += [
+            Answer(f"the same as '{word}'", ("--map", f"{text}={word}"))
+            for word in known[:_MOST_COMMANDS]
+        ]
+    raise OpenTableError(
+        f"{names} has {len(counts)} words that are no {what}: {listed}", where, answers
+    )
+
+
+def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
+    """Ask what the words of raters mean that have none in common.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    parts = []
+    answers = []
+    pairs: list[str] = []
+    columns = list(raws.items())
+    for name, raw in columns:
+        listed = ", ".join(f"'{text[:30]}'" for text, _ in raw.words.most_common(4))
+        parts.append(f"'{name}' has {listed}")
+    levels = [list(raw.words) for _, raw in columns]
+    few = all(len(words) <= MOST_LEVELS for words in levels)
+    if few and len(levels) > 1 and len({len(words) for words in levels}) == 1:
+        first, *rest = levels
+        for offset in range(min(len(first), _MOST_COMMANDS)):
+            pairs = [
+                f"{text}={first[(index + offset) % len(first)]}"
+                for words in rest
+                for index, text in enumerate(words)
+            ]
+            options = tuple(o for pair in pairs for o in ("--map", pair))
+            answers.append(Answer(", ".join(pairs[:4]), options))
+    elif few:
+        first, *rest = levels
+        none = tuple(
+            o
+            for words in (rest or [first])
+            for text in words
+            if text not in first or not rest
+            for o in ("--map", f"{text[:60]}={first[0]}")
+        )
+        answers.append(Answer("for example", none))
+    raise OpenTableError(
+        f"the raters use different words: {'; '.join(parts)}", where, answers
+    )
