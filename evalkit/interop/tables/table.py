@@ -467,8 +467,26 @@ def _warnings(
                     f" ({share:.4f})"
                 )
         yield from _label_warnings(parts, label, verdicts[label], space.unit)
+        if space.by_row:
+            yield from _kappas_by_name(parts, label)
     if space.rubric.get("real") and parts.raters.labels:
         yield from _thresholds(parts, verdicts)
+
+
+def _kappas_by_name(parts: _Parts, label: str) -> Iterator[str]:
+    """Yield Cohen's kappa over the names of the winners, next to that over the sides."""
+    labels = parts.typed[label].texts
+    for judge in _judge_columns(parts.raters):
+        texts = zip(parts.typed[judge].texts, labels, strict=True)
+        pairs = [(one, other) for one, other in texts if one and other]
+        judged = Counter(one for one, _ in pairs)
+        labeled = Counter(other for _, other in pairs)
+        count = max(1, len(pairs))
+        chance = sum(judged[name] * labeled[name] for name in judged) / count**2
+        if chance < 1 and pairs:
+            share = sum(one == other for one, other in pairs) / count
+            kappa = (share - chance) / (1 - chance)
+            yield f"kappa of '{judge}' and '{label}' over the names of the winners: {kappa:.4f}"
 
 
 def _label_warnings(
