@@ -23,6 +23,8 @@ from evalkit.foreign_files.criteria import (
     class_words,
     differing_scales,
     grade_of,
+    is_general,
+    one_scale,
     same_criterion,
     unit_of,
 )
@@ -55,6 +57,8 @@ _CELL: Final[Mapping[Unit, str]] = {
     "response": "score",
     "class": "class",
 }
+_EVALUATOR: Final = "evaluator"
+"""The judge of criteria whose tool names no judge."""
 _MOST_COMMANDS: Final = 6
 _NAMED: Final = 5
 _LONGEST_NAMES: Final = 120
@@ -101,12 +105,15 @@ def read_assessed(
     """
     if options.answers:
         return ParsedFile(list(_answers(units)), notes=tuple(notes))
+    units = _speaking(units)
     every = [said for unit in units for said in unit.given]
     paired = bool(units) and all("response_b" in unit.cells for unit in units)
     choice = _chosen(path, every, options, needs, paired=paired)
     selected = {*choice.judges, *choice.labels}
     used = [said for said in every if said.key in selected]
     kind = _kind(path, units, used, choice)
+    if not _is_comparable(kind, used, choice):
+        raise _which_criterion(path, choice)
     words = class_words(used, choice.judges, choice.labels)
     scales = None
     if kind == "response" and choice.labels:
@@ -137,6 +144,20 @@ def read_assessed(
     )
 
 
+def _speaking(units: Sequence[Assessed]) -> list[Assessed]:
+    """Return the answers without raters of a criterion that never say anything."""
+    speaking = {
+        said.key
+        for unit in units
+        for said in unit.given
+        if said.word is not None or said.score is not None or said.failure
+    }
+    return [
+        replace(unit, given=tuple(said for said in unit.given if said.key in speaking))
+        for unit in units
+    ]
+
+
 def _kind(
     path: Path, units: Sequence[Assessed], used: Sequence[Assessment], choice: _Choice
 ) -> Unit:
@@ -145,7 +166,12 @@ def _kind(
     paired = all("response_b" in unit.cells for unit in units)
     if paired and words and all(word in WINNERS for word in words):
         return "pair"
-    return unit_of(path, used, choice.judges, choice.labels)
+    try:
+        return unit_of(path, used, choice.judges, choice.labels)
+    except DatasetError:
+        if choice.labels or len({name for _, name in choice.judges}) == 1:
+            raise
+    raise _which_criterion(path, choice)
 
 
 def _chosen(
@@ -254,7 +280,11 @@ def _paired(
     ]
     if options.dimension and options.judge and len(criteria) == len(judged) == 1:
         pairs = [(next(iter(criteria)), next(iter(judged)))]
-    if not pairs and len(criteria) == len(judged) == 1:
+    if (
+        not pairs
+        and len(criteria) == len(judged) == 1
+        and any(is_general(name) for name in (*criteria, *judged))
+    ):
         pairs = [(next(iter(criteria)), next(iter(judged)))]
     exact = [pair for pair in pairs if pair[0] == pair[1]]
     if len(pairs) > 1 and len(exact) == 1:
@@ -269,6 +299,30 @@ def _paired(
     )
 
 
+def _is_comparable(kind: Unit, used: Sequence[Assessment], choice: _Choice) -> bool:
+    """Return whether the judges are about one criterion, or about several of one scale."""
+    criteria = {name for _, name in choice.judges}
+    if choice.labels or len(criteria) == 1:
+        return True
+    return kind == "response" and one_scale(used, choice.judges)
+
+
+def _which_criterion(path: Path, choice: _Choice) -> ConfigError:
+    """Return the question which criterion of several to check, with a command for each answer."""
+    criteria = dict.fromkeys(name for _, name in choice.judges)
+    shown = quote(str(relative(path)))
+    commands = [
+        f"evalkit check {shown} --judge {quote(name)}"
+        for name in criteria
+        if len(name) <= _LONGEST_NAMES
+    ][:_MOST_COMMANDS]
+    return ConfigError(
+        "has several criteria of different kinds or scales",
+        where=str(path),
+        remedy=f"choose one: {'; '.join(commands) or '--judge NAME'}",
+    )
+
+
 def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> ConfigError:
     """Return the question which criterion to check, with a command for each answer."""
     shown = quote(str(relative(path)))
@@ -278,7 +332,7 @@ def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> ConfigError:
         if len(label) + len(judge) <= _LONGEST_NAMES
     ][:_MOST_COMMANDS]
     return ConfigError(
-        "has labels of several criteria, or judges of others",
+        "has labels and judges of criteria that have different names or are several",
         where=str(path),
         remedy=f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}",
     )
@@ -365,9 +419,14 @@ def _by_criterion(
     """Yield a record for each judge of an answer, with its scores by criterion."""
     names: dict[str, list[str]] = {}
     for rater, name in choice.judges:
-        names.setdefault(rater, []).append(name)
+        names.setdefault(_EVALUATOR if rater == name else rater, []).append(name)
     for rater, criteria in names.items():
-        own = {said.name: said for said in unit.given if said.rater == rater}
+        own = {
+            said.name: said
+            for said in unit.given
+            if said.source == JUDGE
+            and rater == (_EVALUATOR if said.rater == said.name else said.rater)
+        }
         if not own.keys() & {*criteria}:
             continue
         scores = {

@@ -35,6 +35,7 @@ RATERS: Final = frozenset(
             "manual",
         ),
         *("llm", "judge", "auto", "ai", "eval", "evaluator", "evaluation", "feedback"),
+        *("reaction", "thumb", "thumbs", "vote", "annotators"),
         *("score", "rating", "verdict", "the", "of", "by", "人工", "人类", "标注"),
     }
 )
@@ -171,10 +172,16 @@ def words_of(name: str) -> tuple[str, ...]:
 
 def same_criterion(first: str, second: str) -> bool:
     """Return whether two names differ only in words that say who rates."""
-    stems = [
-        tuple(w for w in words_of(name) if w not in RATERS) for name in (first, second)
-    ]
-    return first == second or stems[0] == stems[1]
+    return first == second or _stem(first) == _stem(second)
+
+
+def is_general(name: str) -> bool:
+    """Return whether a name is of no criterion, such as `feedback` or `reaction`."""
+    return not _stem(name)
+
+
+def _stem(name: str) -> tuple[str, ...]:
+    return tuple(word for word in words_of(name) if word not in RATERS)
 
 
 def unit_of(
@@ -251,6 +258,16 @@ def differing_scales(
         f"scores and labels may be on different scales ({listed}): only their order is compared;"
         " if they share one, set rubric.real=false rubric.min and rubric.max"
     )
+
+
+def one_scale(used: Sequence[Assessment], judges: Iterable[Key]) -> bool:
+    """Return whether the scores of all criteria fit one usual scale."""
+    by_key = {
+        key: [said.score for said in used if said.key == key and said.score is not None]
+        for key in judges
+    }
+    scales = {_usual_scale(min(own), max(own)) for own in by_key.values() if own}
+    return len(scales) < 2
 
 
 def _usual_scale(low: float, high: float) -> tuple[float, float]:

@@ -116,35 +116,47 @@ PEOPLE: Final = frozenset(
             "annotators",
             "annotation",
             "expert",
-            "gold",
             "crowd",
             "manual",
         ),
-        *(
-            "label",
-            "labels",
-            "majority",
-            "user",
-            "reviewer",
-            "sme",
-            "truth",
-            "feedback",
-        ),
-        *("thumb", "thumbs", "人工", "专家", "人类", "标注", "标签"),
+        *("reviewer", "sme", "thumb", "thumbs", "人工", "专家", "人类", "标注"),
     }
 )
-"""Words in the name of a column or score of annotators."""
+"""Words in the name of a score or a column that people gave."""
+_LABELS: Final = frozenset(
+    {"gold", "label", "labels", "majority", "truth", "user", "标签", "真值"}
+)
+"""Words in the name of a column of labels; a score by this name can be a judge's."""
+_OPINIONS: Final = frozenset({"feedback", "rating", "score", "vote"})
+"""Words that make a `user` the rater, and not the subject of a judge."""
+_REFERENCES: Final = frozenset(
+    {*("expected", "reference", "target", "ground", "truth", "gold", "previous", "old")}
+)
+"""Words in the name of a column that is neither a judge nor a label unless the user says so."""
 _MOST_WORDS: Final = 12
 
 
 def is_persons(name: str) -> bool:
-    """Return whether a name says that annotators gave its values."""
-    return not PEOPLE.isdisjoint(words_of(name)) and JUDGES.isdisjoint(words_of(name))
+    """Return whether the name of a score says that people gave it."""
+    words = {*words_of(name)}
+    by_user = "user" in words and not words.isdisjoint(_OPINIONS)
+    return (by_user or not words.isdisjoint(PEOPLE)) and words.isdisjoint(JUDGES)
+
+
+def is_labels(name: str) -> bool:
+    """Return whether the name of a column says that people gave its values."""
+    words = {*words_of(name)}
+    return not words.isdisjoint(PEOPLE | _LABELS) and words.isdisjoint(JUDGES)
 
 
 def is_judges(name: str) -> bool:
-    """Return whether a name says that a judge gave its values."""
-    return not JUDGES.isdisjoint(words_of(name)) and PEOPLE.isdisjoint(words_of(name))
+    """Return whether the name of a column says that a judge gave its values."""
+    words = {*words_of(name)}
+    return not words.isdisjoint(JUDGES) and words.isdisjoint(PEOPLE | _LABELS)
+
+
+def _is_no_judge(name: str) -> bool:
+    return is_labels(name) or not _REFERENCES.isdisjoint(words_of(name))
 
 
 def flat(data: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -200,7 +212,7 @@ def with_raters_in_data(
         people = [said for said in known if said.source == PERSON]
         raters |= {
             name: JUDGE
-            for name in _like(columns, people, is_judges, is_persons)
+            for name in _like(columns, people, is_judges, _is_no_judge)
             if name not in raters
         }
     if options.dimension not in columns and not any(
@@ -209,25 +221,38 @@ def with_raters_in_data(
         judges = [said for said in known if said.source == JUDGE]
         raters |= {
             name: PERSON
-            for name in _like(columns, judges, is_persons, is_judges)
-            if name not in raters and is_persons(name)
+            for name in _like(columns, judges, is_labels, is_judges)
+            if name not in raters and is_labels(name)
         }
-    criteria = list(dict.fromkeys(said.name for said in known))
+    criteria: dict[Source, list[str]] = {
+        JUDGE: _criteria_of(known, PERSON),
+        PERSON: _criteria_of(known, JUDGE),
+    }
+    about = {
+        name: _criteria(name, criteria[source], options)
+        for name, source in raters.items()
+    }
     return [
-        Assessed(
-            unit.cells,
-            (
-                *unit.given,
-                *(
-                    assessment(criterion, name, source, dict(flat(row)).get(name))
-                    for name, source in raters.items()
-                    if row
-                    for criterion in _criteria(name, criteria, options)
-                ),
-            ),
-        )
+        Assessed(unit.cells, (*unit.given, *_said_in(row, raters, about)))
         for unit, row in zip(units, data, strict=True)
     ]
+
+
+def _said_in(
+    row: Json, raters: Mapping[str, Source], about: Mapping[str, Sequence[str]]
+) -> Iterator[Assessment]:
+    """Yield what the raters in a row said about each criterion."""
+    cells = dict(flat(row)) if raters else {}
+    for name, source in raters.items():
+        if row:
+            for criterion in about[name]:
+                yield assessment(criterion, name, source, cells.get(name))
+
+
+def _criteria_of(known: Sequence[Assessment], source: Source) -> list[str]:
+    """Return the criteria of these raters, or of all if there are none."""
+    own = [said.name for said in known if said.source == source]
+    return [*dict.fromkeys(own or [said.name for said in known])]
 
 
 def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:

@@ -251,6 +251,11 @@ ASKED = {
         for name in ("quality", "tone")
         for source, said in (("EVAL", judge), ("ANNOTATION", human))
     ],
+    "one other name": [
+        langfuse_score(i, source, said, name=name)
+        for i, judge, human in BOTH
+        for source, said, name in (("API", judge, "cost"), ("ANNOTATION", human, "quality"))
+    ],
     "other names": [
         langfuse_score(i, source, said, name=name)
         for i, judge, human in BOTH
@@ -274,7 +279,7 @@ def test_an_open_criterion_is_asked_for_with_commands_that_run(name, tmp_path):
         for part in [part.removeprefix("choose one: ")]
         if part.startswith("evalkit check")
     ]
-    assert len(commands) == 2
+    assert len(commands) == (1 if name == "one other name" else 2)
     for command in commands:
         words = split(command)
         label, judge = (words[words.index(option) + 1] for option in ("--label", "--judge"))
@@ -351,3 +356,46 @@ def test_scores_on_another_scale_are_compared_by_order_only(name, tmp_path):
     assert any("only their order is compared" in note for note in found.notes)
     expected = [{"pass": 1.0, "fail": 0.0}.get(value, value) for value in people]
     assert [case.labels["u1"][0] for case in found.cases] == expected
+
+
+def test_criteria_of_different_scales_are_not_averaged(tmp_path):
+    scores = [
+        langfuse_score(i, "EVAL", "", name=name, value=value, stringValue=None, dataType="NUMERIC")
+        for i in range(N)
+        for name, value in (("helpfulness", SCORES[i]), ("relevance", GRADES[i]), ("cost", 40 * i))
+    ]
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(scores), encoding="utf-8")
+    fault = complaint(path, "langfuse")
+    assert fault.count("evalkit check") == 3
+    assert len(read(path, "langfuse", Options(judge="helpfulness")).judgments) == N
+    path.write_text(json.dumps([one for one in scores if one["name"] != "cost"]), encoding="utf-8")
+    found = read(path, "langfuse")
+    assert found.judgments[0].criteria == {"helpfulness": SCORES[0], "relevance": GRADES[0]}
+
+
+def test_a_judge_of_users_is_not_a_person_and_a_reference_not_a_judge(tmp_path):
+    rows = [
+        {
+            "key": key,
+            "run_id": f"r{i}",
+            "value": said,
+            "feedback_source": {"type": kind},
+        }
+        for i, judge, human in BOTH
+        for kind, key, said in (
+            ("model", "user_frustration", judge),
+            ("app", "human user frustration", human),
+        )
+    ]
+    path = tmp_path / "feedback.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read(path, "langsmith")
+    assert [one.class_name for one in found.judgments] == JUDGE
+    tasks = [
+        task(i, [annotation(i, 1, human)], {"expected": human, "gpt": judge})
+        for i, judge, human in BOTH
+    ]
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+    found = read(path, "label_studio")
+    assert {one.judge for one in found.judgments} == {"gpt"}

@@ -300,7 +300,7 @@ def langsmith() -> dict[str, Any]:
             "outputs": {"answer": f"It is {i}."},
             "feedback_stats": {
                 "correctness": {"n": 1, "avg": 1.0 if judge == "pass" else 0.0, "values": {}},
-                "user_correctness": {"n": 1, "avg": 1.0 if human == "pass" else 0.0},
+                "human_correctness": {"n": 1, "avg": 1.0 if human == "pass" else 0.0},
             },
         }
         for i, judge, human in BOTH

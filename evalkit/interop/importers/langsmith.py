@@ -70,12 +70,18 @@ def _feedback(row: Json) -> list[Json]:
     results = row.get(_RESULTS)
     if isinstance(results, Mapping):
         listed = results.get("results")
-        return [
-            {"feedback_source": {"type": "model"}, **one}
+        given = [
+            {"feedback_source": {"type": _source_of(one)}, **one}
             for one in (listed if isinstance(listed, list) else [])
-            if isinstance(one, Mapping) and not is_persons(str(one.get("key")))
-        ] + _run_feedback(row.get("run"))
+            if isinstance(one, Mapping)
+        ]
+        return [*given, *_run_feedback(row.get("run"))]
     return _run_feedback(row)
+
+
+def _source_of(result: Json) -> str:
+    """Return the source of an evaluator's result; one that copies people's scores is named after them."""
+    return "api" if is_persons(str(result.get("key"))) else "model"
 
 
 def _run_feedback(run: Any) -> list[Json]:
@@ -109,9 +115,11 @@ def _said(feedback: Json, *, modeled: bool) -> Assessment:
     key = str(feedback.get("key"))
     kind = _type(feedback)
     source: Source = CODE
-    if kind == "app" or is_persons(key):
+    if kind in _MODELS:
+        source = JUDGE
+    elif kind == "app" or is_persons(key):
         source = PERSON
-    elif kind in _MODELS or not modeled:
+    elif not modeled:
         source = JUDGE
     rater = _rater(feedback) if source == PERSON else key
     score = feedback.get("score")

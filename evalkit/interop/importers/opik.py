@@ -76,9 +76,11 @@ def _said(score: Json, *, online: bool) -> Iterator[Assessment]:
     name = str(score.get("name"))
     kind = score.get("source")
     source: Source = CODE
-    if kind == "ui" or is_persons(name):
+    if kind == _ONLINE:
+        source = JUDGE
+    elif kind == "ui" or is_persons(name):
         source = PERSON
-    elif kind == _ONLINE or not online:
+    elif not online:
         source = JUDGE
     authors = score.get("value_by_author") or score.get("valueByAuthor")
     if source == PERSON and isinstance(authors, Mapping) and authors:

@@ -31,6 +31,17 @@ _SLASHED: Final = re.compile(
     r"(?P<judge>[^/]+(?:/v\d+)?)/(?P<part>score|value|justification|rationale|explanation|"
     r"pairwise_choice|error_message)"
 )
+_ENDS: Final = {
+    "_result": "word",
+    "_label": "word",
+    "_reason": "reason",
+    "_score": "score",
+}
+"""The parts of Azure's metrics by the end of their columns."""
+_NO_PARTS: Final = (
+    *("_threshold", "_tokens", "_model", "_sample_input", "_sample_output"),
+    *("_finish_reason", "_properties", "_details", "_status"),
+)
 _CALLS: Final = "_calls"
 _CHOICES: Final = {"BASELINE": "A", "CANDIDATE": "B", "TIE": "TIE"}
 _REASONS: Final = ("justification", "rationale", "explanation")
@@ -168,18 +179,23 @@ def _azure_part(
     found: dict[str, dict[str, str]], judge: str, part: str, name: str
 ) -> None:
     """Note a column of Azure's: `METRIC`, `METRIC_result`, `METRIC_reason`, and older `gpt_METRIC`."""
-    for end, kind in (("_result", "word"), ("_label", "word"), ("_reason", "reason")):
-        if part.endswith(end):
-            metric = part.removesuffix(end)
-            found[metric if metric != judge else judge].setdefault(kind, name)
-            return
-    if part.endswith(
-        ("_threshold", "_tokens", "_model", "_sample_input", "_sample_output")
-    ):
+    if part.endswith(_NO_PARTS):
         return
-    metric = part.removeprefix("gpt_")
-    if metric == part or f"outputs.{judge}.{metric}" != name:
-        found[metric].setdefault("score", name)
+    for end, kind in _ENDS.items():
+        if part.endswith(end):
+            columns = found[_azure_name(judge, part.removesuffix(end))]
+            if kind == "score" and "score" in columns:
+                columns["word"] = columns["score"]
+                columns["score"] = name
+            else:
+                columns.setdefault(kind, name)
+            return
+    found[_azure_name(judge, part.removeprefix("gpt_"))].setdefault("score", name)
+
+
+def _azure_name(judge: str, metric: str) -> str:
+    """Return the name of a metric, with that of its evaluator if it is another."""
+    return metric if judge == metric else f"{judge}.{metric}"
 
 
 def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
