@@ -69,7 +69,7 @@ class Assessed:
     """One answer: its cells (`id`, `prompt`, `response`, `metadata` …), and what raters said about it."""
 
     cells: JsonObject
-    given: tuple[Assessment, ...] = ()
+    entries: tuple[Assessment, ...] = ()
 
 
 @frozen
@@ -106,11 +106,11 @@ def read_assessed(
     if options.answers:
         return ParsedFile(list(_answers(units)), notes=tuple(notes))
     units = _speaking(units)
-    every = [said for unit in units for said in unit.given]
+    every = [entry for unit in units for entry in unit.entries]
     paired = bool(units) and all("response_b" in unit.cells for unit in units)
     choice = _chosen(path, every, options, needs, paired=paired)
     selected = {*choice.judges, *choice.labels}
-    used = [said for said in every if said.key in selected]
+    used = [entry for entry in every if entry.key in selected]
     kind = _kind(path, units, used, choice)
     if not _is_comparable(kind, used, choice):
         raise _which_criterion(path, choice)
@@ -122,9 +122,9 @@ def read_assessed(
     records = []
     unjudged = 0
     for unit in units:
-        own = list(_records(unit, choice, kind, words, names))
-        unjudged += not own
-        records += own
+        chosen_rows = list(_records(unit, choice, kind, words, names))
+        unjudged += not chosen_rows
+        records += chosen_rows
     counted = {
         "answers that no judge assessed, omitted": unjudged,
         "labels that an annotator gave again, of which the last is kept": _again(
@@ -147,13 +147,16 @@ def read_assessed(
 def _speaking(units: Sequence[Assessed]) -> list[Assessed]:
     """Return the answers without raters of a criterion that never say anything."""
     speaking = {
-        said.key
+        entry.key
         for unit in units
-        for said in unit.given
-        if said.word is not None or said.score is not None or said.failure
+        for entry in unit.entries
+        if entry.word is not None or entry.score is not None or entry.failure
     }
     return [
-        replace(unit, given=tuple(said for said in unit.given if said.key in speaking))
+        replace(
+            unit,
+            entries=tuple(entry for entry in unit.entries if entry.key in speaking),
+        )
         for unit in units
     ]
 
@@ -162,7 +165,7 @@ def _kind(
     path: Path, units: Sequence[Assessed], used: Sequence[Assessment], choice: _Choice
 ) -> Unit:
     """Return what is judged: pairs if there are two responses and all words name one or a tie."""
-    words = {said.word.casefold() for said in used if said.word is not None}
+    words = {entry.word.casefold() for entry in used if entry.word is not None}
     paired = all("response_b" in unit.cells for unit in units)
     if paired and words and all(word in WINNERS for word in words):
         return "pair"
@@ -193,8 +196,8 @@ def _chosen(
         PERSON: {},
         CODE: {},
     }
-    for said in every:
-        by_source[said.source][said.key] = None
+    for entry in every:
+        by_source[entry.source][entry.key] = None
     people = [*by_source[PERSON]]
     judges = [*by_source[JUDGE]]
     code = [*by_source[CODE]]
@@ -214,9 +217,9 @@ def _chosen(
         )
     judges, labels = _paired(path, judges, labels, options)
     omitted = Counter(
-        "scores of code" if said.source == CODE else f"values of '{said.name}'"
-        for said in every
-        if said.key not in judges and said.key not in labels
+        "scores of code" if entry.source == CODE else f"values of '{entry.name}'"
+        for entry in every
+        if entry.key not in judges and entry.key not in labels
     )
     listed = ", ".join(f"{what} ({count})" for what, count in omitted.items())
     notes = (f"assessments that are not compared, omitted: {listed}",) if listed else ()
@@ -237,11 +240,13 @@ def _named(
                 return named
         if named := [key for key in keys if f"{key[0]} {key[1]}" == name]:
             return named
-    known = dict.fromkeys(word for key in (*first, *second) for word in key[::-1])
+    present = dict.fromkeys(word for key in (*first, *second) for word in key[::-1])
     raise ConfigError(
         "no rater or criterion has this name",
         where=f"{option} {name}",
-        remedy=did_you_mean(name, [*known]) if known else f"omit it: {path} has none",
+        remedy=did_you_mean(name, [*present])
+        if present
+        else f"omit it: {path} has none",
     )
 
 
@@ -371,7 +376,7 @@ def _again(units: Sequence[Assessed], labels: Sequence[tuple[str, str]]) -> int:
         count - 1
         for unit in units
         for key, count in Counter(
-            said.key for said in unit.given if said.source == PERSON
+            entry.key for entry in unit.entries if entry.source == PERSON
         ).items()
         if key in labels
     )
@@ -386,27 +391,29 @@ def _records(
 ) -> Iterator[Record]:
     """Yield the records of an answer, one for each time that a judge assessed it."""
     cells = {**log_cells(unit.cells, {name: name for name in unit.cells})}
-    for said in unit.given:
-        value = _verdict(said, kind, words)
-        if said.key in choice.labels and value is not None:
-            cells[f"label.{said.rater}"] = value
+    for entry in unit.entries:
+        value = _verdict(entry, kind, words)
+        if entry.key in choice.labels and value is not None:
+            cells[f"label.{entry.rater}"] = value
     verdict = _CELL[kind]
     if kind == "response" and not choice.labels and len(choice.judges) > 1:
         yield from _by_criterion(unit, cells, choice)
         return
     for key in choice.judges:
-        for said in unit.given:
-            if said.key != key:
+        for entry in unit.entries:
+            if entry.key != key:
                 continue
-            value = _verdict(said, kind, words)
-            told: JsonObject = {"failure": said.failure} if said.failure else {}
+            value = _verdict(entry, kind, words)
+            failure_cell: JsonObject = (
+                {"failure": entry.failure} if entry.failure else {}
+            )
             yield record_of(
                 {
                     **cells,
-                    **told,
+                    **failure_cell,
                     verdict: value,
                     "judge": names[key],
-                    "text": said.reason,
+                    "text": entry.reason,
                 },
                 str(cells["id"]),
                 kind,
@@ -421,19 +428,19 @@ def _by_criterion(
     for rater, name in choice.judges:
         names.setdefault(_EVALUATOR if rater == name else rater, []).append(name)
     for rater, criteria in names.items():
-        own = {
-            said.name: said
-            for said in unit.given
-            if said.source == JUDGE
-            and rater == (_EVALUATOR if said.rater == said.name else said.rater)
+        chosen_rows = {
+            entry.name: entry
+            for entry in unit.entries
+            if entry.source == JUDGE
+            and rater == (_EVALUATOR if entry.rater == entry.name else entry.rater)
         }
-        if not own.keys() & {*criteria}:
+        if not chosen_rows.keys() & {*criteria}:
             continue
         scores = {
-            f"score.{name}": own[name].score if name in own else None
+            f"score.{name}": chosen_rows[name].score if name in chosen_rows else None
             for name in criteria
         }
-        reasons = [said.reason for said in own.values() if said.reason]
+        reasons = [entry.reason for entry in chosen_rows.values() if entry.reason]
         yield record_of(
             {**cells, **scores, "judge": rater, "text": "\n\n".join(reasons) or None},
             str(cells["id"]),
@@ -442,35 +449,35 @@ def _by_criterion(
 
 
 def _verdict(
-    said: Assessment, kind: Unit, words: Mapping[tuple[str, str], Mapping[str, str]]
+    entry: Assessment, kind: Unit, words: Mapping[tuple[str, str], Mapping[str, str]]
 ) -> float | str | None:
     if kind == "response":
-        return grade_of(said)
-    spoken = said.word
-    if spoken is None and said.score is not None:
-        spoken = f"{said.score:g}"
-    return None if spoken is None else words.get(said.key, {}).get(spoken, spoken)
+        return grade_of(entry)
+    spoken = entry.word
+    if spoken is None and entry.score is not None:
+        spoken = f"{entry.score:g}"
+    return None if spoken is None else words.get(entry.key, {}).get(spoken, spoken)
 
 
 def _answers(units: Sequence[Assessed]) -> Iterator[Record]:
     """Yield each answer, with what judges said in the metadata, and labels if they have one criterion."""
     labels = dict.fromkeys(
-        said.name for unit in units for said in unit.given if said.source == PERSON
+        entry.name for unit in units for entry in unit.entries if entry.source == PERSON
     )
     for unit in units:
         cells = dict(log_cells(unit.cells, {name: name for name in unit.cells}))
         metadata = dict(cells.get("metadata") or {})
         paired = "response_b" in cells
         kind: Unit = "pair" if paired else "response"
-        for said in unit.given:
-            value = said.word if said.word is not None else said.score
-            if said.source == PERSON and len(labels) == 1:
-                cells[f"label.{said.rater}"] = value
-                if said.word is not None and not paired:
+        for entry in unit.entries:
+            value = entry.word if entry.word is not None else entry.score
+            if entry.source == PERSON and len(labels) == 1:
+                cells[f"label.{entry.rater}"] = value
+                if entry.word is not None and not paired:
                     kind = "class"
             elif value is not None:
-                title = "label" if said.source == PERSON else said.source
-                metadata[f"{title} {said.rater} {said.name}"] = value
+                title = "label" if entry.source == PERSON else entry.source
+                metadata[f"{title} {entry.rater} {entry.name}"] = value
         if kind == "response":
             for name in [name for name in cells if name.startswith("label.")]:
                 cells[name] = number(cells[name])
@@ -486,5 +493,5 @@ def merged(units: Iterable[Assessed]) -> list[Assessed]:
         if before is None:
             by_id[id_] = unit
         else:
-            by_id[id_] = replace(before, given=(*before.given, *unit.given))
+            by_id[id_] = replace(before, entries=(*before.entries, *unit.entries))
     return [*by_id.values()]

@@ -135,14 +135,14 @@ def assessment(
         reason: The rater's text.
         failure: Why there is no value.
     """
-    score, said = _value(value)
+    score, entry = _value(value)
     _, named = _value(word)
     return Assessment(
         str(name),
         str(rater),
         source,
         score,
-        named or said,
+        named or entry,
         reason if isinstance(reason, str) else None,
         failure if isinstance(failure, str) else str(failure or ""),
     )
@@ -224,15 +224,17 @@ def _is_graded(
     judges_score = all(
         "score" in kind for key, kind in kinds.items() if key not in people
     )
-    words = {said.word for said in used if said.key in people and said.word is not None}
+    words = {
+        entry.word for entry in used if entry.key in people and entry.word is not None
+    }
     return judges_score and bool(words) and is_polar(words)
 
 
-def grade_of(said: Assessment) -> float | None:
+def grade_of(entry: Assessment) -> float | None:
     """Return a score, or 1 and 0 for a word that says good or bad."""
-    if said.score is not None or said.word is None:
-        return said.score
-    folded = said.word.casefold()
+    if entry.score is not None or entry.word is None:
+        return entry.score
+    folded = entry.word.casefold()
     if folded in GOOD:
         return 1.0
     return 0.0 if folded in BAD else None
@@ -244,7 +246,7 @@ def differing_scales(
     """Return a note if judges and annotators do not use the same usual scale; `None` if they do."""
     ends = {}
     for name, keys in (("judges", {*judges}), ("labels", {*labels})):
-        grades = [grade_of(said) for said in used if said.key in keys]
+        grades = [grade_of(entry) for entry in used if entry.key in keys]
         numbers = [grade for grade in grades if grade is not None]
         if not numbers:
             return None
@@ -263,10 +265,18 @@ def differing_scales(
 def one_scale(used: Sequence[Assessment], judges: Iterable[Key]) -> bool:
     """Return whether the scores of all criteria fit one usual scale."""
     by_key = {
-        key: [said.score for said in used if said.key == key and said.score is not None]
+        key: [
+            entry.score
+            for entry in used
+            if entry.key == key and entry.score is not None
+        ]
         for key in judges
     }
-    scales = {_usual_scale(min(own), max(own)) for own in by_key.values() if own}
+    scales = {
+        _usual_scale(min(selected), max(selected))
+        for selected in by_key.values()
+        if selected
+    }
     return len(scales) < 2
 
 
@@ -279,16 +289,18 @@ def _usual_scale(low: float, high: float) -> tuple[float, float]:
 
 def _kinds(key: Key, used: Sequence[Assessment]) -> set[str]:
     """Return what a rater gives throughout: `word`, `score`, and `flag` for 0 and 1 only."""
-    own = [said for said in used if said.key == key]
-    given = [said for said in own if said.word is not None or said.score is not None]
-    if not given:
+    selected = [entry for entry in used if entry.key == key]
+    entries = [
+        entry for entry in selected if entry.word is not None or entry.score is not None
+    ]
+    if not entries:
         return set()
     kinds = set()
-    if all(said.word is not None for said in given):
+    if all(entry.word is not None for entry in entries):
         kinds.add("word")
-    if all(said.score is not None for said in given):
+    if all(entry.score is not None for entry in entries):
         kinds.add("score")
-        if {said.score for said in given} <= {0.0, 1.0}:
+        if {entry.score for entry in entries} <= {0.0, 1.0}:
             kinds.add("flag")
     return kinds or {"word"}
 
@@ -301,24 +313,25 @@ def class_words(
     Words that differ in case are spelled as in their first occurrence.
     """
     by_rater: dict[Key, dict[str, None]] = {}
-    for said in used:
-        word = said.word
-        if word is None and said.score is not None:
-            word = f"{said.score:g}"
+    for entry in used:
+        word = entry.word
+        if word is None and entry.score is not None:
+            word = f"{entry.score:g}"
         if word is not None:
-            by_rater.setdefault(said.key, {})[word] = None
+            by_rater.setdefault(entry.key, {})[word] = None
     ordered = [key for key in (*labels, *judges) if key in by_rater]
-    known: dict[str, str] = {}
+    present: dict[str, str] = {}
     for key in ordered:
         for word in by_rater[key]:
-            known.setdefault(word.casefold(), word)
-    polar = {*known} <= GOOD | BAD
-    if polar and max(len(known.keys() & GOOD), len(known.keys() & BAD)) > 1:
-        good = next((known[word] for word in known if word in GOOD), "pass")
-        bad = next((known[word] for word in known if word in BAD), "fail")
-        known = {word: good if word in GOOD else bad for word in known}
+            present.setdefault(word.casefold(), word)
+    polar = {*present} <= GOOD | BAD
+    if polar and max(len(present.keys() & GOOD), len(present.keys() & BAD)) > 1:
+        good = next((present[word] for word in present if word in GOOD), "pass")
+        bad = next((present[word] for word in present if word in BAD), "fail")
+        present = {word: good if word in GOOD else bad for word in present}
     return {
-        key: {word: known[word.casefold()] for word in by_rater[key]} for key in ordered
+        key: {word: present[word.casefold()] for word in by_rater[key]}
+        for key in ordered
     }
 
 

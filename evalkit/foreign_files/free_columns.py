@@ -25,7 +25,7 @@ from evalkit.values import Json, JsonObject
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
         *("prompt", "question", "query", "instruction", "input", "user_input", "task"),
-        *("inputs", "问题", "提示", "指令"),
+        *("inputs", "attributes.input.value", "问题", "提示", "指令"),
     ),
     "response": (
         *(
@@ -37,7 +37,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
             "reply",
             "outputs",
         ),
-        *("回答", "回复", "答案", "text"),
+        *("attributes.output.value", "回答", "回复", "答案", "text"),
     ),
     "response_a": (
         "response_a",
@@ -201,39 +201,41 @@ def with_raters_in_data(
         options: The user's options.
         unused: Columns that are texts or ids.
     """
-    known = [said for unit in units for said in unit.given]
+    present = [entry for unit in units for entry in unit.entries]
     columns = _columns(data, {*unused})
     raters: dict[str, Source] = {}
     if options.judge in columns:
         raters[options.judge] = JUDGE
     if options.dimension in columns:
         raters[options.dimension] = PERSON
-    if options.judge not in columns and not any(said.source == JUDGE for said in known):
-        people = [said for said in known if said.source == PERSON]
+    if options.judge not in columns and not any(
+        entry.source == JUDGE for entry in present
+    ):
+        people = [entry for entry in present if entry.source == PERSON]
         raters |= {
             name: JUDGE
             for name in _like(columns, people, is_judges, _is_no_judge)
             if name not in raters
         }
     if options.dimension not in columns and not any(
-        said.source == PERSON for said in known
+        entry.source == PERSON for entry in present
     ):
-        judges = [said for said in known if said.source == JUDGE]
+        judges = [entry for entry in present if entry.source == JUDGE]
         raters |= {
             name: PERSON
             for name in _like(columns, judges, is_labels, is_judges)
             if name not in raters and is_labels(name)
         }
     criteria: dict[Source, list[str]] = {
-        JUDGE: _criteria_of(known, PERSON),
-        PERSON: _criteria_of(known, JUDGE),
+        JUDGE: _criteria_of(present, PERSON),
+        PERSON: _criteria_of(present, JUDGE),
     }
     about = {
         name: _criteria(name, criteria[source], options)
         for name, source in raters.items()
     }
     return [
-        Assessed(unit.cells, (*unit.given, *_said_in(row, raters, about)))
+        Assessed(unit.cells, (*unit.entries, *_said_in(row, raters, about)))
         for unit, row in zip(units, data, strict=True)
     ]
 
@@ -249,10 +251,10 @@ def _said_in(
                 yield assessment(criterion, name, source, cells.get(name))
 
 
-def _criteria_of(known: Sequence[Assessment], source: Source) -> list[str]:
+def _criteria_of(present: Sequence[Assessment], source: Source) -> list[str]:
     """Return the criteria of these raters, or of all if there are none."""
-    own = [said.name for said in known if said.source == source]
-    return [*dict.fromkeys(own or [said.name for said in known])]
+    selected = [entry.name for entry in present if entry.source == source]
+    return [*dict.fromkeys(selected or [entry.name for entry in present])]
 
 
 def _criteria(name: str, criteria: Sequence[str], options: Options) -> Sequence[str]:
@@ -285,36 +287,36 @@ def _columns(data: Sequence[Json], unused: set[str]) -> dict[str, list[Any]]:
 
 def _like(
     columns: Mapping[str, Sequence[Any]],
-    known: Sequence[Assessment],
+    present: Sequence[Assessment],
     named: Callable[[str], bool],
     opposite: Callable[[str], bool],
 ) -> list[str]:
     """Return the columns with a name of such raters, or with the words of known raters."""
-    words = {said.word.casefold() for said in known if said.word is not None}
-    scored = any(said.score is not None for said in known)
+    words = {entry.word.casefold() for entry in present if entry.word is not None}
+    scored = any(entry.score is not None for entry in present)
     fitting = []
     for name, values in columns.items():
         cells = [assessment("", "", JUDGE, value) for value in values]
-        own = {cell.word.casefold() for cell in cells if cell.word is not None}
+        selected = {cell.word.casefold() for cell in cells if cell.word is not None}
         numbers = {cell.score for cell in cells if cell.score is not None}
         if opposite(name) or len(cells) > len(
             [c for c in cells if c.word or c.score is not None]
         ):
             continue
-        if own and not numbers:
-            fits = _words_fit(own, words, usual=named(name))
+        if selected and not numbers:
+            fits = _words_fit(selected, words, usual=named(name))
         else:
             flags = numbers <= {0.0, 1.0} and is_polar(words)
-            fits = not own and named(name) and (scored or not words or flags)
+            fits = not selected and named(name) and (scored or not words or flags)
         if fits:
             fitting.append(name)
     return fitting
 
 
-def _words_fit(own: set[str], words: set[str], *, usual: bool) -> bool:
+def _words_fit(selected: set[str], words: set[str], *, usual: bool) -> bool:
     """Return whether words of a column are those of known raters, or its name is usual for its raters."""
-    if len(own) > 1 and own <= words:
+    if len(selected) > 1 and selected <= words:
         return True
-    polar = is_polar(own) and is_polar(words)
-    related = polar or not words or bool(own & words)
-    return usual and related and len(own) <= _MOST_WORDS
+    polar = is_polar(selected) and is_polar(words)
+    related = polar or not words or bool(selected & words)
+    return usual and related and len(selected) <= _MOST_WORDS

@@ -199,6 +199,19 @@ def test_ultrafeedback_has_criteria_and_no_labels(tmp_path):
 
 ANSWER = {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "[[A]]"}]}
 BATCHES = {
+    "bedrock_batch": [
+        {
+            "recordId": "1",
+            "modelOutput": {
+                "output": {"message": {"content": [{"text": "[[A]]"}]}},
+                "stopReason": "end_turn",
+            },
+        },
+        {
+            "recordId": "2",
+            "error": {"errorCode": 429, "errorMessage": "x", "message": "overloaded"},
+        },
+    ],
     "anthropic_batch": [
         {
             "custom_id": "1",
@@ -399,3 +412,44 @@ def test_a_judge_of_users_is_not_a_person_and_a_reference_not_a_judge(tmp_path):
     path.write_text(json.dumps(tasks), encoding="utf-8")
     found = read(path, "label_studio")
     assert {one.judge for one in found.judgments} == {"gpt"}
+
+
+def preferred(i: int, chosen: float, rejected: float) -> dict[str, Any]:
+    talk = [{"role": "user", "content": f"What is {i}?"}]
+    return {
+        "prompt": f"What is {i}?",
+        "prompt_id": f"p{i}",
+        "chosen": [*talk, {"role": "assistant", "content": f"It is {i}."}],
+        "rejected": [*talk, {"role": "assistant", "content": "Who knows."}],
+        "score_chosen": chosen,
+        "score_rejected": rejected,
+    }
+
+
+def test_scores_of_chosen_and_rejected_responses_are_a_judge_of_the_pair(tmp_path):
+    path = tmp_path / "preferences.jsonl"
+    rows = [preferred(i, 8.0 if judge == "pass" else 2.0, 5.0) for i, judge, _ in BOTH]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert recognize_format(path) == "preferences"
+    found = read(path, "preferences")
+    label = {case.id: 1.0 if case.labels["chosen"] == "A" else -1.0 for case in found.cases}
+    assert [one.value == label[one.case_id] for one in found.judgments] == [
+        judge == "pass" for judge in JUDGE
+    ]
+    assert {case.labels["chosen"] for case in found.cases} == {"A", "B"}
+
+
+def test_scores_that_chose_the_response_are_no_evidence(tmp_path):
+    path = tmp_path / "preferences.jsonl"
+    rows = [preferred(i, 8.0, 5.0) for i in range(N)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert "has labels and not a judge's verdicts" in complaint(path, "preferences")
+    assert len(read(path, "preferences", Options(judge="score_chosen")).judgments) == N
+    rows = [
+        {**row, "judge": "chosen" if said == "pass" else "rejected"}
+        for row, said in zip(rows, JUDGE, strict=True)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    found = read(path, "preferences")
+    assert {one.judge for one in found.judgments} == {"judge"}
+    assert any("it may have been chosen by them: score_chosen" in note for note in found.notes)

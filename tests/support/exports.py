@@ -562,7 +562,20 @@ def score_columns() -> dict[str, Any]:
         }
         for i, judge, human in BOTH
     ]
+    spans = [
+        {
+            "context.span_id": f"s{i}",
+            "attributes.input.value": f"What is {i}?",
+            "attributes.output.value": f"It is {i}.",
+            "eval.Correctness.label": judge,
+            "eval.Correctness.score": 1.0 if judge == "pass" else 0.0,
+            "eval.Correctness.explanation": "because",
+            "human_label": human,
+        }
+        for i, judge, human in BOTH
+    ]
     return {
+        "score_columns phoenix": spans,
         "score_columns vertex pairs": pairwise,
         "score_columns azure": {"rows": azure, "metrics": {"relevance": 0.5}, "studio_url": None},
         "score_columns mlflow ratings": mlflow,

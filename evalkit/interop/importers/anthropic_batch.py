@@ -27,10 +27,10 @@ def _sniff(start: Peek) -> bool:
 
 def _read(path: Path, options: Options) -> ImportedJudgments:
     """Return a judgment for each answer of a batch; its text is not yet read."""
-    return read_batch(path, options, "anthropic_batch", _as_completion)
+    return read_batch(path, options, "anthropic_batch", as_completion)
 
 
-def _as_completion(row: Json) -> Json:
+def as_completion(row: Json) -> Json:
     """Return a row of OpenAI's layout: thinking is no part of an answer."""
     result = row.get("result")
     result = result if isinstance(result, Mapping) else {}

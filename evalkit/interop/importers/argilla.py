@@ -60,13 +60,13 @@ def _read(path: Path, options: Options) -> ParsedFile:
         fields = _fields(row)
         metadata = json_value(row.get("metadata"))
         metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-        given = tuple(_given(row, tally))
+        entries = tuple(_given(row, tally))
         cells: JsonObject = {
             **text_cells(fields),
             "id": str(row.get("id") or row.get("external_id") or index),
             "metadata": metadata,
         }
-        units.append(Assessed(cells, given))
+        units.append(Assessed(cells, entries))
         data.append({**fields, **metadata})
     notes = [f"{what}: {count}" for what, count in tally.items()]
     units = with_raters_in_data(units, data, options)
@@ -83,7 +83,7 @@ def _fields(row: Json) -> JsonObject:
         for name, value in row.items()
         if name not in _OWN
         and name not in questions
-        and not any(name.startswith((f"{one}.", f"{one}-")) for one in questions)
+        and not any(name.startswith((f"{item}.", f"{item}-")) for item in questions)
     }
 
 
@@ -158,15 +158,15 @@ def _suggestions(row: Json) -> Iterator[Assessment]:
         suggestions = [
             {
                 "question_name": name,
-                **(one if isinstance(one, Mapping) else {"value": one}),
+                **(item if isinstance(item, Mapping) else {"value": item}),
             }
-            for name, one in suggestions.items()
+            for name, item in suggestions.items()
         ]
-    for one in _list(suggestions):
-        if isinstance(one, Mapping):
-            name = str(one.get("question_name"))
-            agent = str(one.get("agent") or "suggestion")
-            yield from _read_value(name, agent, JUDGE, one.get("value"), tally)
+    for item in _list(suggestions):
+        if isinstance(item, Mapping):
+            name = str(item.get("question_name"))
+            agent = str(item.get("agent") or "suggestion")
+            yield from _read_value(name, agent, JUDGE, item.get("value"), tally)
     for question in dict.fromkeys(_questions(row)):
         for end in (_SUGGESTION, _OLD_SUGGESTION):
             value = row.get(f"{question}{end}")
@@ -182,9 +182,9 @@ def _suggestions(row: Json) -> Iterator[Assessment]:
 def _read_value(
     question: str, rater: str, source: Source, value: Any, tally: Counter[str]
 ) -> Iterator[Assessment]:
-    said = assessment(question, rater, source, value)
-    if said.word is not None or said.score is not None:
-        yield said
+    entry = assessment(question, rater, source, value)
+    if entry.word is not None or entry.score is not None:
+        yield entry
     elif value is not None:
         tally[_UNREAD] += 1
 

@@ -127,11 +127,11 @@ def _unit(row: Json, index: int, reasons: Mapping[tuple[str, str], str]) -> Asse
     }
     error = row.get("error")
     root = str(row.get("root_span_id"))
-    given = [
+    entries = [
         _said(str(name), value, reasons.get((root, str(name))), error)
         for name, value in row["scores"].items()
     ]
-    return Assessed(cells, tuple(given))
+    return Assessed(cells, tuple(entries))
 
 
 def _said(name: str, value: Any, reason: str | None, error: Any) -> Assessment:

@@ -41,8 +41,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
         )
         for index, row in enumerate(rows)
     ]
-    known = Options(answers=options.answers) if options.judge in judges else options
-    return read_assessed(path, units, known, [_READ_AS])
+    present = Options(answers=options.answers) if options.judge in judges else options
+    return read_assessed(path, units, present, [_READ_AS])
 
 
 def _judges(rows: Sequence[Json], options: Options) -> list[str]:

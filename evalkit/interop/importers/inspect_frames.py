@@ -39,7 +39,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample, epoch and grader."""
     units = []
     for _, row in rows_of(path):
-        given = [
+        entries = [
             _said(str(name).removeprefix(_SCORE), value)
             for name, value in row.items()
             if str(name).startswith(_SCORE) and not str(name).endswith(_OMITTED)
@@ -52,7 +52,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
             "model": row.get("model"),
             "sample": _epoch(row),
         }
-        units.append(Assessed(cells, tuple(given)))
+        units.append(Assessed(cells, tuple(entries)))
     return read_assessed(path, units, options)
 
 

@@ -24,9 +24,9 @@ def _sniff(start: Peek) -> bool:
         "instance" in start.row
         and isinstance(annotations, Mapping)
         and any(
-            isinstance(one, Mapping)
-            and any(key in one for key in (*_INDIVIDUAL, *_JOINT))
-            for one in annotations.values()
+            isinstance(item, Mapping)
+            and any(key in item for key in (*_INDIVIDUAL, *_JOINT))
+            for item in annotations.values()
         )
     )
 
@@ -48,21 +48,25 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _given(row: Json) -> Iterator[Assessment]:
     annotations = row.get("annotations")
-    for name, given in annotations.items() if isinstance(annotations, Mapping) else ():
-        if isinstance(given, Mapping):
-            yield from _people(str(name), given)
-            for key, value in given.items():
+    for name, entries in (
+        annotations.items() if isinstance(annotations, Mapping) else ()
+    ):
+        if isinstance(entries, Mapping):
+            yield from _people(str(name), entries)
+            for key, value in entries.items():
                 if key not in (*_INDIVIDUAL, *_JOINT):
                     yield assessment(name, key, JUDGE, value)
 
 
-def _people(name: str, given: Json) -> Iterator[Assessment]:
-    individual: Any = next((given[key] for key in _INDIVIDUAL if given.get(key)), None)
+def _people(name: str, entries: Json) -> Iterator[Assessment]:
+    individual: Any = next(
+        (entries[key] for key in _INDIVIDUAL if entries.get(key)), None
+    )
     if isinstance(individual, list):
         for number, value in enumerate(individual, 1):
             yield assessment(name, f"annotator {number}", PERSON, value)
         return
-    joint = next((given[key] for key in _JOINT if given.get(key) is not None), None)
+    joint = next((entries[key] for key in _JOINT if entries.get(key) is not None), None)
     if joint is not None:
         yield assessment(name, "annotators", PERSON, joint)
 

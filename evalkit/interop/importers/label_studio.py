@@ -70,19 +70,19 @@ def _data(row: Json) -> Json:
 
 def _unit(task: Json, tally: Counter[str]) -> Assessed:
     data = _data(task)
-    given: list[Assessment] = []
+    entries: list[Assessment] = []
     for key in _ANNOTATIONS:
         for annotation in _objects(task.get(key)):
             if annotation.get("was_cancelled") or annotation.get("skipped"):
                 tally[_CANCELLED] += 1
                 continue
             rater = _annotator(annotation.get("completed_by"))
-            given += _results(annotation, rater, PERSON, tally)
+            entries += _results(annotation, rater, PERSON, tally)
     for prediction in _objects(task.get("predictions")):
         rater = str(prediction.get("model_version") or "prediction")
-        given += _results(prediction, rater, JUDGE, tally)
+        entries += _results(prediction, rater, JUDGE, tally)
     cells = {**text_cells(data), "id": str(task.get("id")), "metadata": dict(data)}
-    return Assessed(cells, tuple(given))
+    return Assessed(cells, tuple(entries))
 
 
 def _objects(value: Any) -> list[Json]:
@@ -115,11 +115,11 @@ def _results(
         if content is None:
             continue  # a text or a region and not a verdict
         name = str(result.get("from_name") or "label")
-        said = assessment(name, rater, source, _only(content))
-        if said.score is None and said.word is None:
+        entry = assessment(name, rater, source, _only(content))
+        if entry.score is None and entry.word is None:
             tally[_UNREAD] += 1
         else:
-            yield said
+            yield entry
 
 
 def _only(content: Any) -> Any:
@@ -143,23 +143,23 @@ def _flat_units(rows: Sequence[Json]) -> tuple[list[Assessed], list[Json]]:
     units = []
     data = []
     for row in rows:
-        own = {
+        selected = {
             name: value
             for name, value in row.items()
             if name not in _OF_ROW and name not in results
         }
         rater = _annotator(row.get("annotator"))
-        given = tuple(
-            said
+        entries = tuple(
+            entry
             for name in results
             if name in row
-            if (said := assessment(name, rater, PERSON, _only(row[name]))).word
+            if (entry := assessment(name, rater, PERSON, _only(row[name]))).word
             is not None
-            or said.score is not None
+            or entry.score is not None
         )
-        cells = {**text_cells(own), "id": str(row.get("id")), "metadata": own}
-        units.append(Assessed(cells, given))
-        data.append(own)
+        cells = {**text_cells(selected), "id": str(row.get("id")), "metadata": selected}
+        units.append(Assessed(cells, entries))
+        data.append(selected)
     first_row: dict[str, int] = {}
     for index, unit in enumerate(units):
         first_row.setdefault(str(unit.cells["id"]), index)
@@ -174,9 +174,11 @@ def _result_columns(rows: Sequence[Json]) -> list[str]:
     columns: list[str] = []
     for name in reversed(before):
         values = [_only(row[name]) for row in rows if row.get(name) is not None]
-        said = [assessment(name, "", PERSON, value) for value in values]
-        is_short = all(one.word is not None or one.score is not None for one in said)
-        distinct = {(one.word, one.score) for one in said}
+        entry = [assessment(name, "", PERSON, value) for value in values]
+        is_short = all(
+            item.word is not None or item.score is not None for item in entry
+        )
+        distinct = {(item.word, item.score) for item in entry}
         if name == "id" or not is_short or len(distinct) > _MOST_VALUES:
             break
         if columns and is_judges(name):

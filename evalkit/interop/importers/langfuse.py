@@ -102,8 +102,8 @@ def _trace(trace: Json, *, evaluated: bool) -> Assessed:
         "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
     }
     scores: Sequence[Any] = trace["scores"]
-    given = [said for one in scores for said in _said(one, evaluated=evaluated)]
-    return Assessed(cells, tuple(given))
+    entries = [entry for item in scores for entry in _said(item, evaluated=evaluated)]
+    return Assessed(cells, tuple(entries))
 
 
 def _said(score: Any, *, evaluated: bool) -> tuple[Assessment, ...]:

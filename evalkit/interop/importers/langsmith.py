@@ -46,18 +46,18 @@ def _read(path: Path, options: Options) -> ParsedFile:
     of the API is a label if its key says so, and otherwise a judge's if no other is.
     """
     rows = [row for _, row in rows_of(path)]
-    feedback = [one for row in rows for one in _feedback(row)]
-    modeled = any(_type(one) in _MODELS for one in feedback)
+    feedback = [item for row in rows for item in _feedback(row)]
+    modeled = any(_type(item) in _MODELS for item in feedback)
     units = [
         Assessed(
             _cells(row),
-            tuple(_said(one, modeled=modeled) for one in _feedback(row)),
+            tuple(_said(item, modeled=modeled) for item in _feedback(row)),
         )
         for row in rows
     ]
     sent = sum(
-        _type(one) not in (*_MODELS, "app") and not is_persons(str(one.get("key")))
-        for one in feedback
+        _type(item) not in (*_MODELS, "app") and not is_persons(str(item.get("key")))
+        for item in feedback
     )
     notes = [f"{_BY_API}: {sent}"] if sent and not modeled else []
     return read_assessed(path, merged(units), options, notes)
@@ -70,12 +70,12 @@ def _feedback(row: Json) -> list[Json]:
     results = row.get(_RESULTS)
     if isinstance(results, Mapping):
         listed = results.get("results")
-        given = [
-            {"feedback_source": {"type": _source_of(one)}, **one}
-            for one in (listed if isinstance(listed, list) else [])
-            if isinstance(one, Mapping)
+        entries = [
+            {"feedback_source": {"type": _source_of(item)}, **item}
+            for item in (listed if isinstance(listed, list) else [])
+            if isinstance(item, Mapping)
         ]
-        return [*given, *_run_feedback(row.get("run"))]
+        return [*entries, *_run_feedback(row.get("run"))]
     return _run_feedback(row)
 
 
@@ -89,12 +89,12 @@ def _run_feedback(run: Any) -> list[Json]:
         return []
     for key in _FEEDBACK:
         if isinstance(run.get(key), list):
-            return [one for one in run[key] if isinstance(one, Mapping)]
+            return [item for item in run[key] if isinstance(item, Mapping)]
     stats = run.get("feedback_stats")
     return [
-        {"key": key, "score": one.get("avg"), "value": _only_value(one)}
-        for key, one in (stats.items() if isinstance(stats, Mapping) else ())
-        if isinstance(one, Mapping) and one.get("n") == 1
+        {"key": key, "score": item.get("avg"), "value": _only_value(item)}
+        for key, item in (stats.items() if isinstance(stats, Mapping) else ())
+        if isinstance(item, Mapping) and item.get("n") == 1
     ]
 
 

@@ -59,8 +59,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     notes = (
         [f"votes that both are bad, read as ties: {bad} of {len(rows)}"] if bad else []
     )
-    known = Options(answers=options.answers) if options.judge in judges else options
-    return read_assessed(path, units, known, notes)
+    present = Options(answers=options.answers) if options.judge in judges else options
+    return read_assessed(path, units, present, notes)
 
 
 def _judges(rows: Sequence[Json], options: Options) -> list[str]:

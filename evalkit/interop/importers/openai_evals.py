@@ -73,12 +73,12 @@ def _item(row: Json, index: int) -> Assessed:
         if sample.get(key):
             cells[cell] = text(sample[key])
     results = row.get("results")
-    given = [
+    entries = [
         _result(result)
         for result in (results if isinstance(results, list) else [])
         if isinstance(result, Mapping)
     ]
-    return Assessed(cells, tuple(given))
+    return Assessed(cells, tuple(entries))
 
 
 def _result(result: Json) -> Assessment:
@@ -115,8 +115,8 @@ def _events(rows: Sequence[Json]) -> list[Assessed]:
         if "sample_id" in row and isinstance(row.get("data"), Mapping):
             events.setdefault(str(row["sample_id"]), []).append(row)
     return [
-        Assessed(_event_cells(sample, own), tuple(_event_values(own, judge)))
-        for sample, own in events.items()
+        Assessed(_event_cells(sample, selected), tuple(_event_values(selected, judge)))
+        for sample, selected in events.items()
     ]
 
 

@@ -42,7 +42,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         Assessed(
             _cells(row, index),
             tuple(
-                said for score in _scores(row) for said in _said(score, online=online)
+                entry for score in _scores(row) for entry in _said(score, online=online)
             ),
         )
         for index, row in enumerate(rows)

@@ -20,7 +20,7 @@ from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 _KINDS: Final[Mapping[str, Source]] = {"LLM": JUDGE, "HUMAN": PERSON, "CODE": CODE}
-_IDS: Final = "span_id", "context.span_id", "trace_id", "session_id", "subject_id"
+_IDS: Final = "span_id", "context.span_id", "trace_id", "session_id", "subject_id", "id"
 _NAMES: Final = "name", "annotation_name"
 _TEXTS: Final = {
     "prompt": ("input", "attributes.input.value"),
@@ -34,8 +34,8 @@ def _sniff(start: Peek) -> bool:
         row.get("data"), dict
     ):
         return any(
-            isinstance(one, Mapping) and "annotator_kind" in one
-            for one in row["annotations"]
+            isinstance(item, Mapping) and "annotator_kind" in item
+            for item in row["annotations"]
         )
     return (
         "annotator_kind" in row
@@ -54,8 +54,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     for _, row in rows_of(path):
         listed = row.get("annotations")
         annotations = listed if isinstance(listed, list) else [row]
-        given = [_said(one) for one in annotations if isinstance(one, Mapping)]
-        units.append(Assessed(_cells(row), tuple(one for one in given if one)))
+        entries = [_said(item) for item in annotations if isinstance(item, Mapping)]
+        units.append(Assessed(_cells(row), tuple(item for item in entries if item)))
     return read_assessed(path, merged(units), options)
 
 

@@ -58,14 +58,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
     units = []
     data = []
     for index, row in enumerate(rows):
-        own = {name: value for name, value in row.items() if name not in _OF_TASK}
+        selected = {name: value for name, value in row.items() if name not in _OF_TASK}
         cells = {
-            **text_cells({"text": row.get("text"), **own}),
+            **text_cells({"text": row.get("text"), **selected}),
             "id": str(row.get("_input_hash", row.get("id", index))),
-            "metadata": own,
+            "metadata": selected,
         }
         units.append(Assessed(cells, _labels(row, tally)))
-        data.append(own)
+        data.append(selected)
     units = with_raters_in_data(units, _once(units, data), options, {"id"})
     notes = [f"{what}: {count}" for what, count in tally.items()]
     return read_assessed(path, merged(_labeled(units)), options, notes)
@@ -73,11 +73,11 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _once(units: Sequence[Assessed], data: Sequence[Json]) -> list[Json]:
     """Return the columns of each task, which other annotators' rows repeat."""
-    known: set[Any] = set()
+    present: set[Any] = set()
     columns: list[Json] = []
     for unit, row in zip(units, data, strict=True):
-        columns.append({} if unit.cells["id"] in known else row)
-        known.add(unit.cells["id"])
+        columns.append({} if unit.cells["id"] in present else row)
+        present.add(unit.cells["id"])
     return columns
 
 
@@ -86,7 +86,7 @@ def _labeled(units: list[Assessed]) -> list[Assessed]:
     labeled = {
         unit.cells["id"]
         for unit in units
-        if any(said.source == PERSON for said in unit.given)
+        if any(entry.source == PERSON for entry in unit.entries)
     }
     return [unit for unit in units if unit.cells["id"] in labeled] or units
 
@@ -98,10 +98,10 @@ def _labels(row: Json, tally: Counter[str]) -> tuple[Assessment, ...]:
         if answer not in _BINARY:
             tally[_OMITTED.format(answer)] += 1
             return ()
-        said = [assessment(_CRITERION, rater, PERSON, _BINARY[str(answer)])]
+        entry = [assessment(_CRITERION, rater, PERSON, _BINARY[str(answer)])]
         if isinstance(row.get("label"), str) and isinstance(row.get("meta"), Mapping):
-            said += _proposed(row)
-        return tuple(said)
+            entry += _proposed(row)
+        return tuple(entry)
     if answer != "accept":
         tally[_OMITTED.format(answer)] += 1
         return ()

@@ -31,6 +31,9 @@ _SLASHED: Final = re.compile(
     r"(?P<judge>[^/]+(?:/v\d+)?)/(?P<part>score|value|justification|rationale|explanation|"
     r"pairwise_choice|error_message)"
 )
+_DOTTED: Final = re.compile(
+    r"(?:eval|evals|annotation|annotations)\.(?P<judge>[^.]+)\.(?P<part>label|score|explanation)"
+)
 _ENDS: Final = {
     "_result": "word",
     "_label": "word",
@@ -73,6 +76,7 @@ def _sniff(start: Peek) -> bool:
     names = [str(name) for name in start.row]
     return (
         any(map(_AZURE.fullmatch, names))
+        or any(map(_DOTTED.fullmatch, names))
         or any(
             (match := _SLASHED.fullmatch(name))
             and match["part"] in ("score", "pairwise_choice", "value")
@@ -98,26 +102,26 @@ def _read(path: Path, options: Options) -> ParsedFile:
     units = []
     data = []
     for index, row in enumerate(rows):
-        own = {
+        selected = {
             name.removeprefix(_INPUTS): _choice(value)
             for name, value in row.items()
             if name not in columns
             and not name.startswith("outputs.")
             and not name.endswith((_CALLS, "_direction"))
         }
-        given = [_said(row, judge, by_part) for judge, by_part in parts.items()]
+        entries = [_said(row, judge, by_part) for judge, by_part in parts.items()]
         cells: JsonObject = {
-            **text_cells(own),
-            "id": str(_id(own, index)),
-            "metadata": _plain(own),
+            **text_cells(selected),
+            "id": str(_id(selected, index)),
+            "metadata": _plain(selected),
         }
-        _as_pair(cells, own, parts)
-        units.append(Assessed(cells, tuple(given)))
-        data.append(own)
+        _as_pair(cells, selected, parts)
+        units.append(Assessed(cells, tuple(entries)))
+        data.append(selected)
     ids = [unit.cells["id"] for unit in units]
     if len(set(ids)) < len(ids):
         units = [
-            Assessed({**unit.cells, "id": str(index)}, unit.given)
+            Assessed({**unit.cells, "id": str(index)}, unit.entries)
             for index, unit in enumerate(units)
         ]
     return read_assessed(
@@ -165,6 +169,11 @@ def _parts(names: list[str]) -> dict[str, dict[str, str]]:
         elif match := _SLASHED.fullmatch(name):
             part = "reason" if match["part"] in _REASONS else match["part"]
             part = "score" if part == "value" else part
+            found[match["judge"]][part] = name
+        elif match := _DOTTED.fullmatch(name):
+            part = {"label": "word", "explanation": "reason"}.get(
+                match["part"], "score"
+            )
             found[match["judge"]][part] = name
         elif name.endswith(_CALLS) and name.removesuffix(_CALLS) in names:
             found[name.removesuffix(_CALLS)]["score"] = name.removesuffix(_CALLS)

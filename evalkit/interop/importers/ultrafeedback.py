@@ -21,7 +21,7 @@ def _sniff(start: Peek) -> bool:
     if "instruction" not in start.row or not isinstance(completions, list):
         return False
     return bool(completions) and all(
-        isinstance(one, Mapping) and "annotations" in one for one in completions
+        isinstance(item, Mapping) and "annotations" in item for item in completions
     )
 
 
@@ -55,10 +55,10 @@ def _ratings(completion: Json) -> Iterator[Assessment]:
     for aspect, rating in (
         annotations.items() if isinstance(annotations, Mapping) else ()
     ):
-        given: Any = rating[0] if isinstance(rating, list) and rating else rating
-        if isinstance(given, Mapping):
-            reason = given.get("Rationale")
-            value = given.get("Rating")
+        entries: Any = rating[0] if isinstance(rating, list) and rating else rating
+        if isinstance(entries, Mapping):
+            reason = entries.get("Rationale")
+            value = entries.get("Rating")
             yield assessment(aspect, _JUDGE, JUDGE, value, reason=reason)
 
 

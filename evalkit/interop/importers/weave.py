@@ -59,12 +59,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
     units = []
     data = []
     for index, row in enumerate(rows):
-        given = [*_score_values(row), *_feedback_values(row)]
+        entries = [*_score_values(row), *_feedback_values(row)]
         is_scored = _SCORED in str(row.get("op_name"))
-        if not given and not is_scored:
+        if not entries and not is_scored:
             continue
         example = _example(row)
-        units.append(Assessed(_cells(row, example, index), tuple(given)))
+        units.append(Assessed(_cells(row, example, index), tuple(entries)))
         data.append(example)
     omitted = len(rows) - len(units)
     notes = (
@@ -110,9 +110,9 @@ def _scored(scorer: str, value: Any) -> Iterator[Assessment]:
     for key, part in verdicts.items():
         name = f"{scorer}.{key}" if key and len(verdicts) > 1 else scorer
         source: Source = PERSON if is_persons(scorer) else JUDGE
-        said = assessment(name, scorer, source, part, reason=reason)
-        if said.word is not None or said.score is not None:
-            yield said
+        entry = assessment(name, scorer, source, part, reason=reason)
+        if entry.word is not None or entry.score is not None:
+            yield entry
 
 
 def _feedback_values(row: Json) -> Iterator[Assessment]:

@@ -1,0 +1,148 @@
+"""Import preference data with scores: the chosen response is the label, and scores of both a judge of the pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.datasets.text import is_conversation
+from evalkit.foreign_files.assessments import Assessed, read_assessed
+from evalkit.foreign_files.criteria import JUDGE, PERSON, Assessment, assessment
+from evalkit.foreign_files.judgment_files import Peek, number, rows_of, text
+from evalkit.foreign_files.records import UNORDERED, Importer, Options, ParsedFile
+from evalkit.values import Json, JsonObject
+
+_CHOSEN: Final = "chosen"
+_REJECTED: Final = "rejected"
+_CRITERION: Final = "preference"
+_VERDICTS: Final = {
+    **dict.fromkeys(("chosen", "good", "right"), 1),
+    **dict.fromkeys(("rejected", "bad", "wrong"), -1),
+    **dict.fromkeys(("tie", "both", "same", "equal"), 0),
+}
+_DERIVED: Final = "scores that prefer the chosen response in every row, omitted: it may have been chosen by them"
+
+
+def _score_columns(names: Sequence[str]) -> dict[str, str]:
+    """Return the column of the chosen response's scores, with that of the rejected one's."""
+    present = {*names}
+    pairs = {}
+    for name in names:
+        if name != _CHOSEN and _CHOSEN in name:
+            partner = name.replace(_CHOSEN, _REJECTED)
+            if partner in present:
+                pairs[name] = partner
+    return pairs
+
+
+def _sniff(start: Peek) -> bool:
+    row = start.row
+    if not start.has(_CHOSEN, _REJECTED):
+        return False
+    return any(
+        number(row[chosen]) is not None and number(row[rejected]) is not None
+        for chosen, rejected in _score_columns([str(name) for name in row]).items()
+    )
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each pair and judge.
+
+    Scores of both responses are a judge that prefers the higher one. Columns that say chosen or
+    rejected are judges too. Every second pair is turned around, so that the chosen response is not
+    always the first.
+    """
+    rows = [row for _, row in rows_of(path)]
+    names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
+    scores = _score_columns(names)
+    derived = [name for name in scores if _is_derived(rows, name, scores[name])]
+    judges = [name for name in scores if name not in derived or name == options.judge]
+    columns = [name for name in names if _is_verdicts(rows, name)]
+    units = []
+    for index, row in enumerate(rows):
+        turned = index % 2 == 1
+        entries = [assessment(_CRITERION, _CHOSEN, PERSON, _side(1, turned=turned))]
+        entries += [
+            _preferred(name, _sign(row, name, scores[name]), turned=turned)
+            for name in judges
+        ]
+        entries += [
+            _preferred(
+                name, _VERDICTS.get(str(row.get(name)).casefold()), turned=turned
+            )
+            for name in columns
+        ]
+        units.append(Assessed(_cells(row, index, turned=turned), tuple(entries)))
+    omitted = [name for name in derived if name not in judges]
+    notes = [f"{_DERIVED}: {', '.join(omitted)}"] if omitted else []
+    return read_assessed(path, units, options, [UNORDERED, *notes])
+
+
+def _preferred(name: str, sign: int | None, *, turned: bool) -> Assessment:
+    value = None if sign is None else _side(sign, turned=turned)
+    return assessment(_CRITERION, name, JUDGE, value)
+
+
+def _side(sign: int, *, turned: bool) -> str:
+    """Return the side of a pair that is preferred: 1 is the chosen response, -1 the rejected one."""
+    if sign == 0:
+        return "TIE"
+    return "A" if (sign > 0) != turned else "B"
+
+
+def _sign(row: Json, chosen: str, rejected: str) -> int | None:
+    first = number(row.get(chosen))
+    second = number(row.get(rejected))
+    if first is None or second is None:
+        return None
+    return (first > second) - (first < second)
+
+
+def _is_derived(rows: Sequence[Json], chosen: str, rejected: str) -> bool:
+    signs = {_sign(row, chosen, rejected) for row in rows} - {None}
+    return signs <= {1}
+
+
+def _is_verdicts(rows: Sequence[Json], name: str) -> bool:
+    words = {
+        str(row[name]).casefold() for row in rows if row.get(name) not in (None, "")
+    }
+    return bool(words) and words <= _VERDICTS.keys()
+
+
+def _cells(row: Json, index: int, *, turned: bool) -> JsonObject:
+    responses = [_answer(row.get(_CHOSEN)), _answer(row.get(_REJECTED))]
+    if turned:
+        responses.reverse()
+    prompt: Any = row.get("prompt", row.get("instruction"))
+    messages = row.get(_CHOSEN)
+    if prompt is None and is_conversation(messages) and isinstance(messages, list):
+        prompt = messages[:-1]
+    return {
+        "id": str(row.get("prompt_id") or row.get("id") or index),
+        "prompt": text(prompt),
+        "response_a": responses[0],
+        "response_b": responses[1],
+        "metadata": {
+            name: value
+            for name, value in row.items()
+            if isinstance(value, str | int | float) and name not in (_CHOSEN, _REJECTED)
+        },
+    }
+
+
+def _answer(value: Any) -> str:
+    """Return the last message of a conversation, or the text."""
+    if isinstance(value, list) and value and isinstance(value[-1], Mapping):
+        return text(value[-1].get("content"))
+    return text(value)
+
+
+IMPORTER: Final = Importer(
+    "preferences",
+    "chosen and rejected responses with scores of both",
+    _sniff,
+    _read,
+    is_log=True,
+)
