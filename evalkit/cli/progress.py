@@ -61,6 +61,8 @@ def describe(progress: Progress, rate: float | None = None) -> str:
         parts.append(dollars(progress.cost_usd))
     if progress.budget_left is not None:
         parts.append(f"{dollars(progress.budget_left)} left")
+    if progress.waiting:
+        parts.append(progress.waiting)
     return ", ".join(parts)
 
 
@@ -100,6 +102,7 @@ class ProgressDisplay:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._printed = 0.0
+        self._waiting = ""
         self._rate = Rate()
 
     def __enter__(self) -> Self:
@@ -140,10 +143,12 @@ class ProgressDisplay:
             self._printed = 0.0
             self._rate = Rate()
         finished = progress.total is not None and progress.done >= progress.total
-        if not finished and progress.elapsed - self._printed < (
-            REDRAWN if self._live else EVERY
-        ):
+        soon = REDRAWN if self._live else EVERY
+        if progress.waiting and progress.waiting != self._waiting:
+            soon = REDRAWN
+        if not finished and progress.elapsed - self._printed < soon:
             return
+        self._waiting = progress.waiting
         self._printed = progress.elapsed
         self._rate.see(progress)
         rate = self._rate.now()

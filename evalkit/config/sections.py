@@ -813,6 +813,9 @@ class RunnerConfig(Section):
     """Timeout of one attempt, in seconds."""
     retries: Annotated[int, Field(ge=0)] = 4
     """Number of attempts after the first."""
+    outage: Annotated[float, Field(ge=0)] = 120.0
+    """Longest wait in seconds for a server that has answered before and cannot be reached now, for
+    example while it restarts."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """Maximum cost in US dollars; requests that it cuts off are reported as missing."""
     budget_calls: Annotated[int, Field(ge=0)] | None = None

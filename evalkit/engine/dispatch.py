@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from evalkit.core.redaction import redact
 from evalkit.core.spool import Spool
 from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached
 from evalkit.engine.event_loop import Clock
+from evalkit.engine.outages import Outage
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall
@@ -25,6 +27,7 @@ from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
 from evalkit.results import Spent
 from evalkit.types import Completion, Failure, JudgeRequest
 
+_log = logging.getLogger("evalkit.judges")
 V = TypeVar("V")
 R = TypeVar("R")
 
@@ -183,6 +186,23 @@ def _throttled(error: CallError) -> bool:
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
+_GONE = "the server could not be reached for the time of runner.outage"
+_LATER = "start it and run again: stored answers are kept"
+_SHORT = 5.0
+"""Seconds of a wait that needs no explanation."""
+_SLOW = 0.6
+"""The share of the timeout from which on an answer is slow."""
+
+
+def _asked_to_wait(error: CallError, wait: float | None) -> str:
+    """Return why a call waits, as a clause; nothing for a short wait."""
+    if wait is None or wait < _SHORT:
+        return ""
+    if error.retry_after is not None:
+        return f"the provider asked to wait {wait:.0f} s ({error.kind})"
+    return f"waiting {wait:.0f} s after an error ({error.kind})"
+
+
 FIRST_LOOK, LONGEST_LOOK = (
     0.02,
     0.5,
@@ -281,6 +301,7 @@ class Sender:
             ClaimQueue(claims, claims) if isinstance(claims, BatchClaimer) else None
         )
         self._limits = [JudgeLimit(judge, runner, clock, shared) for judge in judges]
+        self._outages = [Outage(clock, runner.outage) for _ in judges]
         self._slots = asyncio.Semaphore(runner.concurrency)
         self._budget = Budget(
             runner, spent, None if shared is None else shared.budget(runner)
@@ -303,6 +324,10 @@ class Sender:
     def aborted(self) -> bool:
         """Whether the run is given up."""
         return self._aborted.is_set()
+
+    def waiting(self) -> str:
+        """Return why calls wait now; nothing if they do not."""
+        return self._tally.now_waiting(self._clock.now())
 
     async def settle(self) -> None:
         """Wait until every claim is given up.
@@ -425,26 +450,50 @@ class Sender:
         attempt = 1
         if (why := await self._prepare(call)) is not None:
             return Failure("too_long", why, attempts=0)
+        outage = self._outages[call.judge]
+        failing: float | None = None  # since when the attempts fail
+        looked = (
+            False  # whether the call was repeated to find out if the server is back
+        )
         while True:
             try:
-                return await self._attempt(call, attempt)
+                return await self._attempt(
+                    call, attempt, first=not looked and attempt == 1
+                )
             except BudgetReached as reached:
                 self.stopped = self.stopped or str(reached)
                 return Failure("budget", str(reached), attempts=attempt - 1)
             except RunAborted:
                 return Failure("stopped", str(self.stopped), attempts=attempt - 1)
-            except CallError as error:
+            except CallError as fault:
+                error = fault
                 failure = Failure(error.kind, redact(error.message), attempts=attempt)
                 wait = backoff(attempt, error.retry_after) if error.retryable else None
-            if wait is None or attempt > self._runner.retries:
+                outage.refused(error)
+                failing = self._clock.now() if failing is None else failing
+                last = attempt > self._runner.retries
+                away = outage.explains(error, failing, last=last)
+            reason = _asked_to_wait(error, wait)
+            if away:
+                wait = outage.wait()
+                reason = outage.describe()
+                if not wait:
+                    self.give_up(f"{_GONE} ({failure.message}); {_LATER}")
+                    return failure
+            elif wait is None or attempt > self._runner.retries:
                 return failure
             if self.stopping:
                 raise RunStopped
+            self._tally.wait_until(self._clock.now() + wait, reason)
+            self.changed()
             await self._clock.pause_unless(self._aborted, wait)
             if self._aborted.is_set():
                 return failure
-            attempt += 1
-            self._tally.retried += 1
+            if away:  # the server has not seen the call
+                looked = True
+            else:
+                attempt += 1
+                self._tally.retried += 1
             self.changed()
 
     async def _prepare(self, call: PlannedCall) -> str | None:
@@ -462,7 +511,9 @@ class Sender:
         why: str | None = None if measure is None else await measure(call.request)
         return why
 
-    async def _attempt(self, call: PlannedCall, attempt: int) -> Completion:
+    async def _attempt(
+        self, call: PlannedCall, attempt: int, *, first: bool
+    ) -> Completion:
         """Make one call and return its answer, which is stored unless it is a refusal.
 
         Raises:
@@ -485,7 +536,7 @@ class Sender:
                 self._raise_if_over()
                 if self._checker is not None and not self._checker.holds(call.key):
                     raise ClaimLost
-                self._tally.count_sent(attempt)
+                self._tally.count_sent(first=first)
                 cost = None
                 self.out.add(task)
                 completion = replace(
@@ -532,26 +583,46 @@ class Sender:
         except TimeoutError as error:
             if not deadline.expired():
                 raise
+            self._too_slow(index, turn)
             seconds = f"{self._runner.timeout:g}"
             raise CallError(
                 "timeout",
-                f"no answer within {seconds} s (runner.timeout)",
+                f"no answer within {seconds} s (runner.timeout); raise it, or lower"
+                " judge.concurrency",
                 retryable=True,
             ) from error
         except CallError as error:
             if _throttled(error):
                 limit.throttled(turn)
                 self._tally.throttled += 1
+            if error.kind == "timeout":
+                self._too_slow(index, turn)
             if (
                 error.retry_after is not None
                 and error.retry_after <= LONGEST_RETRY_AFTER
             ):
                 limit.pause(error.retry_after)
             raise
-        limit.answered(turn, request, completion.usage)
+        self._outages[index].answered()
+        slow = completion.latency > _SLOW * self._runner.timeout
+        limit.answered(turn, request, completion.usage, slow=slow)
         if (seconds_asked := getattr(judge, "rest", 0.0)) > 0:
             limit.pause(seconds_asked)
+            if seconds_asked >= _SHORT:
+                reason = f"the provider asked to wait {seconds_asked:.0f} s"
+                self._tally.wait_until(self._clock.now() + seconds_asked, reason)
         return completion
+
+    def _too_slow(self, index: int, turn: Turn) -> None:
+        """Send fewer calls at a time: a server with few slots lets the others wait until they time out."""
+        self._tally.throttled += 1
+        if self._limits[index].congested(turn):
+            _log.warning(
+                "judge %s: calls time out (runner.timeout=%g); sending fewer at a time;"
+                " set judge.concurrency to the number that the server answers at a time",
+                self._judges[index].spec.name,
+                self._runner.timeout,
+            )
 
     def _ceiling(self, judge: int, request: JudgeRequest) -> float | None:
         ceiling = getattr(self._judges[judge], "ceiling", None)

@@ -35,6 +35,8 @@ MAX_FOLLOW_UPS = 2**20
 """The maximum number of follow-up judgments of one unit."""
 WORKERS = 2
 """Workers per concurrent call: while one waits for an answer, another stores and reads one."""
+TICK = 5.0
+"""Seconds between two reports while calls wait."""
 HOPELESS_FROM = 20  # a run with fewer failures is always finished
 NEVER_SENT = ("budget", "not_stored", "stopped")
 Observe = Callable[[Progress], None]
@@ -282,6 +284,7 @@ class _Run:
         """Run at most one worker per planned call until every call is done, one fails, or the run is stopped."""
         most = max(1, min(WORKERS * self.runner.concurrency, planned))
         self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
+        ticker = asyncio.create_task(self._tick())
         try:
             _, pending = await asyncio.wait(
                 self.tasks, return_when=asyncio.FIRST_EXCEPTION
@@ -292,6 +295,7 @@ class _Run:
                 self._stop()
                 await asyncio.wait(self.tasks, timeout=GRACE_SECONDS)
         finally:
+            ticker.cancel()
             self._end()
             ends = await asyncio.gather(*self.tasks, return_exceptions=True)
         for end in ends:
@@ -552,6 +556,13 @@ class _Run:
                 request, "unparseable", f"unreadable ({type(error).__name__})"
             )
 
+    async def _tick(self) -> None:
+        """Report the progress while all calls wait."""
+        while True:
+            await asyncio.sleep(TICK)
+            if self.sender.waiting():
+                self.report()
+
     def keeps(self) -> bool:
         """Return whether there are answers, or stored ones among the next calls."""
         return self.answers > 0 or any(call.found is not None for call in self.queue)
@@ -559,6 +570,7 @@ class _Run:
     def report(self) -> None:
         """Report the progress."""
         if self.observe is not None:
+            self.sender.waiting()
             total = (
                 self.tally.planned - self.followed if self.over else self.calls.total
             )

@@ -59,6 +59,7 @@ class Progress:
         throttled: The calls that the provider refused because of its rate limits.
         budget_left: The rest of the budget, in USD; `None` without a cap.
         answers: The number of different answers in the store, once an interrupted run has ended.
+        waiting: Why calls wait now, as a clause; empty if they do not.
     """
 
     done: int = 0
@@ -74,6 +75,7 @@ class Progress:
     throttled: int = 0
     budget_left: float | None = None
     answers: int | None = None
+    waiting: str = ""
 
 
 @frozen
@@ -142,6 +144,7 @@ class Tally(Progress):
         broken: The judgments that failed although their request was sent.
         started: When the run started, in seconds of the monotonic clock.
         first_sent: When the first call was sent; `None` before it.
+        waits: Until when calls wait, in seconds of the clock, and why.
         kept: The answers that are in the store, as 64 bits of their content keys.
     """
 
@@ -149,15 +152,27 @@ class Tally(Progress):
     broken: int = 0
     started: float = field(default_factory=time.monotonic)
     first_sent: float | None = None
+    waits: tuple[float, str] = (0.0, "")
     kept: array[int] = field(default_factory=lambda: array("Q"))
+
+    def wait_until(self, moment: float, reason: str) -> None:
+        """Record that a call waits until a moment for a reason, if it is the longest wait."""
+        if reason and moment >= self.waits[0]:
+            self.waits = (moment, reason)
+
+    def now_waiting(self, now: float) -> str:
+        """Return why calls wait now; nothing if they do not."""
+        moment, reason = self.waits
+        self.waiting = reason if now < moment else ""
+        return self.waiting
 
     def keep(self, key: str) -> None:
         """Count an answer that is in the store, by its content key."""
         self.kept.append(int(key[:16], 16))
 
-    def count_sent(self, attempt: int) -> None:
+    def count_sent(self, *, first: bool) -> None:
         """Count a call that is sent now; only first attempts count as sent."""
-        self.sent += attempt == 1
+        self.sent += first
         self.first_sent = (
             time.monotonic() if self.first_sent is None else self.first_sent
         )

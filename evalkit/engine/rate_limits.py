@@ -140,10 +140,11 @@ class Pace:
         with self._changing():
             self.in_flight -= 1
 
-    def answered(self, turn: Turn, tokens: float | None) -> None:
-        """Record an answer and its number of tokens, if known."""
+    def answered(self, turn: Turn, tokens: float | None, *, grow: bool = True) -> None:
+        """Record an answer and its number of tokens, if known; `grow` allows more concurrent calls."""
         with self._changing():
-            self.allowed = min(self.limit, self.allowed + 1 / max(1.0, self.allowed))
+            more = 1 / max(1.0, self.allowed) if grow else 0.0
+            self.allowed = min(self.limit, self.allowed + more)
             if tokens is not None:
                 self._window.settle(turn, tokens)
 
@@ -406,6 +407,7 @@ class JudgeLimit:
         )
         self._answers, self._answer_tokens = 1, FIRST_GUESS
         self._guessed = self._counted = 0
+        self._congested = False
         self._clock = clock
         self._counts = tpm is not None
         self._queue = asyncio.Lock()
@@ -439,8 +441,17 @@ class JudgeLimit:
         """Record that the provider refused a call because of its rate limits."""
         self._pace.throttled(turn, self._clock.now())
 
-    def answered(self, turn: Turn, request: JudgeRequest, usage: Usage) -> None:
-        """Record an answer and its usage."""
+    def congested(self, turn: Turn) -> bool:
+        """Record that a call timed out, as if it had been throttled; return whether it is the first one."""
+        self.throttled(turn)
+        first = not self._congested
+        self._congested = True
+        return first
+
+    def answered(
+        self, turn: Turn, request: JudgeRequest, usage: Usage, *, slow: bool = False
+    ) -> None:
+        """Record an answer and its usage; after a timeout, `slow` answers allow no more calls at a time."""
         read = usage.prompt_tokens
         written = usage.completion_tokens
         tokens: int | None = None
@@ -454,7 +465,7 @@ class JudgeLimit:
             self._answers += 1
         if self._window is not None and self._counts and tokens is not None:
             self._window.correct(tokens - turn.tokens)
-        self._pace.answered(turn, tokens)
+        self._pace.answered(turn, tokens, grow=not (slow and self._congested))
 
     @asynccontextmanager
     async def turn(self, request: JudgeRequest) -> AsyncIterator[Turn]:

@@ -197,7 +197,7 @@ class DirectTransport:
             await session.close()
 
     async def _post(self, url: str, body: Json) -> tuple[int, bytes, Mapping[str, str]]:
-        from aiohttp import ClientError
+        from aiohttp import ClientConnectorError, ClientError
 
         assert self._session is not None
         try:
@@ -222,10 +222,12 @@ class DirectTransport:
                 "timeout", f"no answer within {self.timeout:g} s", retryable=True
             ) from error
         except (ClientError, OSError) as error:
+            unreached = isinstance(error, ClientConnectorError | ConnectionRefusedError)
             raise CallError(
                 "connection",
                 clean_message(str(error) or type(error).__name__),
                 retryable=True,
+                scope="outage" if unreached else "server",
             ) from error
 
 

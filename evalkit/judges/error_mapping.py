@@ -262,6 +262,7 @@ _NEVER = (501, 505, 510)
 # The first rule that matches counts. An account and a capability come before a key: a 403 can be
 # about any of them.
 _RULES = (
+    _Rule("connection", True, "outage", (0, 500, 503), classes=_names("no connection")),
     _Rule("not_found", False, "model", text=_NO_PROVIDER),
     _Rule("auth", False, "key", text=_NO_KEY),
     _Rule("account", False, "account", (402,)),
@@ -344,6 +345,8 @@ def call_error(error: BaseException) -> CallError:
 
 def _fault(error: BaseException) -> _Fault:
     classes = frozenset(kind.__name__ for kind in type(error).__mro__)
+    if not _UNREACHED.isdisjoint(_cause_names(error)):
+        classes |= {_NO_CONNECTION}
     body = getattr(error, "evalkit_body", None)
     if body is None:
         body = getattr(error, "body", None)
@@ -367,6 +370,23 @@ def _fault(error: BaseException) -> _Fault:
         wait=wait,
         final={"true": False, "false": True}.get(asked),
     )
+
+
+_UNREACHED = frozenset(
+    ("ConnectError", "ConnectionRefusedError", "ClientConnectorError", "ConnectTimeout")
+)
+_NO_CONNECTION = "no connection"
+_LONGEST_CHAIN = 12
+
+
+def _cause_names(error: BaseException) -> Iterator[str]:
+    """Yield the names of the classes of an error and of its causes."""
+    cause: BaseException | None = error
+    for _ in range(_LONGEST_CHAIN):
+        if cause is None:
+            return
+        yield from (kind.__name__ for kind in type(cause).__mro__)
+        cause = cause.__cause__ or cause.__context__
 
 
 _CODE_FIELDS = ("code", "type", "status", "reason", "error_code", "__type", "errortype")

@@ -1,0 +1,69 @@
+"""Wait while a server cannot be reached, instead of failing every call: a restart is no fault of the requests."""
+
+from __future__ import annotations
+
+from evalkit.engine.event_loop import Clock
+from evalkit.errors import CallError
+
+LOOK_EVERY = 2.0
+"""Seconds between two calls that find out whether a server is back."""
+_GATEWAY = (502, 503, 504)
+
+
+class Outage:
+    """Whether a judge's server, which has answered before, cannot be reached now.
+
+    Args:
+        clock: The source of time.
+        longest: Seconds after which an outage is no longer waited for.
+    """
+
+    def __init__(self, clock: Clock, longest: float) -> None:
+        self._clock = clock
+        self._longest = longest
+        self._began: float | None = None
+        self._answered: float | None = None
+
+    def answered(self) -> None:
+        """Record that the server has answered a call."""
+        self._answered = self._clock.now()
+        self._began = None
+
+    def refused(self, error: CallError) -> None:
+        """Record an error; one with a status of the server's own ends an outage."""
+        if error.http_status and error.http_status not in _GATEWAY:
+            self._began = None
+
+    def explains(self, error: CallError, since: float, *, last: bool) -> bool:
+        """Return whether a call failed because of an outage.
+
+        Args:
+            error: The error of the last attempt.
+            since: When the first attempt failed.
+            last: Whether there are no attempts left.
+        """
+        if self._longest <= 0:
+            return False
+        if error.scope == "loading":
+            return True
+        if self._answered is None:
+            return False
+        if error.scope == "outage":
+            return True
+        away = error.kind == "connection" or error.http_status in _GATEWAY
+        return last and away and error.retryable and self._answered <= since
+
+    def wait(self) -> float:
+        """Return the seconds until the next look; 0 if the outage has lasted too long."""
+        now = self._clock.now()
+        if self._began is None:
+            self._began = now
+        left = self._began + self._longest - now
+        return max(0.0, min(LOOK_EVERY, left))
+
+    def describe(self) -> str:
+        """Return why calls wait, as a clause."""
+        return (
+            f"the server cannot be reached; waiting up to {self._longest:g} s"
+            " (runner.outage)"
+        )
