@@ -51,7 +51,8 @@ class Outage:
         if error.scope == "outage":
             return True
         away = error.kind == "connection" or error.http_status in _GATEWAY
-        return last and away and error.retryable and self._answered <= since
+        silent = self._answered <= since < self._clock.now()
+        return last and away and error.retryable and silent
 
     def wait(self) -> float:
         """Return the seconds until the next look; 0 if the outage has lasted too long."""
