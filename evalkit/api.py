@@ -59,7 +59,7 @@ from evalkit.gating import (
 from evalkit.holdout import hold_out, read_split, split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
 from evalkit.plugins import allowing_code, check_options
-from evalkit.protocols import Evaluator, Store
+from evalkit.protocols import Evaluator, Judge, Store
 from evalkit.report import run_files
 from evalkit.results import RunResult, Spent
 from evalkit.runs import check_free, check_no_sweep, claim_run, claim_unused_run
@@ -340,6 +340,7 @@ def judge_and_score(
     overwrite: bool = False,
     spent: Spent | None = None,
     templates: Mapping[str, str] | None = None,
+    asked: set[str] | None = None,
 ) -> RunResult:
     """Judge the cases, score and write the run folder.
 
@@ -352,7 +353,9 @@ def judge_and_score(
         overwrite: replace another run in `folder`.
         spent: what the jobs of the sweep have spent of a shared budget.
         templates: the texts of the templates, if they are not the installed ones.
+        asked: the content keys of requests that this command has sent for other runs.
     """
+    asked = set() if asked is None else asked
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials = load_materials(config, folder, cases, templates)
@@ -369,7 +372,7 @@ def judge_and_score(
         config, materials, folder, observe, given=given
     )
     plan, judged, notes = run_async(
-        _judge_all(config, cases, evaluator, observe, folder, spent, rule)
+        _judge_all(config, cases, evaluator, observe, folder, spent, rule, asked)
     )
     judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
@@ -402,6 +405,7 @@ def judge_and_score(
         judging={
             "stopped": judged.stopped,
             "timing": timing,
+            **_asked_again(judged),
             **facts,
             **_rewriter(config),
         },
@@ -517,6 +521,7 @@ async def _judge_all(
     folder: Path,
     spent: Spent | None,
     until: Until | None = None,
+    asked: set[str] | None = None,
 ) -> tuple[AuditPlan | None, JudgingResult, list[str]]:
     """Judge the cases, and with probes the edited ones, once the rewriter has written its texts.
 
@@ -537,12 +542,19 @@ async def _judge_all(
         return (
             None,
             await ask_judges(
-                config, cases, evaluator, observe, folder, spent, until=until
+                config,
+                cases,
+                evaluator,
+                observe,
+                folder,
+                spent,
+                until=until,
+                asked=asked,
             ),
             [],
         )
     first = (
-        await _rewrite(config, cases, observe, folder, spent)
+        await _rewrite(config, cases, observe, folder, spent, asked)
         if config.probe.rewriter
         else None
     )
@@ -552,7 +564,14 @@ async def _judge_all(
     if first is not None and first.interrupted:
         return plan, replace(first, whole=None), []
     judged = await ask_judges(
-        config, plan.cases, plan.evaluator, observe, folder, spent, chosen_on=cases
+        config,
+        plan.cases,
+        plan.evaluator,
+        observe,
+        folder,
+        spent,
+        chosen_on=cases,
+        asked=asked,
     )
     return plan, *(
         (judged, [])
@@ -567,6 +586,7 @@ async def _rewrite(
     observe: Callable[[Progress], None] | None,
     folder: Path,
     spent: Spent | None,
+    asked: set[str] | None,
 ) -> JudgingResult:
     """Have `probe.rewriter` write the paraphrases, one by one if it cannot be batched."""
     own = rewriting(config)
@@ -575,8 +595,23 @@ async def _rewrite(
     ):
         own = own.with_({"runner.kind": "online"})
     return await ask_judges(
-        own, cases, Rewriter(config), observe, folder, spent, study=config
+        own,
+        cases,
+        Rewriter(config),
+        observe,
+        folder,
+        spent,
+        study=config,
+        asked=asked,
     )
+
+
+def _asked_again(judged: JudgingResult) -> dict[str, Any]:
+    """Return the manifest's entry about requests whose stored answers could not be used, if there are some."""
+    if not judged.again:
+        return {}
+    share = judged.again / max(1, judged.calls.planned)
+    return {"asked_again": {"count": judged.again, "share": round(share, 6)}}
 
 
 def _rewriter(config: RunConfig) -> dict[str, Any]:
@@ -630,6 +665,7 @@ async def ask_judges(
     study: RunConfig | None = None,
     chosen_on: Sequence[Case] | None = None,
     until: Until | None = None,
+    asked: set[str] | None = None,
 ) -> JudgingResult:
     """Judge every case, from stored answers where possible; only the store is written.
 
@@ -644,10 +680,18 @@ async def ask_judges(
         study: the config of the run that this is a step of, if it is another one.
         chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
         until: whether no more cases are needed; by default all are.
+        asked: the content keys of requests that this command has sent already.
     """
     if config.judge.cascades:
         return await _ask_cascade(
-            config, cases, evaluator, observe, folder, spent, chosen_on or cases
+            config,
+            cases,
+            evaluator,
+            observe,
+            folder,
+            spent,
+            chosen_on or cases,
+            asked,
         )
     store = open_store(config.store)
     judges = make_judges(config.judge, config.runner)
@@ -658,11 +702,13 @@ async def ask_judges(
             batches = BatchRun(config, cases, evaluator, store, observe, spent)
         if batches is not None and (stopped := await batches.collect()) is not None:
             return stopped
-        asked = [one if batches is None else batches.judge(one) for one in judges]
+        members: Sequence[Judge] = judges
+        if batches is not None:
+            members = [batches.judge(member) for member in judges]
         judged = await judge_cases(
             cases,
             evaluator,
-            asked,
+            members,
             store,
             config.runner,
             store_mode=config.store.mode,
@@ -674,6 +720,7 @@ async def ask_judges(
             until=until,
             spent=spent if batches is None else batches.spent,
             shared=shared_limits(study or config, store),
+            asked=asked,
         )
         return judged if batches is None else batches.counted(judged)
     finally:
@@ -691,6 +738,7 @@ async def _ask_cascade(
     folder: Path | None,
     spent: Spent | None,
     chosen_on: Sequence[Case],
+    asked: set[str] | None,
 ) -> JudgingResult:
     """Ask the judges of a cascade in turn, under one budget."""
     if spent is None and config.runner.budget_scope != "store":
@@ -705,6 +753,7 @@ async def _ask_cascade(
             folder,
             spent,
             study=config,
+            asked=asked,
         )
 
     def waiting(judgments: Sequence[Judgment]) -> Units:

@@ -20,6 +20,7 @@ from evalkit.core.atomic_files import file_errors
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics
+from evalkit.engine.useless import SETTING, USELESS
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
@@ -275,7 +276,13 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
     """Explain on one line why a run does not have enough answers; `None` if it has."""
     highest = config.runner.max_failure_rate
     failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
-    if stopped := result.manifest.get("stopped"):
+    stopped = result.manifest.get("stopped")
+    if stopped and stopped.startswith(USELESS):
+        return (
+            f"{stopped}; answers are stored; fix the judge and run again with store=retry, or set"
+            f" {SETTING}=false"
+        )
+    if stopped:
         again = "with a higher budget " if "budget" in stopped else ""
         return (
             f"{stopped}; finished answers were scored and written; rerun {again}to request the rest"

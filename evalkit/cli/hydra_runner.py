@@ -278,7 +278,8 @@ class Job:
 
     `recordings` records sequential jobs in the background, unless the next job needs the result of
     this one. `overwrite`: whether to replace another run in the folder. `spent`: what earlier jobs
-    spent of a shared budget. `noted`: the notes on configs that this command has printed.
+    spent of a shared budget. `noted`: the notes on configs that this command has printed. `asked`: the
+    content keys of requests that this command has sent.
     """
 
     config: RunConfig
@@ -288,6 +289,7 @@ class Job:
     overwrite: bool = False
     spent: Spent | None = None
     noted: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -308,6 +310,7 @@ class Driver:
     overwrite: bool = False
     spent: Spent = field(default_factory=Spent)
     noted: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
 
     def __call__(self, cfg: DictConfig) -> int | float | list[float]:
         """Run one job as Hydra's task function; return its status, or the value of `objective` if it is set."""
@@ -380,6 +383,7 @@ class Driver:
                 self.overwrite,
                 self.spent,
                 self.noted,
+                self.asked,
             )
         )
 

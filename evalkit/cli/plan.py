@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import field, replace
 from functools import partial, reduce
@@ -36,6 +36,7 @@ from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, TrackingConfig
 from evalkit.core.display import dollars, interval
+from evalkit.core.spool import HashSet
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics, kind_of, known
 from evalkit.engine import JudgingResult, Plan
@@ -67,7 +68,7 @@ from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.stopping import first_clusters, span_of_stop, with_stop
 from evalkit.store import backend_of, open_url, store_url
 from evalkit.tracking import find_run
-from evalkit.types import Case, Completion, Judgment
+from evalkit.types import Case, Completion, JudgeSpec, Judgment
 from evalkit.values import frozen
 
 
@@ -291,7 +292,9 @@ def main(arguments: Namespace) -> int:
     planned: list[JobPlan] = []
     for job in (part for whole in jobs for part in whole.by_probe()):
         parts = sent_after(plan_job(job, noted))
-        earlier = [part for other in planned for part in other.parts]
+        earlier = [
+            part for other in planned if _shares(other, job) for part in other.parts
+        ]
         planned.append(JobPlan(job.name, job.config, parts, sent_after(parts, earlier)))
     print_plans(planned)
     first: list[Part] = []
@@ -306,6 +309,15 @@ def main(arguments: Namespace) -> int:
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
 
+def _shares(earlier: JobPlan, job: PlannedJob) -> bool:
+    """Return whether a job finds the answers of an earlier one in its store."""
+    first = earlier.config.store
+    second = job.config.store
+    if first.mode in ("off", "read_only") or second.mode == "off":
+        return False
+    return store_url(first.url) == store_url(second.url)
+
+
 def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     """Return the requests of each judge of a job, and log the note on its benchmark unless it is in `noted`."""
     config = job.config
@@ -313,7 +325,7 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     url = store_url(config.store.url)
     mode = config.store.mode
     reads = mode == "read_only" or (
-        mode == "read_write" and backend_of(url).exists(url)
+        mode in ("read_write", "retry") and backend_of(url).exists(url)
     )  # it is never created
     parts = []
     with (
@@ -326,14 +338,14 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
             judge = rewriting(
                 config
             ).judge  # its answers are estimated to be as long as the responses
-            planned = plan_requests(
-                stream_cases(config), Rewriter(config), spec_of(judge), store
+            planned = _requests(
+                config, stream_cases(config), Rewriter(config), spec_of(judge), store
             )
             parts.append(_part(config, judge, planned, list, "probe.rewriter"))
         for judge, spec in zip(
             config.judge.members, spec_of(config.judge), strict=True
         ):
-            planned = plan_requests(job, job.evaluator, [spec], store)
+            planned = _requests(config, job, job.evaluator, [spec], store)
             parts.append(
                 _part(
                     config,
@@ -352,6 +364,21 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
             f"requests to {later} are at most these: for the cases that are not decided before",
         )
     return parts
+
+
+def _requests(
+    config: RunConfig,
+    cases: Iterable[Case],
+    evaluator: Evaluator,
+    specs: Sequence[JudgeSpec],
+    store: Store | None,
+) -> Plan:
+    """Return the requests of a job's judges, as `store.mode` lets them be sent."""
+    mode = config.store.mode
+    planned = plan_requests(cases, evaluator, specs, store, again=mode == "retry")
+    if mode == "read_only":
+        return replace(planned, to_send=HashSet()).after(())
+    return planned
 
 
 def _part(

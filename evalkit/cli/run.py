@@ -75,7 +75,7 @@ def run_job(job: Job) -> int:
 
     A finished job of a sweep is only recorded, if it was not.
     """
-    if job.sweep is not None and _is_finished(job):
+    if job.sweep is not None and not job.overwrite and _is_finished(job):
         return _resume_finished(job)
     for note in job.config.notes():
         if note not in job.noted:
@@ -90,6 +90,7 @@ def run_job(job: Job) -> int:
                 observe=display.update,
                 overwrite=job.overwrite,
                 spent=job.spent,
+                asked=job.asked,
             )
         except RunInterruption as stop:
             display.close()
@@ -118,6 +119,7 @@ def _is_finished(job: Job) -> bool:
         not found.complete
         or found.config_hash != job.config.hash()
         or found.evalkit != own_version()
+        or (job.config.store.mode == "retry" and not found.usable)
     ):
         return False
     materials = load_materials(job.config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.results import RunResult
 from evalkit.runs import read_details
-from evalkit.runs.layout import DATASHEET
+from evalkit.runs.layout import CAUSES, DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, SHORT_TITLES
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric
@@ -189,6 +190,9 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)
+    if CAUSES in details and result.folder:
+        folder = shlex.quote(str(relative(Path(result.folder))))
+        console.print(f"unusable answers: evalkit export {folder} --to csv")
     for note in [note for note in manifest.get("notes", []) if note not in noted]:
         console.print(f"note: {note}")
     _print_places(console, result)

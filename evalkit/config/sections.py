@@ -763,9 +763,9 @@ class StoreConfig(Section):
     url: WrittenPath | None = None
     """File or URL of the store; by default an SQLite file in the user's cache folder, or
     `EVALKIT_STORE`."""
-    mode: Literal["read_write", "read_only", "refresh", "off"] = "read_write"
-    """`read_write`, `read_only`, `refresh` (request again and store), or `off` (neither read nor
-    store)."""
+    mode: Literal["read_write", "read_only", "retry", "refresh", "off"] = "read_write"
+    """`read_write`, `read_only`, `retry` (request stored answers again that this run cannot use),
+    `refresh` (request again and store), or `off` (neither read nor store)."""
 
 
 class StopConfig(Section):
@@ -833,6 +833,9 @@ class RunnerConfig(Section):
     max_unusable_rate: Fraction = 0.5
     """A run with a larger share of failed, refused or unparseable answers ends with exit status
     2."""
+    stop_if_useless: bool = True
+    """Stop, with exit status 2, if the first answers of a judge (at least 16 of at least 8 cases)
+    cannot be used, all for the same reason. Stored answers and batches do not count."""
 
     @model_validator(mode="after")
     def _shared_budget(self) -> Self:

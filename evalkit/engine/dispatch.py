@@ -158,6 +158,35 @@ class ClaimQueue:
         return [stored.get(key, key in granted) for key, _ in values]
 
 
+class AskedAnswers:
+    """The answers in a store that this command has requested."""
+
+    def __init__(self, store: CompletionCache, asked: set[str]) -> None:
+        self._store = store
+        self._asked = asked
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        """Return the stored answers to these keys that this command has requested."""
+        requested = [key for key in keys if key in self._asked]
+        return self._store.get_many(requested) if requested else {}
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        """Store completions."""
+        self._store.put_many(answers)
+
+    def claim(self, key: str) -> bool:
+        """Claim a key."""
+        return self._store.claim(key)
+
+    def release(self, key: str) -> None:
+        """Release a claim."""
+        self._store.release(key)
+
+    def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
+        """Return a model's last completions."""
+        return self._store.recent(model, limit)
+
+
 LONGEST_RETRY_AFTER = 600.0
 _TOO_LITTLE = "runner.budget_usd leaves too little for a complete answer"
 # After these errors the provider may have done the work, and may bill it.
@@ -269,6 +298,7 @@ class Sender:
         shared: The limits that workers on the store share.
         remembers: Whether an equal request later gets the outcome of an earlier one that is not in
             the store.
+        asked: Where to note the content keys of requests that are answered and stored.
     """
 
     def __init__(
@@ -285,7 +315,11 @@ class Sender:
         spent: Spent | None,
         shared: SharedLimits | None,
         remembers: bool = True,
+        asked: set[str] | None = None,
     ) -> None:
+        self._asked = asked
+        self._unstored: set[str] = set()  # answered, but not stored, such as refusals
+        self._unclaimed: set[str] = set()
         self._judges, self._runner, self._tally, self._clock, self._calls = (
             judges,
             runner,
@@ -345,10 +379,18 @@ class Sender:
         for limit in self._limits:
             limit.lift()
 
-    async def obtain(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
-        """Return the answer to a request that is not stored, and whether no call was made for this request.
+    def was_asked(self, keys: Sequence[str]) -> bool:
+        """Return whether this command has sent one of these requests."""
+        asked = self._asked or set()
+        return any(key in asked or key in self._unstored for key in keys)
 
-        Equal requests of a run share one call.
+    async def obtain(
+        self, call: PlannedCall, *, again: bool = False
+    ) -> tuple[Completion | Failure, bool]:
+        """Return the answer to a request, and whether no call was made for this request.
+
+        Equal requests of a run share one call. `again`: a stored answer is not used, so the request
+        is not claimed.
 
         Raises:
             JudgeSetupError: If no call to this judge can succeed.
@@ -374,7 +416,10 @@ class Sender:
             return self._shared(self._outcomes[position])
         self._flights[key] = flight = asyncio.get_running_loop().create_future()
         try:
-            outcome, stored = await self._once(call)
+            if again:
+                outcome, stored = await self._again(call)
+            else:
+                outcome, stored = await self._once(call)
         except BaseException as error:
             if isinstance(error, AccessError) and self.keeps():
                 # Nothing more can be sent, and the answers so far make a run.
@@ -409,6 +454,22 @@ class Sender:
             return replace(outcome, attempts=0), True
         self._tally.stored += 1
         return outcome, True
+
+    async def _again(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
+        """Make a call although there is a stored answer."""
+        self._unclaimed.add(call.key)
+        try:
+            return await self._retry(call), False
+        except RunAborted:
+            return Failure("stopped", str(self.stopped), attempts=0), False
+        finally:
+            self._unclaimed.discard(call.key)
+
+    def _is_lost(self, call: PlannedCall) -> bool:
+        """Return whether the claim on a request has ended before the request is sent."""
+        if self._checker is None or call.key in self._unclaimed:
+            return False
+        return not self._checker.holds(call.key)
 
     async def _once(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
         """Make a call, unless another process is making it, or has made it since the store was read."""
@@ -534,7 +595,7 @@ class Sender:
         try:
             async with self._slots, self._limits[call.judge].turn(request) as turn:
                 self._raise_if_over()
-                if self._checker is not None and not self._checker.holds(call.key):
+                if self._is_lost(call):
                     raise ClaimLost
                 self._tally.count_sent(first=first)
                 cost = None
@@ -557,6 +618,10 @@ class Sender:
                     )
                 finally:  # also if this call is canceled
                     self._tally.keep(call.key)
+                if self._asked is not None:
+                    self._asked.add(call.key)
+            else:
+                self._unstored.add(call.key)
         except CallError as error:
             cost = None if error.kind in _MAYBE_BILLED else 0.0
             if reservation.limited and error.kind == "bad_request":

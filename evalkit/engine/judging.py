@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from evalkit.config import RunnerConfig
+from evalkit.config import SIMULATED, RunnerConfig
 from evalkit.core.spool import Spool
-from evalkit.engine.dispatch import RunStopped, Sender
+from evalkit.engine.dispatch import AskedAnswers, RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.rate_limits import SharedLimits
@@ -24,10 +24,21 @@ from evalkit.engine.requests import (
     call_key,
     steps_left,
 )
+from evalkit.engine.useless import UselessJudges
 from evalkit.errors import AccessError, EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.results import Spent
 from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
+
+
+def _reading(
+    store: CompletionCache | None, mode: str, asked: set[str]
+) -> CompletionCache | None:
+    """Return where stored answers are read; in mode `refresh` only those that this command has stored."""
+    if store is None or mode == "off":
+        return None
+    return AskedAnswers(store, asked) if mode == "refresh" else store
+
 
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1
@@ -62,8 +73,8 @@ class Session:
         judges: The judges, in the order in which each case is sent to them.
         store: Where completions are stored; `None` for no store.
         runner: The concurrency, timeout, retries and budget.
-        store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or
-            `off`.
+        store_mode: `read_write`, `read_only` (nothing is sent), `retry` (stored answers that
+            cannot be used are requested again), `refresh` (nothing is read) or `off`.
         arbiter: The judge for follow-up requests; without one, the judge of the preceding
             judgments.
         clock: The source of time.
@@ -73,6 +84,8 @@ class Session:
         shared: The limits that workers on the store share.
         remembers: Whether an equal request later gets the outcome of an earlier one that is not in
             the store, failures included.
+        asked: The content keys of requests that this command has sent, also for other runs: in
+            modes `retry` and `refresh`, their stored answers are used.
     """
 
     def __init__(
@@ -89,27 +102,31 @@ class Session:
         spent: Spent | None = None,
         shared: SharedLimits | None = None,
         remembers: bool = False,
+        asked: set[str] | None = None,
     ) -> None:
         self._evaluator = evaluator
+        self.mode = store_mode
+        self._asked = set() if asked is None else asked
         self._runner = runner
         self._spool = spool
         self._own = tuple(judges)
         self._everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
-        self._reads = store if store_mode in ("read_write", "read_only") else None
+        self._reads = _reading(store, store_mode, self._asked)
         self._arbiter = None if arbiter is None else len(judges)
         self.tally = Tally()
         self._sender = Sender(
             self._everyone,
-            store if store_mode in ("read_write", "refresh") else None,
+            store if store_mode in ("read_write", "retry", "refresh") else None,
             runner,
             self.tally,
             clock or Clock(),
             calls=store_mode != "read_only",
-            claims=store if store_mode == "read_write" else None,
+            claims=store if store_mode in ("read_write", "retry") else None,
             spool=spool,
             spent=spent,
             shared=shared,
             remembers=remembers,
+            asked=self._asked if store_mode in ("retry", "refresh") else None,
         )
         if self._arbiter is not None:
             self._sender.also_checked = (self._arbiter,)
@@ -151,6 +168,7 @@ class Session:
             judgments,
         )
         run.arbiter = self._arbiter
+        run.retries = self.mode == "retry"
         return run
 
     async def judge(
@@ -225,6 +243,11 @@ async def judge(
     session = Session(evaluator, judges, store, runner, remembers=True, **settings)
     run = session.begin(cases, session.tally, observe)
     run.until = until
+    if runner.stop_if_useless and runner.kind != "batch":
+        simulated = {
+            judge.spec.name for judge in judges if SIMULATED in judge.spec.model
+        }
+        run.useless = UselessJudges(run.retries, simulated)
     run.sender.changed = run.report
     run.sender.keeps = run.keeps
     try:
@@ -268,6 +291,10 @@ class _Run:
     own."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     signal: int | None = None
+    useless: UselessJudges | None = None
+    """What stops a run whose answers cannot be used."""
+    retries: bool = False
+    """Whether stored answers that cannot be used are requested again."""
     followed: int = 0
     sending: float = 0.0
     answers: int = 0
@@ -337,6 +364,7 @@ class _Run:
             self.signal,
             None if rest is None else rest + self.followed,
             answers,
+            self.tally.again,
         )
 
     def _end(self) -> None:
@@ -378,6 +406,7 @@ class _Run:
             judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
         )
         self._abort_if_hopeless()
+        self._abort_if_useless(judgment)
         following: list[PlannedCall] = []
         if self.follow is not None and not call.after:
             following = self._following(call, judgment, self.follow)
@@ -417,6 +446,14 @@ class _Run:
             f"{broken:,} of about {total:,} requests failed, more than"
             f" runner.max_failure_rate={highest:.1%} allows"
         )
+
+    def _abort_if_useless(self, judgment: Judgment) -> None:
+        """Give up a run if a judge gives no usable answer."""
+        if self.useless is None or self.sender.stopped:
+            return
+        why = self.useless.why(judgment)
+        if why is not None:
+            self.sender.give_up(why)
 
     def _following(
         self,
@@ -491,11 +528,32 @@ class _Run:
         return call.position - min(self.begun)[0] > AHEAD * self.runner.concurrency
 
     async def _judgment(self, call: PlannedCall) -> Judgment:
+        """Return the judgment of a call; in mode `retry`, a stored one that cannot be used is requested again once."""
+        judgment = await self._first_judgment(call)
+        if (
+            not self.retries
+            or not judgment.stored
+            or judgment.status not in ("unparseable", "refused")
+            or self.sender.was_asked(judgment.keys)
+        ):
+            return judgment
+        self.tally.stored -= len(judgment.keys)
+        self.tally.planned -= len(judgment.keys) - 1
+        self.tally.again += 1
+        again = await self._first_judgment(replace(call, found=None), again=True)
+        never_sent = again.status == "failed" and again.error_kind in NEVER_SENT
+        return judgment if never_sent else again
+
+    async def _first_judgment(
+        self, call: PlannedCall, *, again: bool = False
+    ) -> Judgment:
         keys: tuple[str, ...] = ()
         earlier: tuple[Completion, ...] = ()
         stored = True
         while True:
-            outcome, is_stored = await self._outcome(call)
+            if again:
+                call = replace(call, found=None)
+            outcome, is_stored = await self._outcome(call, again=again)
             if isinstance(outcome, Failure):
                 failed = _blank(call.request, "failed", outcome.message)
                 return replace(
@@ -527,11 +585,13 @@ class _Run:
                 call.judge, read, call.group, call.after, call.position
             )
 
-    async def _outcome(self, call: PlannedCall) -> tuple[Completion | Failure, bool]:
+    async def _outcome(
+        self, call: PlannedCall, *, again: bool
+    ) -> tuple[Completion | Failure, bool]:
         """Return the answer to a call, and whether it was stored."""
         if call.found is None:
             try:
-                return await self.sender.obtain(call)
+                return await self.sender.obtain(call, again=again)
             except AccessError as error:
                 if not self.sender.aborted:
                     raise

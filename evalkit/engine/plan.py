@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from heapq import nsmallest
 from itertools import chain
 
+from evalkit.core.causes import USABLE
 from evalkit.core.hashing import text_digest
 from evalkit.core.spool import HashSet, find_new
 from evalkit.engine.requests import (
@@ -94,6 +95,7 @@ def _identity(request: JudgeRequest) -> tuple[str, Unit, Unit, int, tuple[str, .
 _KEY = 16
 _HALF = 2**63
 _OWN = "the judge's own answer"
+_MOST_TURNS = 3
 UNKNOWN = Completion("?" * 1000)
 """Placeholder for an answer that a later request depends on."""
 
@@ -136,6 +138,8 @@ def plan(
     specs: Sequence[JudgeSpec],
     store: CompletionCache | None,
     sample: PilotSample | None = None,
+    *,
+    again: bool = False,
 ) -> Plan:
     """Plan the judging of `cases`.
 
@@ -148,6 +152,7 @@ def plan(
         specs: The judges.
         store: Where answers are looked up; `None` for no store.
         sample: Considers every call for a sample.
+        again: Whether stored answers that cannot be used are requested again.
     """
     calls = PlannedCalls(cases, evaluator, specs, store)
     requests = stored = counted = reported = 0
@@ -157,7 +162,7 @@ def plan(
         if sample is not None:
             sample.offer(batch)
         for step in chain.from_iterable(
-            _steps(call, evaluator, specs, store) for call in batch
+            _planned(call, evaluator, specs, store, again=again) for call in batch
         ):
             requests += 1
             answer = step.request.answer
@@ -177,6 +182,34 @@ def plan(
                 reported += step.found.usage.prompt_tokens
     ratio = reported / counted if reported and counted else 1.0
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), ratio).after(())
+
+
+def _planned(
+    call: PlannedCall,
+    evaluator: Evaluator,
+    specs: Sequence[JudgeSpec],
+    store: CompletionCache | None,
+    *,
+    again: bool,
+) -> Sequence[PlannedCall]:
+    """Return the calls that a call needs; with `again`, one without its stored answer if that cannot be used."""
+    steps = _steps(call, evaluator, specs, store)
+    last = steps[-1]
+    if not again or last.found is None or any(step.found is None for step in steps):
+        return steps
+    read = evaluator.read(last.request, last.found)
+    for _ in range(_MOST_TURNS):
+        if isinstance(read, Judgment):
+            break
+        # The stored answer made the evaluator ask once more.
+        key = call_key(specs[last.judge], read)
+        found = store.get_many([key]).get(key) if store is not None else None
+        if found is None:
+            return [*steps, replace(last, request=read, key=key, found=None)]
+        read = evaluator.read(read, found)
+    if isinstance(read, Judgment) and read.status in USABLE:
+        return steps
+    return [replace(step, found=None) for step in steps]
 
 
 def _steps(

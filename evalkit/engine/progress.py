@@ -93,6 +93,7 @@ class JudgingResult:
         whole: The number of judgments that an interrupted run would have had; `None` if it is
             unknown.
         answers: The number of different answers that are in the store.
+        again: The requests whose stored answer could not be used and that were sent again.
     """
 
     judgments: Sequence[Judgment]
@@ -104,6 +105,7 @@ class JudgingResult:
     signal: int | None = None
     whole: int | None = None
     answers: int = 0
+    again: int = 0
 
     @property
     def calls(self) -> Calls:
@@ -132,6 +134,7 @@ class JudgingResult:
             sending=self.sending + first.sending,
             whole=None if self.whole is None else self.whole + first.calls.planned,
             answers=self.answers + first.answers,
+            again=self.again + first.again,
         )
 
 
@@ -146,6 +149,7 @@ class Tally(Progress):
         first_sent: When the first call was sent; `None` before it.
         waits: Until when calls wait, in seconds of the clock, and why.
         kept: The answers that are in the store, as 64 bits of their content keys.
+        again: The requests that were sent although there was a stored answer.
     """
 
     planned: int = 0
@@ -154,6 +158,7 @@ class Tally(Progress):
     first_sent: float | None = None
     waits: tuple[float, str] = (0.0, "")
     kept: array[int] = field(default_factory=lambda: array("Q"))
+    again: int = 0
 
     def wait_until(self, moment: float, reason: str) -> None:
         """Record that a call waits until a moment for a reason, if it is the longest wait."""

@@ -40,6 +40,7 @@ from evalkit.report.case_list import (
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
+from evalkit.report.findings.causes import cause_table
 from evalkit.report.findings.decisions import USES, sentence
 from evalkit.report.findings.finding import as_markdown
 from evalkit.report.texts import (
@@ -53,7 +54,7 @@ from evalkit.report.texts import (
     note_words,
 )
 from evalkit.results import RunResult
-from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS, simulated_judges
+from evalkit.runs.layout import CAUSES, FIGURES, FINDINGS, PROMPTS, simulated_judges
 from evalkit.scoring import Scores
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
 from evalkit.scoring.gate_rules import DECISION
@@ -399,6 +400,8 @@ def run_files(
         "frontier": [asdict(point) for point in scores.frontier],
         **scores.details,
     }
+    if causes := cause_table(result):
+        details[CAUSES] = causes
     page, figures = draw_report(result, details, _asked(config, evaluator))
     language = language_of(result.config)
     texts = getattr(evaluator, "prompt_texts", {})

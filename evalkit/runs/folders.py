@@ -164,6 +164,7 @@ class RunStatus:
         complete: Whether all files exist, and every call was made and succeeded.
         recorded: Its id at the tracker; `None` if it was not recorded.
         gate: The state of its gate; `None` without a gate.
+        usable: Whether all its answers could be used.
     """
 
     config_hash: str
@@ -173,6 +174,7 @@ class RunStatus:
     complete: bool
     recorded: str | None
     gate: str | None = None
+    usable: bool = True
 
 
 def read_status(folder: Path) -> RunStatus:
@@ -192,6 +194,7 @@ def read_status(folder: Path) -> RunStatus:
         whole and not manifest.get("stopped") and calls.get("failed") == 0,
         manifest.get("mlflow_run_id") or (manifest.get("tracked") or {}).get("id"),
         (manifest.get("gate") or {}).get("state"),
+        not (folder / f"{layout.CAUSES}.json").exists(),
     )
 
 

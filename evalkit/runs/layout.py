@@ -40,6 +40,9 @@ ALIGNMENTS: Final = "alignments.json"
 FIGURES: Final = "figures"
 """The folder of the report's figures, one file per figure."""
 
+CAUSES: Final = "causes"
+"""The table of why answers could not be used."""
+
 DETAILS: Final = (
     "confusion.json",
     "missing.json",
@@ -56,6 +59,7 @@ DETAILS: Final = (
     "transport.json",
     "variance.json",
     "annotators.json",
+    f"{CAUSES}.json",
 )
 """Tables behind the metrics. Each scoring writes those that it has, and removes the others."""
 DERIVED: Final = (

@@ -22,6 +22,7 @@ from evalkit.report.findings.biases import (
 )
 from evalkit.report.findings.calibration import calibration_findings
 from evalkit.report.findings.cascades import cascade_findings
+from evalkit.report.findings.causes import cause_findings
 from evalkit.report.findings.checklists import checklist_findings
 from evalkit.report.findings.classes import class_findings
 from evalkit.report.findings.corrections import corrections
@@ -51,7 +52,7 @@ from evalkit.report.findings.turns import turn_findings
 from evalkit.results import RunResult
 from evalkit.values import Json
 
-TABLES: Final = ("panel", "ranking", "slices", "transport")
+TABLES: Final = ("causes", "panel", "ranking", "slices", "transport")
 """The tables of a run that findings name systems, judges and slices from."""
 FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
     class_findings,
@@ -88,12 +89,18 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
     """Return the findings of a run, its conclusion first; `details` is as for `findings`."""
     mode = str(result.manifest.get("mode") or "")
     rows = (details or {}).get("slices") or ()
+    found = findings(
+        result.metrics, mode, details, positive=result.config.rubric.positive
+    )
+    # Causes come right after the sentence that says how many answers are missing.
+    missing = [finding.metric.startswith("missing/") for finding in found]
+    after = missing.index(True) + 1 if any(missing) else 0
     return [
         *conclusion(result),
         *stop_findings(result),
-        *findings(
-            result.metrics, mode, details, positive=result.config.rubric.positive
-        ),
+        *found[:after],
+        *cause_findings(result, details or {}),
+        *found[after:],
         *search_findings(result.metrics),
         *slice_findings(result.metrics, rows, result.config.scoring.confidence),
     ]
