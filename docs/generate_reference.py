@@ -114,6 +114,10 @@ DETAIL_FILES = {
     "variance.json": (
         "The variance of margins or scores by source, and how many repetitions would halve it."
     ),
+    "causes.json": (
+        "Why answers cannot be used: status, kind, reason and count of each cause, with an example. "
+        "Needs an unusable answer."
+    ),
     "annotators.json": (
         "Agreement of the judge and of each annotator with the others. Needs several annotators."
     ),
