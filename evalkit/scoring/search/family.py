@@ -65,7 +65,7 @@ class _Hypotheses:
     labels: Bools
 
 
-def tested_slices(
+def compare_slices(
     outcomes: Outcomes,
     members: Bools,
     cluster: Ints,

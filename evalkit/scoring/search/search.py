@@ -22,7 +22,7 @@ from evalkit.decision import (
     Use,
 )
 from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
-from evalkit.scoring.search.family import FamilyTest, tested_slices
+from evalkit.scoring.search.family import FamilyTest, compare_slices
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
 from evalkit.scoring.search.power import power_metrics
 from evalkit.scoring.search.strata import agreement_within
@@ -57,7 +57,7 @@ def search_slices(
     """Return what the slices of the data show about a judge, as metrics that its decision reads.
 
     A slice is withdrawn from a use if it has more wrong verdicts than its labels explain
-    (`tested_slices`), and its agreement with the labels is below what the use needs. Slices are
+    (`compare_slices`), and its agreement with the labels is below what the use needs. Slices are
     found one after the other, each among the cases of no slice found before, so that a column that
     is only related to the cause is not named.
 
@@ -170,7 +170,7 @@ class _Judge:
 
     def _test(self, slices: _FlatSlices, remaining: Bools) -> FamilyTest:
         cluster = self.clusters.of_rows(np.arange(self.clusters.cases))
-        return tested_slices(
+        return compare_slices(
             self.outcomes.where(remaining),
             slices.members,
             cluster,

@@ -1,0 +1,353 @@
+"""The search for slices: its test next to SciPy's, clusters, small and odd data, and what a slice allows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import permutation_test
+
+from evalkit.config import ScoringConfig
+from evalkit.decision import SCORES, Decision, Where, decide
+from evalkit.errors import ConfigError
+from evalkit.scoring.search import (
+    SearchedColumns,
+    check_choices,
+    choices_text,
+    limited_to_rest,
+    search_slices,
+    searched_columns,
+    selected,
+    strata,
+)
+from evalkit.scoring.search import columns as search_columns
+from evalkit.scoring.search.family import compare_slices
+from evalkit.scoring.search.outcomes import Outcomes, outcomes_of
+from evalkit.scoring.search.power import power_metrics
+from evalkit.scoring.slices import Slices, day_of, is_member, is_named, number_of, slices_of_values
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.coefficients import Confusion, kappa
+from evalkit.types import Case, Metric, Response
+
+
+def counted(labels, wrong, clusters=None):
+    rows = np.arange(len(labels))
+    ones = np.ones(len(labels))
+    return Outcomes(rows, labels, labels, ones, np.asarray(wrong, float), True)
+
+
+def test_one_column_of_errors_is_a_permutation_test():
+    generator = np.random.default_rng(4)
+    n = 80
+    errors = generator.exponential(size=n)
+    inside = np.arange(n) < 35
+    errors[inside] += 0.25
+    zeros = np.zeros(n, dtype=np.int64)
+    outcomes = Outcomes(np.arange(n), zeros, np.arange(n) % 2, np.ones(n), errors, False)
+    members = np.stack([inside, ~inside], axis=1)
+    found = compare_slices(outcomes, members, np.arange(n), 20_000, 0.95, 1)
+    expected = permutation_test(
+        (errors[inside], errors[~inside]),
+        lambda first, second, axis: np.mean(first, axis=axis) - np.mean(second, axis=axis),
+        n_resamples=20_000,
+        rng=np.random.default_rng(2),
+    )
+    assert found.p[0] == pytest.approx(expected.pvalue, abs=0.01)
+    assert found.statistic[0] == pytest.approx(-found.statistic[1])
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_worse_slice_is_found_and_another_mix_of_labels_is_not(clustered):
+    generator = np.random.default_rng(8)
+    n = 400
+    cluster = np.arange(n) // 4 if clustered else np.arange(n)
+    labels = (generator.random(n) < 0.5).astype(np.int64)
+    # Of one label a quarter is wrong, of the other one nothing.
+    wrong = (labels == 1) & (generator.random(n) < 0.25)
+    more_of_it = generator.random(n) < np.where(labels == 1, 0.7, 0.3)
+    worse = generator.random(n) < 0.2
+    wrong = np.where(worse, generator.random(n) < 0.5, wrong)
+    members = np.stack([more_of_it, worse, generator.random(n) < 0.05], axis=1)
+    found = compare_slices(counted(labels, wrong), members, cluster, 400, 0.95, 1)
+    assert found.enough.tolist() == [True, True, False]
+    assert found.p[1] < 0.01
+    assert found.p[0] > 0.05
+    assert found.p[2] == 1
+
+
+def test_without_enough_labels_nothing_is_tested():
+    zeros = np.zeros(40, dtype=np.int64)
+    members = np.stack([np.arange(40) < 20, np.arange(40) >= 20], axis=1)
+    one_class = compare_slices(counted(zeros, zeros), members, np.arange(40), 100, 0.95, 1)
+    labels = np.arange(40) % 2
+    few = compare_slices(counted(labels, zeros), members, np.arange(40), 100, 0.95, 1)
+    for found in (one_class, few):
+        assert not found.enough.any()
+        assert found.critical == np.inf
+    third = labels.copy()
+    third[0] = 2
+    wide = np.stack([np.arange(40) < 32, np.arange(40) >= 32], axis=1)
+    assert compare_slices(
+        counted(third, labels), wide, np.arange(40), 100, 0.95, 1
+    ).enough.tolist() == [True, False]
+
+
+def test_power_is_not_known_without_errors():
+    n = 80
+    labels = np.arange(n) % 2
+    members = (np.arange(n) < 40)[:, None]
+    right = counted(labels, np.zeros(n))
+    found = compare_slices(right, members, np.arange(n), 100, 0.95, 1)
+    assert power_metrics(right, found) == {}
+    assert power_metrics(replace(right, counted=False), found) == {}
+    hard = counted(labels, labels)
+    assert power_metrics(hard, replace(found, critical=99.0)) == {}
+    assert power_metrics(replace(hard, counted=False), replace(found, critical=2.0))
+
+
+def moments(x, y):
+    columns = [np.ones(len(x)), x, y, x * x, y * y, x * y]
+    return Statistic("agreement/pearson", columns, lambda totals: totals[:, 0], n=len(x))
+
+
+def test_errors_of_scores_are_distances_from_the_line_of_their_grades():
+    grades = np.array([5.0] * 30 + [1.0] * 10)
+    outcomes = outcomes_of({"agreement/pearson": moments(3 + grades / 2, grades)})
+    assert outcomes is not None
+    assert outcomes.wrong == pytest.approx(0, abs=1e-6)
+    assert sorted(np.bincount(outcomes.side)) == [10, 30]
+    same = outcomes_of({"agreement/pearson": moments(grades, np.full(40, 2.0))})
+    assert same is not None
+    assert same.means == pytest.approx([1.5])
+    assert outcomes_of({}) is None
+
+
+def confusion(labels, verdicts, weights=None):
+    n = len(labels)
+    every = np.ones(n, dtype=bool)
+    table = Confusion.of(Tally.each(n), labels, verdicts, every, ~every, (0, 1))
+    return replace(table.statistic("agreement/kappa", kappa), weights=weights)
+
+
+def column(values, name="topic"):
+    return slices_of_values(name, values)
+
+
+def test_agreement_within_is_that_of_pairs_of_units_in_a_stratum():
+    labels = np.array([0, 1] * 20)
+    verdicts = np.where(np.arange(40) % 5 == 0, 1 - labels, labels)
+    values = ["a"] * 30 + ["b"] * 10
+    found = strata.agreement_within(column(values), confusion(labels, verdicts))
+    assert found is not None
+    top = bottom = 0.0
+    for value in "ab":
+        rows = np.flatnonzero([one == value for one in values])
+        chance = np.mean([verdicts[i] == labels[j] for i in rows for j in rows if i != j])
+        agreed = (labels[rows] == verdicts[rows]).mean()
+        top += len(rows) * (agreed - chance)
+        bottom += len(rows) * (1 - chance)
+    assert found.statistic.observed() == pytest.approx(top / bottom)
+    doubled = strata.agreement_within(column(values), confusion(labels, verdicts, np.full(40, 1.0)))
+    assert doubled is not None
+    assert doubled.statistic.observed() == pytest.approx(top / bottom)
+
+
+def test_strata_that_show_nothing_have_no_agreement(monkeypatch):
+    labels = np.array([0, 1] * 20)
+    kappa_of = confusion(labels, labels)
+    lists = Slices("tags", ("a", "b"), np.ones((40, 2), dtype=bool))
+    assert strata.agreement_within(lists, kappa_of) is None
+    assert strata.agreement_within(column([str(one) for one in labels]), kappa_of) is None
+    few = column(["a"] * 20 + [f"b{one}" for one in range(20)])
+    assert strata.agreement_within(few, kappa_of) is None
+    grades = np.arange(40.0)
+    scores = moments(grades, grades)
+    assert strata.agreement_within(column([f"v{one // 8}" for one in range(40)]), scores) is None
+    varied = strata.agreement_within(column(["a", "b"] * 20), scores)
+    assert varied is not None
+    assert varied.statistic.observed() == pytest.approx(1)
+    monkeypatch.setattr(strata, "MOST_COLUMNS", 1)
+    assert strata.agreement_within(column(["a"] * 20 + ["b"] * 20), kappa_of) is None
+
+
+SCORING = ScoringConfig(bootstrap=200)
+
+
+def search(statistics, slices, use="single", metric="agreement/kappa"):
+    decision = Decision(use, "substantial", "response", Metric(metric, 0.9))
+    columns = SearchedColumns(tuple(slices))
+    count = next(iter(statistics.values())).table.cases
+    found = search_slices(SCORING, columns, statistics, decision, Clusters.each(count))
+    return {name: one for name, one in found.items() if name.startswith("decision/where/")}
+
+
+def test_a_slice_that_leans_or_agrees_less_allows_less():
+    n = 400
+    labels = np.arange(n) % 2
+    inside = np.arange(n) % 4 < 2
+    slices = [column(np.where(inside, "x", "y").tolist())]
+    leaning = labels.copy()
+    leaning[np.flatnonzero(inside & (labels == 1))[:35]] = 0
+    kappas = {"agreement/kappa": confusion(labels, leaning)}
+    lean = Tally.each(n).mean(
+        "decision/lean/class/0", (leaning == 0) * 1.0 - (labels == 0), np.ones(n, dtype=bool)
+    )
+    (found,) = search({**kappas, lean.name: lean}, slices).values()
+    assert '"allows": "rates_corrected"' in (found.note or "")
+    assert '"metric": "decision/lean/class/0"' in (found.note or "")
+    assert search({**kappas, lean.name: lean}, slices, use="rates_corrected") == {}
+    both = labels.copy()
+    both[np.flatnonzero(inside)[:50]] = 1 - labels[np.flatnonzero(inside)[:50]]
+    (found,) = search({"agreement/kappa": confusion(labels, both)}, slices).values()
+    assert '"allows": "rates"' in (found.note or "")
+    mild = labels.copy()
+    mild[np.flatnonzero(inside)[:15]] = 1 - labels[np.flatnonzero(inside)[:15]]
+    assert search({"agreement/kappa": confusion(labels, mild)}, slices) == {}
+    assert search(kappas, slices, metric="agreement/kappa_quadratic") == {}
+
+
+def test_scores_that_are_far_off_in_a_slice_allow_no_single_ones():
+    generator = np.random.default_rng(1)
+    n = 400
+    grades = generator.integers(1, 6, n).astype(float)
+    inside = np.arange(n) % 4 == 0
+    scores = np.where(inside, grades - 3, grades) + generator.normal(0, 0.2, n)
+    statistics = {"agreement/pearson": moments(scores, grades)}
+
+    def correlation(totals):
+        count, x, y, xx, yy, xy = totals.T
+        return (count * xy - x * y) / np.sqrt((count * xx - x * x) * (count * yy - y * y))
+
+    def concordance(totals):
+        count, x, y, xx, yy, xy = totals.T
+        return 2 * (count * xy - x * y) / (count * xx + count * yy - 2 * x * y)
+
+    pearson = replace(statistics["agreement/pearson"], value=correlation)
+    quadratic = replace(pearson, name="agreement/kappa_quadratic", value=concordance)
+    every = {one.name: one for one in (pearson, quadratic)}
+    slices = [column(np.where(inside, "x", "y").tolist())]
+    (found,) = search(every, slices, metric="agreement/pearson").values()
+    assert '"metric": "agreement/kappa_quadratic"' in (found.note or "")
+    good = {one.name: one for one in (pearson,)}
+    assert search(good, slices, metric="agreement/pearson") == {}
+
+
+def test_at_most_ten_slices_are_withdrawn():
+    n = 1200
+    labels = np.arange(n) % 2
+    groups = np.arange(n) // 2 % 20
+    verdicts = np.where(groups < 12, np.arange(n) // 40 % 2, labels)
+    slices = [column([f"g{one}" for one in groups])]
+    assert len(search({"agreement/kappa": confusion(labels, verdicts)}, slices)) == 10
+
+
+def cases_of(**columns):
+    count = len(next(iter(columns.values())))
+    return [
+        Case(
+            str(number),
+            "q",
+            (Response("x" * (number + 1)),),
+            metadata={name: values[number] for name, values in columns.items() if values[number]},
+        )
+        for number in range(count)
+    ]
+
+
+def test_columns_are_searched_up_to_a_number_of_slices(monkeypatch):
+    cases = cases_of(
+        tone=["a", "b"] * 10,
+        user=[f"u{n}" for n in range(20)],
+        fixed=["x"] * 20,
+        late=[None] * 19 + ["y"],
+    )
+    found = searched_columns(cases)
+    assert [one.column for one in found.slices] == ["tone", "length", "user"]
+    assert found.count == 26
+    monkeypatch.setattr(search_columns, "LIMIT", 10)
+    assert searched_columns(cases).omitted == ("user",)
+    assert searched_columns(cases, ["tone"], only_listed=True).count == 2
+    empty = [replace(one, responses=()) for one in cases]
+    assert [one.column for one in searched_columns(empty).slices] == ["tone"]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "ends", "expected"),
+    [
+        ("de", "de", None, True),
+        (["en", "de"], "de", None, True),
+        ("en", "de", None, False),
+        ("", "de", None, None),
+        (7, "1..9", (None, 5.0), False),
+        (7, "1..9", (5.0, None), True),
+        ("7.5", "1..9", (5.0, 7.5), False),
+        ("x", "1..9", (5.0, None), None),
+        ("2026-02-03T10:00", "…", ("2026-02-01", None), True),
+        ("2026-02-03", "…", (None, "2026-02-01"), False),
+        ("2026-02-03", "…", ("9999-99-99", None), True),
+    ],
+)
+def test_membership_of_a_new_case(value, name, ends, expected):
+    assert is_member(value, name, ends) is expected
+
+
+def test_names_of_bins_are_ranges():
+    assert is_named(5, "1..9")
+    assert not is_named(10, "1..9")
+    assert is_named("2026-05-05", "2026-01-01..2026-12-31")
+    assert not is_named("x", "1..9")
+    assert not is_named("x", "y")
+    assert is_named("y", "y")
+    assert day_of("2026-99-01") is None
+    assert number_of("007") is None
+    assert number_of(True) is None
+    assert number_of(" 7e2") == 700
+
+
+def test_a_gate_is_limited_to_cases_with_a_value():
+    cases = cases_of(tone=["a", "b", None, "b"])
+    assert selected(cases, {"tone": {"not": ["a"]}}) == [False, True, False, True]
+    assert selected(cases, {"tone": {"in": ["a"]}}) == [True, False, False, False]
+    assert selected(cases, {"length": {"in": ["2..3"]}}) == [False, True, True, False]
+    check_choices(cases, {})
+    check_choices(cases, {"tone": {"in": ["a", "b"]}})
+    for choices, fault in (
+        ({"ton": {"in": ["a"]}}, "no case has this column"),
+        ({"tone": {"in": ["c"]}}, "no case has 'c'"),
+        ({"tone": {"not": ["a", "b"]}}, "no case is left"),
+    ):
+        with pytest.raises(ConfigError, match=fault):
+            check_choices(cases, choices)
+    assert choices_text({"tone": {"in": ["a", "b"], "not": ["c"]}}) == (
+        "tone is a or b and tone is not c"
+    )
+    metric = Metric("m", 0.0)
+    where = [
+        Where("tone", "a b", "none", metric, ""),
+        Where("tone", "c", "rates", metric, ""),
+    ]
+    setting = limited_to_rest(where, "rates", {"lang": {"in": ["en"]}})
+    assert setting == 'gate.where={lang: {in: [en]}, tone: {not: ["a b"]}}'
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        None,
+        "words",
+        "[]",
+        "{}",
+        '{"column": 1, "value": "a", "allows": "none"}',
+        '{"column": "c", "value": "a", "allows": "all"}',
+    ],
+)
+def test_a_note_that_is_not_evalkits_withdraws_nothing(note):
+    metrics = {
+        "agreement/spearman": Metric("agreement/spearman", 0.9, 0.85, 0.95, 400),
+        "decision/lean/score": Metric("decision/lean/score", 0.0, -0.01, 0.01, 400),
+        "decision/where/c/a": Metric("decision/where/c/a", 0.1, 0.0, 0.2, 50, note=note),
+    }
+    decision = decide(metrics)
+    assert decision.unit == SCORES.unit
+    assert decision.trusted
+    assert decision.where == ()
