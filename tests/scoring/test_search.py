@@ -9,6 +9,7 @@ from scipy.stats import permutation_test
 from evalkit.config import ScoringConfig
 from evalkit.decision import SCORES, Decision, Where, decide
 from evalkit.errors import ConfigError
+from evalkit.report.findings.decisions import sentence
 from evalkit.scoring.search import (
     SearchedColumns,
     check_choices,
@@ -228,6 +229,10 @@ def test_scores_that_are_far_off_in_a_slice_allow_no_single_ones():
     slices = [column(np.where(inside, "x", "y").tolist())]
     (found,) = search(every, slices, metric="agreement/pearson").values()
     assert '"metric": "agreement/kappa_quadratic"' in (found.note or "")
+    noisy = np.where(inside, grades + generator.normal(0, 0.7, n), scores + 3 * inside)
+    mild = replace(moments(noisy, grades), value=correlation)
+    concordant = replace(mild, name=quadratic.name, value=concordance)
+    assert search({one.name: one for one in (mild, concordant)}, slices, "single", mild.name) == {}
     good = {one.name: one for one in (pearson,)}
     assert search(good, slices, metric="agreement/pearson") == {}
 
@@ -351,3 +356,17 @@ def test_a_note_that_is_not_evalkits_withdraws_nothing(note):
     assert decision.unit == SCORES.unit
     assert decision.trusted
     assert decision.where == ()
+
+
+def test_low_agreement_within_a_column_leaves_the_decision_open():
+    metrics = {
+        "agreement/accuracy": Metric("agreement/accuracy", 0.9, 0.85, 0.95, 200),
+        "agreement/kappa": Metric("agreement/kappa", 0.8, 0.7, 0.9, 200),
+        "class/balanced_accuracy": Metric("class/balanced_accuracy", 0.9, 0.8, 0.95, 200),
+    }
+    note = '{"column": "topic", "strata": 2, "omitted": 0}'
+    for high, use in ((0.5, "unknown"), (0.15, "none")):
+        within = Metric("decision/within", 0.1, -0.1, high, 200, note=note)
+        decision = decide({**metrics, within.name: within})
+        assert decision.use == use
+        assert "topic" in str(sentence(decision, metrics))
