@@ -532,7 +532,7 @@ class Sender:
                 wait = backoff(attempt, error.retry_after) if error.retryable else None
                 outage.refused(error)
                 failing = self._clock.now() if failing is None else failing
-                last = attempt > self._runner.retries
+                last = attempt > max(1, self._runner.retries)
                 away = outage.explains(error, failing, last=last)
             reason = _asked_to_wait(error, wait)
             if away:

@@ -40,7 +40,7 @@ class Outage:
         Args:
             error: The error of the last attempt.
             since: When the first attempt failed.
-            last: Whether there are no attempts left.
+            last: Whether a repeated call has no attempts left.
         """
         if self._longest <= 0:
             return False
@@ -51,8 +51,7 @@ class Outage:
         if error.scope == "outage":
             return True
         away = error.kind == "connection" or error.http_status in _GATEWAY
-        silent = self._answered <= since < self._clock.now()
-        return last and away and error.retryable and silent
+        return last and away and error.retryable and self._answered <= since
 
     def wait(self) -> float:
         """Return the seconds until the next look; 0 if the outage has lasted too long."""
