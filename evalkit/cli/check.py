@@ -18,6 +18,7 @@ from evalkit.values import Json, JsonObject, frozen
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
+    from evalkit.foreign_files.criteria import OpenCriterionError
     from evalkit.interop import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
     from evalkit.interop.tables.fixed_roles import Choices
@@ -101,13 +102,7 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
 def _stdin(folder: Path) -> Path:
     content = sys.stdin.buffer.read()
     start = content[:1000].lstrip()
-    suffix = (
-        "json"
-        if start.startswith(b"[")
-        else "jsonl"
-        if start.startswith(b"{")
-        else "csv"
-    )
+    suffix = "json" if start.startswith((b"[", b"{")) else "csv"
     path = folder / f"stdin.{suffix}"
     path.write_bytes(content)
     return path
@@ -118,6 +113,7 @@ def _read(
 ) -> _Checked:
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.datasets.compression import refuse_stream
+    from evalkit.foreign_files.criteria import OpenCriterionError
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
     from evalkit.interop.exporters import EXPORTED
@@ -152,7 +148,11 @@ def _read(
                 judge=next(iter(choices.judges), None),
                 dimension=next(iter(choices.labels), None),
             )
-            return _Checked(import_judgments(name, first, options, *more))
+            try:
+                return _Checked(import_judgments(name, first, options, *more))
+            except OpenCriterionError as question:
+                _print_question(_as_table_question(question), arguments)
+                raise
     several = len(paths) > 1
     try:  # the rows are not held longer than they are read
         table = read_table(
@@ -194,11 +194,20 @@ def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
             yield from _logs(child, depth - 1)
 
 
+def _as_table_question(question: OpenCriterionError) -> OpenTableError:
+    """Return the question about an export as one about a table."""
+    from evalkit.interop.tables.questions import Answer, OpenTableError
+
+    answers = [Answer(meaning, options) for meaning, options in question.answers]
+    return OpenTableError(question.what, question.where, answers)
+
+
 def _print_question(question: OpenTableError, arguments: Namespace) -> None:
     """Print how the table was read so far, the question, and a command for each answer."""
     from evalkit.interop.tables.questions import command
 
-    print(f"{READING}\n" + "\n".join(reading_lines(question.roles)))
+    if question.roles:
+        print(f"{READING}\n" + "\n".join(reading_lines(question.roles)))
     print(f"Question: {question.what}")
     before = _given_options(arguments)
     for answer in question.answers:

@@ -20,6 +20,7 @@ from evalkit.foreign_files.criteria import (
     JUDGE,
     PERSON,
     Assessment,
+    OpenCriterionError,
     class_words,
     differing_scales,
     grade_of,
@@ -312,35 +313,30 @@ def _is_comparable(kind: Unit, used: Sequence[Assessment], choice: _Choice) -> b
     return kind == "response" and one_scale(used, choice.judges)
 
 
-def _which_criterion(path: Path, choice: _Choice) -> ConfigError:
-    """Return the question which criterion of several to check, with a command for each answer."""
+def _which_criterion(path: Path, choice: _Choice) -> OpenCriterionError:
+    """Return the question which criterion of several to check."""
     criteria = dict.fromkeys(name for _, name in choice.judges)
-    shown = quote(str(relative(path)))
-    commands = [
-        f"evalkit check {shown} --judge {quote(name)}"
+    answers = [
+        (f"check the verdicts on '{name}'", ("--judge", name))
         for name in criteria
         if len(name) <= _LONGEST_NAMES
-    ][:_MOST_COMMANDS]
-    return ConfigError(
-        "has several criteria of different kinds or scales",
-        where=str(path),
-        remedy=f"choose one: {'; '.join(commands) or '--judge NAME'}",
-    )
+    ]
+    what = "has several criteria of different kinds or scales"
+    return OpenCriterionError(what, path, answers[:_MOST_COMMANDS])
 
 
-def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> ConfigError:
-    """Return the question which criterion to check, with a command for each answer."""
-    shown = quote(str(relative(path)))
-    commands = [
-        f"evalkit check {shown} --label {quote(label)} --judge {quote(judge)}"
+def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> OpenCriterionError:
+    """Return the question which criterion of the labels is that of a judge."""
+    answers = [
+        (
+            f"the judge's '{judge}' is compared with the labels' '{label}'",
+            ("--label", label, "--judge", judge),
+        )
         for label, judge in pairs
         if len(label) + len(judge) <= _LONGEST_NAMES
-    ][:_MOST_COMMANDS]
-    return ConfigError(
-        "has labels and judges of criteria that have different names or are several",
-        where=str(path),
-        remedy=f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}",
-    )
+    ]
+    what = "has labels and judges of criteria that have different names or are several"
+    return OpenCriterionError(what, path, answers[:_MOST_COMMANDS])
 
 
 def _names(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, Literal
 
-from evalkit.errors import DatasetError
+from evalkit.core.display import relative
+from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import number
 from evalkit.foreign_files.layouts import Unit
 from evalkit.foreign_files.records import NOTHING
@@ -163,6 +165,25 @@ def _value(value: Any) -> tuple[float | None, str | None]:
         return None, None
     score = number(word)
     return score, None if score is not None else word
+
+
+class OpenCriterionError(ConfigError):
+    """A file of which several criteria could be checked; nothing is concluded.
+
+    `answers` are what each answer means, with the options that say so.
+    """
+
+    def __init__(
+        self, what: str, path: Path, answers: Sequence[tuple[str, tuple[str, ...]]]
+    ) -> None:
+        shown = quote(str(relative(path)))
+        commands = [
+            f"evalkit check {shown} {' '.join(map(quote, options))}"
+            for _, options in answers
+        ]
+        remedy = f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}"
+        super().__init__(what, where=str(path), remedy=remedy)
+        self.answers = tuple(answers)
 
 
 def words_of(name: str) -> tuple[str, ...]:

@@ -235,9 +235,31 @@ def with_raters_in_data(
         for name, source in raters.items()
     }
     return [
-        Assessed(unit.cells, (*unit.entries, *_said_in(row, raters, about)))
+        Assessed(
+            _without_raters(unit.cells, raters),
+            (*unit.entries, *_said_in(row, raters, about)),
+        )
         for unit, row in zip(units, data, strict=True)
     ]
+
+
+def _without_raters(cells: JsonObject, raters: Mapping[str, Source]) -> JsonObject:
+    """Return cells whose metadata have no verdicts, which would explain the judge by itself."""
+    metadata = cells.get("metadata")
+    if not raters or not isinstance(metadata, Mapping):
+        return cells
+    names = {_last(name) for name in raters}
+    plain = {
+        name: value
+        for name, value in metadata.items()
+        if _last(name) not in names
+        and names.isdisjoint(_last(path) for path, _ in flat(value))
+    }
+    return {**cells, "metadata": plain}
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _said_in(

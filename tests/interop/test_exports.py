@@ -453,3 +453,10 @@ def test_scores_that_chose_the_response_are_no_evidence(tmp_path):
     found = read(path, "preferences")
     assert {one.judge for one in found.judgments} == {"judge"}
     assert any("it may have been chosen by them: score_chosen" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["prodigy choice", "label_studio in data", "score_columns azure"])
+def test_verdicts_in_the_data_are_not_metadata(name, tmp_path):
+    found = read(written(tmp_path, name, ".json"), format_of(name))
+    values = {value for case in found.cases for value in map(str, case.metadata.values())}
+    assert values.isdisjoint({"pass", "fail"})

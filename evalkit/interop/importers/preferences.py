@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +59,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     derived = [name for name in scores if _is_derived(rows, name, scores[name])]
     judges = [name for name in scores if name not in derived or name == options.judge]
     columns = [name for name in names if _is_verdicts(rows, name)]
+    verdicts = {_CHOSEN, _REJECTED, *scores, *scores.values(), *columns}
     units = []
     for index, row in enumerate(rows):
         turned = index % 2 == 1
@@ -73,7 +74,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
             )
             for name in columns
         ]
-        units.append(Assessed(_cells(row, index, turned=turned), tuple(entries)))
+        units.append(
+            Assessed(_cells(row, index, verdicts, turned=turned), tuple(entries))
+        )
     omitted = [name for name in derived if name not in judges]
     notes = [f"{_DERIVED}: {', '.join(omitted)}"] if omitted else []
     return read_assessed(path, units, options, [UNORDERED, *notes])
@@ -111,7 +114,7 @@ def _is_verdicts(rows: Sequence[Json], name: str) -> bool:
     return bool(words) and words <= _VERDICTS.keys()
 
 
-def _cells(row: Json, index: int, *, turned: bool) -> JsonObject:
+def _cells(row: Json, index: int, verdicts: Set[str], *, turned: bool) -> JsonObject:
     responses = [_answer(row.get(_CHOSEN)), _answer(row.get(_REJECTED))]
     if turned:
         responses.reverse()
@@ -127,7 +130,7 @@ def _cells(row: Json, index: int, *, turned: bool) -> JsonObject:
         "metadata": {
             name: value
             for name, value in row.items()
-            if isinstance(value, str | int | float) and name not in (_CHOSEN, _REJECTED)
+            if isinstance(value, str | int | float) and name not in verdicts
         },
     }
 
