@@ -225,13 +225,7 @@ def _probe(
         for name, metric in result.metrics.items()
         if name.startswith(prefix)
     }
-    state = (
-        "falls"
-        if one.found or one.silenced
-        else "withstands"
-        if _excludes(one, metrics)
-        else "open"
-    )
+    state = _state(one, metrics, result.config)
     more = (
         _cases_needed(one, metrics, result.config.scoring.confidence)
         if state == "open"
@@ -252,6 +246,7 @@ def _probe(
         "cases_needed": more,
         "found": one.found,
         "silenced": one.silenced,
+        "unstable": state == "unstable",
         "what": _sentence(probe.what),
         "right": _sentence(RIGHT[probe.expects]),
         "assumes": _sentence(probe.assumes),
@@ -259,6 +254,7 @@ def _probe(
             _sentence(text)
             for text in (
                 *_sentences(one, metrics, result.metrics),
+                *_instability(one, state, metrics),
                 *needed,
                 *([] if length is None else [length]),
                 *_edited(one, **reviews),
@@ -274,8 +270,32 @@ def _probe(
     }
 
 
+def _state(one: Outcome, metrics: Metrics, config: RunConfig) -> str:
+    """Return what the judge does with a probe: `falls`, is `unstable`, `withstands`, or `open`.
+
+    It is unstable if more verdicts change than between repeats, or if of two equal responses it
+    does not call at least a quarter a tie, and neither has a direction.
+    """
+    if one.found or one.silenced:
+        return "falls"
+    passed = metrics.get("passed")
+    picks = (
+        one.contrast.probe.expects == "tie"
+        and config.tie.allow
+        and passed is not None
+        and passed.low is not None
+        and passed.low > LARGE
+    )
+    if one.unstable or picks:
+        return "unstable"
+    return "withstands" if _excludes(one, metrics) else "open"
+
+
 def _excludes(one: Outcome, metrics: Metrics) -> bool:
-    """Return whether the interval excludes an effect of a quarter of the largest one."""
+    """Return whether intervals exclude an effect of a quarter of the largest one, and as many changes."""
+    changes = metrics.get("instability")
+    if changes is not None and changes.high is not None and changes.high > LARGE:
+        return False
     passed = metrics.get("passed")
     shift = metrics.get("shift")
     if one.contrast.probe.expects in ("loses", "fails"):
@@ -365,6 +385,20 @@ def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]
                 "These cases would probably have shown an effect of {size} or more.",
                 size=size,
             )
+
+
+def _instability(one: Outcome, state: str, metrics: Metrics) -> Iterator[Text]:
+    """Yield that verdicts change in no direction, if they do."""
+    if state != "unstable":
+        return
+    if one.contrast.probe.expects == "tie":
+        yield gettext("It picks one of two equal responses, in no direction.")
+        return
+    changes = metrics["instability"]
+    text = gettext(
+        "It changes its mind, in no direction: {rate} of verdicts beyond its own noise."
+    )
+    yield text.fill(rate=percent(changes))
 
 
 def _edited(one: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
@@ -544,7 +578,7 @@ def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
     )
     groups = {
         state: [p for p in sheet["probes"] if p["state"] == state]
-        for state in ("falls", "withstands", "open")
+        for state in ("falls", "unstable", "withstands", "open")
     }
     agreement = [
         (metric_words(name), _outcome(numbers))

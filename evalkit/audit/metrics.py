@@ -79,6 +79,9 @@ class Contrast:
             tie is expected.
         after: (cases,) the verdict on the edited case, likewise.
         span: The largest possible shift of one case.
+        change: (cases,) whether the verdict differs from that of the original case, less whether
+            that of the repeat does; `None` where an edit may change the verdict, or where the
+            tested difference is that already.
     """
 
     probe: Probe
@@ -92,6 +95,7 @@ class Contrast:
     before: Floats
     after: Floats
     span: float = 2.0
+    change: Floats | None = None
 
     @property
     def one_sided(self) -> bool:
@@ -153,6 +157,9 @@ def contrast(
         )
         tested = wrong - noise
     flip = _differ(edited.verdict, base.verdict, step)
+    change = None
+    if probe.expects == "same" and probe.directed and not np.isnan(shift).all():
+        change = flip - _differ(repeat.verdict, base.verdict, step)
     if probe.expects == "same" and np.isnan(shift).all():  # classes without an order
         tested = flip - _differ(repeat.verdict, base.verdict, step)
     before = base.verdict
@@ -174,6 +181,7 @@ def contrast(
         before,
         after,
         span,
+        change,
     )
 
 
@@ -326,6 +334,17 @@ def probe_statistics(one: Contrast) -> Iterator[Statistic]:
         yield tally.mean(
             f"{name}/shift", one.shift, known, one.missing, span=ends, limits=ends
         )
+    if one.change is not None:
+        known = np.isfinite(one.change)
+        ends = (-1.0, 1.0)
+        yield tally.mean(
+            f"{name}/instability",
+            np.where(known, one.change, 0.0),
+            known,
+            one.missing,
+            span=ends,
+            limits=ends,
+        )
     rates = {"passed": one.passed}
     if one.probe.expects == "same":
         rates = {"flip_rate": one.flip, "robustness": 1 - one.flip}
@@ -349,6 +368,8 @@ class Outcome:
             adjusted test.
         detectable: The smallest mean difference that these cases could have shown; `None` if none.
         n: The number of cases with all answers.
+        unstable: Whether more verdicts change than between repeats, by the adjusted test, although
+            they move in no direction.
     """
 
     contrast: Contrast
@@ -359,6 +380,7 @@ class Outcome:
     silenced: bool
     detectable: float | None
     n: int
+    unstable: bool = False
 
 
 def outcomes(
@@ -378,15 +400,24 @@ def outcomes(
     ]
     p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
     p += [p_value(one, clusters, one_sided=True) for one in silences]
+    p += [
+        None if one.change is None else p_value(one.change, clusters, one_sided=True)
+        for one in found
+    ]
     adjusted = holm(p)
+    count = len(found)
+    changes = adjusted[2 * count :]
     alpha = 1 - scoring.confidence
     made = []
-    for one, raw, own, silent in zip(
-        found, p, adjusted, adjusted[len(found) :], strict=False
+    for one, raw, own, silent, changed in zip(
+        found, p, adjusted, adjusted[count:], changes, strict=False
     ):
         known = one.tested[np.isfinite(one.tested)]
         mean = float(known.mean()) if len(known) else None
-        falls, is_silent = (p is not None and p <= alpha for p in (own, silent))
+        falls, is_silent, is_unstable = (
+            p is not None and p <= alpha for p in (own, silent, changed)
+        )
+        falls = falls and (mean or 0.0) != 0
         detectable = _detectable(one, clusters, scoring.confidence, len(found), unit)
         made.append(
             Outcome(
@@ -394,10 +425,11 @@ def outcomes(
                 raw,
                 own,
                 mean,
-                falls and (mean or 0.0) != 0,
+                falls,
                 is_silent,
                 detectable,
                 len(known),
+                is_unstable and not falls,
             )
         )
     return made
@@ -489,7 +521,15 @@ def audit_metrics(
     return {name: metrics[name] for name in sorted(metrics, key=order)}, tested
 
 
-_NAMES = ("shift", "passed", "flip_rate", "robustness", "detectable", "missing")
+_NAMES = (
+    "shift",
+    "passed",
+    "flip_rate",
+    "robustness",
+    "instability",
+    "detectable",
+    "missing",
+)
 
 
 NEUTRAL: Final = "distractor"

@@ -225,14 +225,15 @@ def print_audit(console: Console, sheet: Json) -> None:
     )
     console.print(f"  • {sheet['noise']['text']}")
     for one in probes:
-        if one["state"] == "falls":
+        if one["state"] in ("falls", "unstable"):
+            tone = "bad" if one["state"] == "falls" else "warn"
             sentences = " ".join(
                 text["text"] for text in (one["what"], *one["sentences"])
             )
             console.print(
                 Text.assemble(
                     "  ",
-                    (SYMBOLS["bad"], STYLES["bad"]),
+                    (SYMBOLS[tone], STYLES[tone]),
                     f" {one['name']}: {sentences}",
                 )
             )

@@ -138,7 +138,7 @@ def test_the_terminal_says_what_the_judge_falls_for(call):
     done = call("audit", "judge=simulated/position_biased", *words, "--output", "audit")
     assert "✗ order: Shows the two responses in the other order. Verdicts shift toward" in done.out
     assert "✗ identical: Compares a response with itself." in done.out
-    assert "✓ No large effect, as far as these cases can show: padding." in done.out
+    assert "Not decided; more cases would tell: padding." in done.out
     assert "datasheet: audit/datasheet.html" in done.out
     sheet = {one["name"]: one for one in read("audit/datasheet.json")["probes"]}
     assert all(one["after"] != "TIE" for one in sheet["identical"]["worst"])

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import norm, t
 
 from benchmarks import audits
-from evalkit.audit.datasheet import LARGE, _cases_needed
+from evalkit.audit.datasheet import LARGE, _cases_needed, _instability, _state
 from evalkit.audit.metrics import (
     Answers,
     Contrast,
@@ -38,6 +38,7 @@ from evalkit.types import Case, Metric, Response
 from tests.support.command_line import call_main
 
 SCORING = ScoringConfig(bootstrap=300)
+PLAIN = {"judge": {"model": "m"}, "criteria": {"quality": ""}}
 
 
 def answers(*values: float | None) -> Answers:
@@ -112,6 +113,51 @@ def test_a_probe_that_silences_the_judge_is_found():
     [found] = outcomes([one], SCORING, Clusters.each(40), 1.0)
     assert found.silenced
     assert not found.found
+
+
+def test_verdicts_that_change_in_no_direction_are_unstable():
+    verdicts = np.resize([1.0, -1.0], 150)
+    base = repeat = answers(*verdicts)
+    for share, unstable in ((0.4, True), (0.0, False)):
+        flipped = np.where(np.arange(150) < share * 150, -verdicts, verdicts)
+        one = contrast(own_probes()["bandwagon"], base, repeat, answers(*flipped), np.ones(150))
+        [result] = outcomes([one], SCORING, Clusters.each(150), 1.0)
+        assert (result.found, result.unstable) == (False, unstable)
+        metrics = measure(list(probe_statistics(one)), SCORING, Clusters.each(150))
+        named = {name.rpartition("/")[2]: metric for name, metric in metrics.items()}
+        assert named["instability"].value == pytest.approx(named["flip_rate"].value)
+        state = _state(result, named, RunConfig.model_validate(PLAIN))
+        assert state == ("unstable" if unstable else "withstands")
+
+
+def test_changes_that_repeats_have_too_are_noise():
+    rng = np.random.default_rng(4)
+    found = 0
+    for _ in range(40):
+        rows = np.where(rng.random((3, 80)) < 0.7, 1.0, -1.0)
+        one = contrast(own_probes()["self"], *(answers(*row) for row in rows), np.ones(80))
+        [result] = outcomes([one], SCORING, Clusters.each(80), 1.0)
+        found += result.found or result.unstable
+    assert found <= 5
+
+
+@pytest.mark.parametrize(
+    ("share", "allow", "state"),
+    [(0.85, True, "unstable"), (0.1, True, "withstands"), (0.85, False, "withstands")],
+)
+def test_a_side_of_equal_responses_is_picked_in_no_direction(share, allow, state):
+    sides = np.resize([1.0, -1.0], 200)
+    picked = np.where(np.arange(200) < share * 200, sides, 0.0)
+    edited = answers(*picked)
+    one = contrast(own_probes()["identical"], edited, edited, edited, np.ones(200))
+    [result] = outcomes([one], SCORING, Clusters.each(200), 1.0)
+    metrics = measure(list(probe_statistics(one)), SCORING, Clusters.each(200))
+    named = {name.rpartition("/")[2]: metric for name, metric in metrics.items()}
+    config = RunConfig.model_validate({**PLAIN, "tie": {"allow": allow}})
+    assert _state(result, named, config) == state
+    sentences = [in_every_language(text) for text in _instability(result, state, named)]
+    assert len(sentences) == (state == "unstable")
+    assert all(english != chinese for english, chinese in sentences)
 
 
 def test_few_cases_show_nothing_and_say_so():

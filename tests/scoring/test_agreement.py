@@ -19,6 +19,7 @@ from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import ac1, kappa, weighted_kappa
 from evalkit.scoring.verdicts.pointwise import minmax, rank, zscore
+from tests.scoring.drift_runs import scores
 
 NAMES = ["A", "TIE", "B"]
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
@@ -569,3 +570,23 @@ def test_score_metrics_bound_what_is_missing(pointwise, make_case, judged):
     assert empty["score/mean"].value is None
     assert empty["score/distinct"].value is None
     assert "no response has a score" in empty["score/mean"].note
+
+
+def test_the_error_of_few_scores_has_an_upper_tail():
+    grades = np.resize([2.0, 3.0, 4.0], 20).tolist()
+    entry = scores([grade + 1 for grade in grades], grades)
+    found = score_run(entry.config, entry.cases, entry.judgments).metrics["agreement/rmse"]
+    # Of equal errors, the resamples are of half a unit with 1.5 times the error, or with none.
+    far = 1 + (2.25 - 1) * stats.beta.ppf(0.975, 0.5, 20)
+    near = stats.beta.ppf(0.025, 20, 0.5)
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (1.0, np.sqrt(near), np.sqrt(far)), abs=0.02
+    )
+
+
+def test_scores_without_an_error_have_the_exact_bound():
+    grades = np.resize([2.0, 3.0, 4.0], 20).tolist()
+    entry = scores(grades, grades)
+    found = score_run(entry.config, entry.cases, entry.judgments).metrics["agreement/rmse"]
+    assert (found.value, found.low) == (0.0, 0.0)
+    assert found.high == pytest.approx(4 * np.sqrt(1 - 0.025 ** (1 / 20)))

@@ -234,6 +234,16 @@ def test_what_cannot_be_told_says_why(configure, make_case, judged, rows, sectio
     assert why in metric.note
 
 
+def test_the_effect_of_the_order_in_few_pairs_may_be_in_the_other_direction(
+    configure, make_case, judged
+):
+    rows = [([1.0, 1.0], [-1.0, -1.0])] + [([1.0, 1.0], [1.0, 1.0])] * 11
+    metric = run_of_orders(configure, make_case, judged, rows)["position/order_effect"]
+    assert metric.value == pytest.approx(1 / 12)
+    assert -0.3 < metric.low < -0.05
+    assert 0.2 < metric.high < 0.5
+
+
 def test_preference_between_identical_responses(configure, make_case, passes):
     cases = [
         make_case("same", ("x", "x")),

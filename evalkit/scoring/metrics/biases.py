@@ -111,6 +111,8 @@ def _order_effects(
             complete,
             missing=omitted,
             proportion=name != "order_effect",
+            # Few pairs whose orders differ have no tail to resample.
+            ends=(-1.0, 1.0) if name == "order_effect" else None,
             note=note,
             why=why,
         )

@@ -13,12 +13,14 @@ from evalkit.core.scale import Scale
 from evalkit.scoring.columns import NO_SCALE, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bounds, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
-from evalkit.scoring.stats.bounded_intervals import Reach
+from evalkit.scoring.stats.bounded_intervals import FEW, Reach, bounded_mean
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import rank
 from evalkit.values import frozen
 
 LARGEST = 4000
 """Bounds are computed for at most this many distinct pairs of score and grade."""
+RMSE_RESAMPLES = 1000
 
 
 def pearson_bounds(
@@ -705,6 +707,20 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
             **{"n": n, "missing": missing, "why": why, **attributes},
         )
 
+    def rmse_interval(clusters: Clusters, confidence: float) -> tuple[float, float]:
+        # Few errors have no upper tail to resample. The largest one seen, half as large again,
+        # bounds the errors of other cases: the whole scale would be far too wide.
+        farthest_seen = min(scale.span**2, 2.25 * float(squared.max()))
+        low, high = bounded_mean(
+            clusters.sums(tally(squared)),
+            clusters.sums(tally(np.ones(n))),
+            (0.0, farthest_seen),
+            RMSE_RESAMPLES,
+            confidence,
+            seed=0,
+        )
+        return float(np.sqrt(low)), float(np.sqrt(high))
+
     center = (scale.min + scale.max) / 2
     squared = (x - y) ** 2
     count = n + missing
@@ -725,6 +741,9 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
             lambda totals: np.sqrt(ratio(0, 1, totals)),
             squared,
             np.ones(n),
+            own=rmse_interval
+            if 0 < n <= FEW and squared.any() and not off_scale
+            else None,
             reach=np.array([[0.0, 1.0], [scale.span**2, 1.0]]),
             worst=(
                 ((total / count) ** 0.5, ((total + farthest) / count) ** 0.5)
