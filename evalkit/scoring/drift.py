@@ -68,7 +68,7 @@ _NO_VERDICT: Final = {
     ),
     *(
         f"scoring.{name}"
-        for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "margin")
+        for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "search", "margin")
     ),
     *(
         "judge.look",

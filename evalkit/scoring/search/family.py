@@ -26,9 +26,9 @@ LABELS: Final = 10
 """So many labels of each of two classes show whether verdicts follow them."""
 CLUSTERS: Final = 5
 """Fewer clusters than this say nothing about others."""
-WORK: Final = 40_000_000
+WORK: Final = 8_000_000
 """Rows times permutations: with more rows there are fewer permutations, at least `FEWEST`."""
-FEWEST: Final = 399
+FEWEST: Final = 199
 
 
 @frozen

@@ -124,7 +124,8 @@ def _of_moments(slices: Slices, agreement: Statistic, sums: Floats) -> Within | 
         spread_y = (yy - y * y / some).sum(axis=1)
         both = (xy - x * y / some).sum(axis=1)
         scale = np.sqrt(np.maximum(spread_x, 0) * np.maximum(spread_y, 0))
-        known = scale > 1e-9 * sums.shape[0]
+        least = np.minimum(spread_x, spread_y) / np.maximum(count.sum(axis=1), 1)
+        known = least > 1e-9
         # Scores that are equal within each stratum follow nothing in it.
         return np.where(known, both / np.where(known, scale, 1.0), 0.0)
 
