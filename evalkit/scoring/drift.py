@@ -68,7 +68,15 @@ _NO_VERDICT: Final = {
     ),
     *(
         f"scoring.{name}"
-        for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "search", "margin")
+        for name in (
+            "bootstrap",
+            "confidence",
+            "seed",
+            "cluster",
+            "slices",
+            "search",
+            "margin",
+        )
     ),
     *(
         "judge.look",
