@@ -178,13 +178,16 @@ def _own_environment(request, tmp_path_factory, monkeypatch):
     folder = own or tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}"
     for name in (
         "EVALKIT_CONF",
+        "EVALKIT_ENTERED_PROJECT",
         "EVALKIT_PROJECT",
+        "EVALKIT_TRUST",
         "MLFLOW_TRACKING_URI",
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",
     ):
         monkeypatch.setenv(name, "")  # so that what a test or MLflow itself sets ends with the test
         monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     monkeypatch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from evalkit.cli.parser import COMMANDS, parse, root_help
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
+from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 from evalkit.plugins import ALLOW_FLAG
 
 __all__ = ["COMMANDS", "entry_point", "main"]
@@ -134,6 +136,8 @@ def _run(argv: Sequence[str]) -> int:
     words = list(argv)
     if words[:1] == [ALLOW_FLAG] and words[1:]:
         words = [*words[1:2], ALLOW_FLAG, *words[2:]]
+    if words[:1] == [TRUST_FLAG] and words[2:]:
+        words = [words[2], *words[:2], *words[3:]]
     if not words or words[0] in ("-h", "--help") or words == ["help"]:
         print(root_help())
         return 0
@@ -155,8 +159,17 @@ def _run(argv: Sequence[str]) -> int:
     settings = CommandSettings(
         log_style="json" if arguments.json_logs else "quiet" if arguments.quiet else "",
         allow_code=arguments.allow_code,
+        trust=tuple(arguments.trust),
     )
+    from evalkit.cli.trust import keep_unused, or_ask
+
     with settings.applied():
         module, _, function = arguments.run.partition(":")
+
+        def command(given: Namespace) -> int:
+            status: int = or_ask(getattr(import_module(module), function), given)
+            keep_unused(settings.trust)
+            return status
+
         # Errors are reported under the command's own settings.
-        return _status_of(getattr(import_module(module), function), arguments)
+        return _status_of(command, arguments)

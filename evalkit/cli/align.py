@@ -34,6 +34,8 @@ from evalkit.core.splits import clusters_named
 from evalkit.core.translation import Text, Translator, gettext, ngettext
 from evalkit.decision import SCORES
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean
+from evalkit.guard import check, origin_of
+from evalkit.guard.doors import ALIGN, SECTIONS
 from evalkit.report.comparison import with_interval
 from evalkit.report.findings.decisions import USES
 from evalkit.results import RunResult
@@ -93,6 +95,7 @@ def main(arguments: Namespace) -> int:
     settings = read_settings(arguments.overrides)
     with claim_finished(folder):
         result = read_run(folder)
+        check(result.config, origin_of(folder), SECTIONS[ALIGN])
         found = align(result, folder, settings, lambda text: log("note", text))
     _print(found, folder, translator_of(result))
     status = (

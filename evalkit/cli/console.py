@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from evalkit.errors import EvalkitError, TrackingError
+from evalkit.guard.known_hosts import trusted_words, trusting
 from evalkit.plugins import allowing_code, code_allowed
 from evalkit.values import frozen
 
@@ -38,18 +39,19 @@ class CommandSettings:
 
     log_style: LogStyle = ""
     allow_code: bool = False
+    trust: tuple[str, ...] = ()
 
     @staticmethod
     def current() -> CommandSettings:
         """Return the current settings."""
-        return CommandSettings(_style.get(), code_allowed())
+        return CommandSettings(_style.get(), code_allowed(), tuple(trusted_words()))
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Apply these settings inside the block."""
         token = _style.set(self.log_style)
         try:
-            with allowing_code(self.allow_code):
+            with allowing_code(self.allow_code), trusting(self.trust, keeps=True):
                 yield
         finally:
             _style.reset(token)

@@ -30,6 +30,8 @@ from evalkit.config.run_config import config_error, known_keys
 from evalkit.core.claims import claim_file
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
+from evalkit.guard import check, origin_of
+from evalkit.guard.doors import REPRODUCE, SCORE, SECTIONS, TRACK
 from evalkit.reproduction import MetricChange, Reproduction, reproduce
 from evalkit.results import RunResult
 from evalkit.runs import claim_finished, read_run, write_files
@@ -70,6 +72,8 @@ def score(arguments: Namespace) -> int:
     with claim_finished(folder):
         result = _read(arguments)
         config = apply_settings(result, arguments.overrides, SCORING_KEYS)
+        if config.gate.leads:  # another run, perhaps of the tracking server
+            check(config, origin_of(folder, arguments.overrides), SECTIONS[SCORE])
         again = rescore(config, result, folder)
     print_summary(again)
     return print_gate(again)
@@ -97,6 +101,11 @@ def _tracked(arguments: Namespace) -> JsonObject:
     # The run may have been run without tracking.
     config = apply_settings(
         result, ["tracking.enabled=true", *arguments.overrides], ("tracking",)
+    )
+    check(
+        config,
+        origin_of(Path(arguments.run_folder), arguments.overrides),
+        SECTIONS[TRACK],
     )
     if not config.tracking.enabled:
         raise ConfigError(
@@ -295,6 +304,7 @@ def reproduce_(arguments: Namespace) -> int:
 
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
     config = apply_settings(result, overrides, PLACES)
+    check(config, origin_of(Path(result.folder or "."), overrides), SECTIONS[REPRODUCE])
     named = {word.partition("=")[0] for word in overrides}
     return reproduce(
         result,

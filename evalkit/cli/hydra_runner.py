@@ -353,7 +353,10 @@ class Driver:
     def _run(self, cfg: DictConfig, folder: Path, *, searched: bool) -> int:
         settings = HydraConfig.get()
         config = to_run_config(
-            cfg, [*([self.study] if self.study else ()), *user_files()]
+            cfg,
+            [*([self.study] if self.study else ()), *user_files()],
+            study=self.study,
+            words=[word for word in self.words if not word.startswith("-")],
         )
         sweep = (
             _sweep(settings, self.study, self.constant)

@@ -324,8 +324,11 @@ def export(arguments: Namespace) -> int:
         print(f"judge written to {target}; use it with evalkit.load_judge")
         return 0
     if layout == ASSESSMENTS:
+        from evalkit.guard import check, origin_of
+        from evalkit.guard.doors import EXPORT, SECTIONS
         from evalkit.tracking.traces import log_assessments
 
+        check(result.config, origin_of(folder), SECTIONS[EXPORT])
         assessed, uri = log_assessments(result.config.tracking, result)
         print(f"traces assessed in {uri}: {assessed}")
         return 0

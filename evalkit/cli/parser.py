@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 from evalkit.plugins import (
     ALLOW_FLAG,
     BENCHMARKS,
@@ -311,6 +312,13 @@ class Command:
             ALLOW_FLAG,
             action="store_true",
             help="let configs name code, which is imported and run, and set any option of workers",
+        )
+        parser.add_argument(
+            TRUST_FLAG,
+            action="append",
+            metavar="HOST",
+            default=[],
+            help="let configs call this server, and send it the key that it needs; kept for later",
         )
         return parser
 

@@ -38,7 +38,8 @@ def main(arguments: Namespace) -> int:
         Path(arguments.judge),
         api_base=arguments.api_base,
         allow_code=code_allowed(),
-        **settings,
+        store=settings["store"],
+        runner=settings["runner"],
     )
     use = judge.validation.use
     if arguments.require is not None and USES.index(use) < USES.index(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,12 +23,12 @@ from evalkit.core.display import dollars, relative
 from evalkit.core.redaction import redact, secret_in
 from evalkit.core.resources import project, shipped
 from evalkit.errors import ConfigError, ExitStatus, Signaled
+from evalkit.guard import from_judge_folder
 from evalkit.hydra_app import find_study, study_names
 from evalkit.report.watch_page import watch_findings
 from evalkit.runs.layout import CONFIG, MANIFEST
 from evalkit.scoring.looks import Baseline
 from evalkit.serving.folder import JUDGE, read_judge
-from evalkit.serving.judge import check_servers
 from evalkit.serving.watch import (
     FILE,
     PAGE,
@@ -87,14 +87,11 @@ class Watched:
                     where=words[0],
                     remedy="watch one of its judges",
                 )
-        [(_, config)] = study_jobs(words)
-        if templates is not None and trusted is not None:
-            own = [
-                word.partition("=")[2]
-                for word in words
-                if word.partition("=")[0].endswith("api_base")
-            ]
-            check_servers(config, [*trusted, *own])
+        recorded = (
+            nullcontext() if templates is None else from_judge_folder(trusted or ())
+        )
+        with recorded:
+            [(_, config)] = study_jobs(words)
         name = (
             config.judge.label
             if source is None

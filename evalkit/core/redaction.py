@@ -43,6 +43,32 @@ _KEYS = frozenset(
      "authorization", "xapikey", "credentials")
 )  # fmt: skip
 _DATABASE = re.compile(r"(?!https?:)[\w+.-]+://[^/\s:@]*@")
+_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?P<openai>sk-(?:proj|svcacct|admin|None)-[\w-]{20,}|sk-[A-Za-z0-9]{20,})"
+    r"|(?P<anthropic>sk-ant-[\w-]{16,})"
+    r"|(?P<openrouter>sk-or-(?:v\d-)?[\w-]{16,})"
+    r"|(?P<github>gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"
+    r"|(?P<gitlab>glpat-[\w-]{16,})"
+    r"|(?P<aws>(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9]))"
+    r"|(?P<google>AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"
+    r"|(?P<huggingface>hf_[A-Za-z]{24,}|hf_[A-Za-z0-9]{24,}|api_org_[A-Za-z0-9]{24,})"
+    r"|(?P<slack>xox[abeoprs]-[\w-]{10,}|xapp-\d-[\w-]{10,})"
+    r"|(?P<groq>gsk_[A-Za-z0-9]{20,})"
+    r"|(?P<xai>xai-[A-Za-z0-9]{20,})"
+    r"|(?P<perplexity>pplx-[A-Za-z0-9]{20,})"
+    r"|(?P<replicate>r8_[A-Za-z0-9]{20,})"
+    r"|(?P<nvidia>nvapi-[\w-]{20,})"
+    r"|(?P<databricks>dapi[0-9a-f]{32})"
+    r"|(?P<stripe>[rs]k_(?:live|test)_[A-Za-z0-9]{16,})"
+    r"|(?P<npm>npm_[A-Za-z0-9]{30,})"
+    r"|(?P<pypi>pypi-[\w-]{30,})"
+    r"|(?P<sendgrid>SG\.[\w-]{16,}\.[\w-]{16,})"
+    r"|(?P<jwt>eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,})"
+    r"|(?P<private>-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)"
+    r")"
+)
+"""The shapes of well-known keys; a name of each is the provider's."""
 _PATTERNS = (
     # A short word in a sentence ("Hydra's basic launcher") is no credential.
     (
@@ -53,7 +79,10 @@ _PATTERNS = (
     ),
     (
         re.compile(
-            r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}]+"
+            r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)"
+            # Not evalkit's own message about such a key.
+            r"(?!\[redacted\]|contains (?:a|the|what) |has a key )"
+            r"(?:(?:basic|bearer|digest|negotiate|token)\s+)?[^\s'\",}]+"
         ),
         r"\1\2[redacted]",
     ),
@@ -64,6 +93,7 @@ _PATTERNS = (
         "[redacted]",
     ),
     (re.compile(r"\bAIza[\w\-]{20,}"), "[redacted]"),
+    (_SHAPES, "[redacted]"),
 )
 
 
@@ -72,7 +102,7 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     values = [
         one
         for one in _secrets(environment).values()
-        if len(one) >= _SHORTEST_SECRET and not _is_placeholder(one)
+        if len(one) >= _SHORTEST_SECRET and not is_placeholder(one)
     ]
     spellings = {form for value in values for form in (value, quote(value, safe=""))}
     # Longest first: one secret may be a prefix of another.
@@ -98,11 +128,13 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
             return "contains a URL with a password"
     if _PASSED.search(text):
         return "contains a URL with a key"
+    if shape := _SHAPES.search(text):
+        return f"contains what looks like a key ({shape.lastgroup})"
     for name, value in (_secrets(None) if secrets is None else secrets).items():
         whole = text.strip() == value
         if not (value in text or quote(value, safe="") in text) or _is_path(value):
             continue
-        if whole and names_secret(name) and not _is_placeholder(value):
+        if whole and names_secret(name) and not is_placeholder(value):
             return f"contains the value of ${name}"
         if len(value) < _SHORTEST_SECRET:
             continue
@@ -173,7 +205,8 @@ def names_secret(name: str) -> bool:
     return _named_like_a_secret(name) and _ENDING.search(name) is not None
 
 
-def _is_placeholder(value: str) -> bool:
+def is_placeholder(value: str) -> bool:
+    """Return whether a value is what servers that check no key are given, such as `EMPTY`."""
     return re.sub(r"[\W_]", "", value).casefold() in _PLACEHOLDERS
 
 

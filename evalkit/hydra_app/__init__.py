@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -25,17 +25,22 @@ from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.run_config import config_error
-from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
+from evalkit.core.resources import project, shipped
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.guard import check as check_origin
+from evalkit.guard import enter_project, origin_of
+from evalkit.guard.doors import SECTIONS as OPENED_SECTIONS
+from evalkit.guard.doors import SETTINGS as OPENED
 from evalkit.hydra_app.code_policy import (
     CheckedLoader,
     check_place,
     check_search_path,
     checked_environment,
+    given_by,
 )
 from evalkit.hydra_app.criteria import (
     as_composed,
@@ -224,7 +229,7 @@ def enter_project_of(study: Path) -> None:
     if study.parent.name == "experiments" and study.parent != shipped("experiments"):
         # In the environment, because a launcher's processes, which compose jobs by themselves,
         # inherit it.
-        os.environ.setdefault(PROJECT_VARIABLE, str(study.parent.parent))
+        enter_project(study.parent.parent)
 
 
 def add_study(path: Path) -> str:
@@ -383,7 +388,13 @@ def _with_named_criteria(study: DictConfig) -> None:
 
 
 def to_run_config(
-    cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust | None = None
+    cfg: DictConfig,
+    sources: Sequence[Path] = (),
+    adjust: Adjust | None = None,
+    *,
+    study: Path | None = None,
+    words: Sequence[str] = (),
+    opened: Sequence[str] = (),
 ) -> RunConfig:
     """Check a composed config and freeze it.
 
@@ -391,13 +402,16 @@ def to_run_config(
         cfg: the composed config.
         sources: files that may hold an invalid key, for the line in the error.
         adjust: a function from the composed values to the values to check.
+        study: the file that the config is from, if it is not only from the project's options.
+        words: the overrides of the command line, which may set anything.
+        opened: the sections that are used; all by default.
 
     Raises:
         ConfigError: if the config is invalid; it names file and line or the command line, the key
-            and a remedy.
+            and a remedy. Also if it names something that the user has not trusted.
     """
     try:
-        with checked_environment():
+        with checked_environment(words):
             values = with_decoded_keys(
                 OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             )
@@ -409,6 +423,8 @@ def to_run_config(
         config = RunConfig.model_validate(values)
         if sources and sources[0].name == RUN_CONFIG:
             config = _with_own_cases(config, sources[0])
+        origin = replace(origin_of(study), repeated=given_by(words))
+        check_origin(config, origin, opened)
         return with_examples(config, base=project())
     except ValidationError as error:
         raise config_error(error, sources) from None
@@ -480,7 +496,7 @@ def own_hydra(words: Sequence[str] = ()) -> Iterator[Hydra]:
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
                 hydra.config_loader = CheckedLoader(hydra.config_loader, words)
-                with checked_environment():
+                with checked_environment(words):
                     yield hydra
         finally:
             GlobalHydra.instance().hydra = before
@@ -531,7 +547,12 @@ def load_settings(settings: Json, overrides: Sequence[str] = ()) -> RunConfig:
         node = OmegaConf.create({"defaults": SETTLED, **escaped(values)})
         check_search_path(node)
         ConfigStore.instance().store(name=SETTINGS, node=node, provider="evalkit")
-        return to_run_config(_compose(SETTINGS, for_hydra(overrides)), user_files())
+        return to_run_config(
+            _compose(SETTINGS, for_hydra(overrides)),
+            user_files(),
+            words=overrides,
+            opened=OPENED_SECTIONS[OPENED],
+        )
 
 
 def load_jobs(
@@ -556,7 +577,9 @@ def load_jobs(
         config_name = add_study(study) if study else DEFAULT
         sources = ([study] if study else []) + user_files()
         if not sweep:
-            return [((), to_run_config(_compose(config_name, words), sources, adjust))]
+            cfg = _compose(config_name, words)
+            config = to_run_config(cfg, sources, adjust, study=study, words=words)
+            return [((), config)]
         jobs = []
         composed = dict[tuple[str, ...], DictConfig]()
         for job in sweep_jobs(config_name, words):
@@ -568,7 +591,8 @@ def load_jobs(
                     else _compose(config_name, job)
                 )
                 composed = {kind: cfg}
-                jobs.append((tuple(map(as_written, job)), to_run_config(cfg, sources)))
+                config = to_run_config(cfg, sources, study=study, words=words)
+                jobs.append((tuple(map(as_written, job)), config))
             except ConfigError as error:
                 place = f"(job {as_written(' '.join(job))})"
                 remedy, what = (

@@ -8,8 +8,9 @@ it is composed, also in a launcher's processes.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
@@ -20,7 +21,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep
+from hydra.core.override_parser.types import ChoiceSweep, QuotedString
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigSource
@@ -31,6 +32,7 @@ from omegaconf.resolvers import oc
 
 from evalkit.core.redaction import names_secret
 from evalkit.errors import ConfigError
+from evalkit.guard import may_read
 from evalkit.plugins import (
     HARMLESS,
     TRUST,
@@ -44,6 +46,7 @@ from evalkit.values import Json, JsonObject
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _NO_LOGGING = {"version", "root", "disable_existing_loggers"}
 _SAMPLER = re.compile(r"optuna\.samplers\.\w+Sampler")
+_VARIABLE = re.compile(r"\$\{oc\.env:(\w+)\}")
 _FOLDER = re.compile(r"\.?\w+")
 _SPACES = ("params", "search_space")
 _PREFIXES = tuple(HARMLESS)
@@ -119,12 +122,19 @@ class CheckedLoader(ConfigLoader):
 
 
 @contextmanager
-def checked_environment() -> Iterator[None]:
-    """Refuse `${oc.env:NAME}` inside the block if the name says that the value is a secret; nothing is read."""
+def checked_environment(words: Iterable[str] = ()) -> Iterator[None]:
+    """Refuse `${oc.env:NAME}` inside the block unless the variable is harmless or the user names it; nothing is read.
+
+    Args:
+        words: the overrides of the command line.
+    """
+    given = tuple(words)
 
     def read(name: str, *default: Any) -> Any:
         if names_secret(str(name)):
             raise ValueError(f"contains the value of ${name}")
+        if not may_read(str(name), given):
+            raise ValueError(f"reads the variable ${name}")
         return oc.env(name, *default)
 
     before = BaseContainer._resolvers["oc.env"]
@@ -147,6 +157,47 @@ def _granted(words: Iterable[str]) -> frozenset[Setting]:
                 values = value.list if isinstance(value, ChoiceSweep) else [value]
                 granted |= {path for value in values for path, _ in leaves(value, key)}
     return frozenset(granted)
+
+
+def given_by(words: Iterable[str]) -> dict[str, list[Any]]:
+    """Return what the overrides of the command line set, by key: each value, and those inside it."""
+    found: dict[str, list[Any]] = {}
+    for word in words:
+        with suppress(HydraException):  # reported when the config is composed
+            [override] = OverridesParser.create().parse_overrides([word])
+            value = override.value()
+            key = tuple(override.key_or_group.split("."))
+            for one in value.list if isinstance(value, ChoiceSweep) else [value]:
+                for path, part in _parts(one, key):
+                    found.setdefault(".".join(path), []).append(part)
+    return found
+
+
+def _parts(value: Any, path: Setting) -> Iterator[tuple[Setting, Any]]:
+    """Yield a value and each value in it with its path; numbers and quoted texts as in a config."""
+    plain = value.text if isinstance(value, QuotedString) else value
+    if isinstance(plain, str):
+        plain = _VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), plain)
+        if "${" not in plain:  # the value of another interpolation may come from a file
+            yield path, plain
+    elif isinstance(plain, Mapping):
+        yield path, _unquoted(plain)
+        for key, part in plain.items():
+            yield from _parts(part, (*path, str(key)))
+    elif isinstance(plain, list):
+        yield path, _unquoted(plain)
+        for index, part in enumerate(plain):
+            yield from _parts(part, (*path, str(index)))
+    else:
+        yield path, plain
+
+
+def _unquoted(value: Any) -> Any:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, Mapping):
+        return {key: _unquoted(part) for key, part in value.items()}
+    return [_unquoted(part) for part in value] if isinstance(value, list) else value
 
 
 def check_search_path(study: DictConfig) -> None:

@@ -23,6 +23,7 @@ from evalkit.core.display import relative
 from evalkit.core.redaction import remedy_for
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
+from evalkit.guard import FLAG
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 from evalkit.hydra_app.user_files import user_files
 
@@ -105,6 +106,12 @@ def hydra_error(error: Exception) -> EvalkitError:
     if secret := re.search(r"contains the value of \$\w+", str(cause)):
         where = str(getattr(cause, "full_key", None) or "")
         return ConfigError(secret[0], where=where, remedy=remedy_for(where))
+    if reads := re.search(r"reads the variable \$(\w+)", str(cause)):
+        where = str(getattr(cause, "full_key", None) or "")
+        remedy = (
+            f"if it may be shown and sent, add {FLAG} env:{reads[1]} (once, it is kept)"
+        )
+        return ConfigError(f"a file {reads[0]}", where=where, remedy=remedy)
     if (
         isinstance(cause, OmegaConfBaseException)
         and cause.full_key

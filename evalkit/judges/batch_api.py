@@ -10,6 +10,9 @@ from typing import Any
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import JudgeSetupError
+from evalkit.guard.credentials import is_withheld
+from evalkit.guard.hosts import host_of
+from evalkit.guard.known_hosts import FLAG
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error, clean_message
 from evalkit.values import JsonObject, frozen
@@ -73,6 +76,13 @@ class BatchApi:
             target.model, api_base=self._config.api_base
         )
         known = {"api_key": key, "api_base": base, **target.settings}
+        if is_withheld(
+            self._config.api_base
+        ):  # their clients read the environment, too
+            what = f"a file names {self._config.api_base}, which gets no key, and batches need one"
+            host = host_of(str(self._config.api_base))
+            remedy = f"if you trust this server, add {FLAG} {host}"
+            raise JudgeSetupError(what, where="judge.api_base", remedy=remedy)
         # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a
         # batch. LiteLLM makes a client for each call, and never closes it.
         own = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
+from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.judges import context, setup
 from evalkit.judges.adaptations import OPTIONAL, Shape
 from evalkit.judges.error_mapping import clean_message
@@ -247,7 +248,10 @@ def _without_strictness(schema: Any) -> Any:
 def _session(target: setup.Target, timeout: float) -> ClientSession:
     from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-    key = os.environ.get(_key_name(target.provider))
+    name = _key_name(target.provider)
+    key = os.environ.get(name)
+    if is_withheld(target.settings["api_base"]):
+        key = stand_in(name)
     return ClientSession(
         # The engine limits the number of concurrent calls; the connector does not.
         connector=TCPConnector(limit=0, ttl_dns_cache=300),

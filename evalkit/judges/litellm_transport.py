@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.finish_reasons import end_of
+from evalkit.core.redaction import is_placeholder
 from evalkit.errors import CallError, JudgeSetupError
+from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.error_mapping import call_error
@@ -309,7 +311,8 @@ def _install_guard() -> None:
         if name != _OWN_HANDLER or guard is None or not guard.own_handler:
             value: bool | None = setting(name, default)
             return value
-        guard.extra_headers = _openai_client_headers(main.litellm.organization)
+        if not guard.withheld:
+            guard.extra_headers = _openai_client_headers(main.litellm.organization)
         return True
 
     main.get_secret_bool = get_setting
@@ -323,6 +326,7 @@ class Guard:
         limit: The largest response body, in bytes.
         openai: Whether the response must be an OpenAI chat completion.
         own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
+        withheld: Whether the server gets nothing of the environment.
         extra_headers: The headers that OpenAI's client would have sent.
         refused: Why the response was refused; `None` if it was not.
         failure: The provider's error, which LiteLLM rewords; `None` if there was none.
@@ -334,6 +338,7 @@ class Guard:
     limit: int
     openai: bool
     own_handler: bool = False
+    withheld: bool = False
     extra_headers: Mapping[str, str] = field(default_factory=dict)
     refused: CallError | None = None
     failure: CallError | None = None
@@ -385,6 +390,8 @@ def _guard_transport(transport: Any) -> Any:
         guard = _current.get()
         if guard is None or request.method != "POST":
             return await handle(request)
+        if guard.withheld:  # clients read more headers from the environment
+            _keep_plain_headers(request)
         request.headers["accept-encoding"] = ENCODINGS
         request.headers.update(guard.extra_headers)
         response = await handle(request)
@@ -422,6 +429,27 @@ def _guard_transport(transport: Any) -> Any:
 
     transport.handle_async_request = guarded_handler
     return transport
+
+
+_PLAIN_HEADERS = frozenset(
+    (
+        "accept",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+        "user-agent",
+    )
+)
+
+
+def _keep_plain_headers(request: Request) -> None:
+    """Remove all headers that could hold a value of the environment; the key is a placeholder."""
+    for name in list(request.headers):
+        value = request.headers[name].removeprefix("Bearer ")
+        if name not in _PLAIN_HEADERS and not is_placeholder(value):
+            del request.headers[name]
 
 
 def _stand_in(answer: Answer) -> JsonObject:
@@ -537,6 +565,7 @@ class LiteLLMTransport:
             self.config.max_answer_bytes,
             target.provider in OPENAI_PROTOCOL,
             own_handler,
+            is_withheld(self.config.api_base),
         )
         await self._wait_for_turn()
         if target.provider in _PRICED_BY_LIST:

@@ -18,6 +18,9 @@ from urllib.parse import urlsplit
 
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import AccessError, CallError, JudgeSetupError
+from evalkit.guard.credentials import is_withheld, stand_in
+from evalkit.guard.hosts import host_of
+from evalkit.guard.known_hosts import FLAG
 from evalkit.judges.adaptations import LIMITS, OPTIONAL, Shape, shaped
 from evalkit.judges.error_mapping import clean_message
 from evalkit.types import JudgeRequest, Rung
@@ -192,6 +195,8 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
             "api_base": config.api_base,
             **({"api_key": "none"} if missing else {}),
         }
+        if is_withheld(config.api_base):
+            settings["api_key"] = stand_in(f"{provider.upper()}_API_KEY")
     return Target(model, name, provider, address, missing, settings)
 
 
@@ -318,6 +323,11 @@ def setup_error(
         endpoint: The configured endpoint.
         rung: The configured response format.
     """
+    if error.kind == "auth" and is_withheld(target.settings.get("api_base")):
+        what = f"{target.model}: access denied ({error.message})"
+        host = host_of(str(target.address))
+        remedy = f"a file names this server, so it gets no key: if you trust it, add {FLAG} {host}"
+        return AccessError(what, remedy=remedy)
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
     if error.kind == "account":

@@ -20,6 +20,7 @@ from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.json_answers import rationale
+from evalkit.guard import check, from_judge_folder, origin_of, trusting
 from evalkit.plugins import allowing_code
 from evalkit.report.notebook import judge_html
 from evalkit.report.page import level_of
@@ -35,16 +36,6 @@ FIELDS: Final = (
 )  # fmt: skip
 SETTINGS: Final = ("store", "runner")
 """The sections that a caller may set: they do not change a verdict."""
-OWN_HOSTS: Final = {
-    "anthropic": "api.anthropic.com",
-    "deepseek": "api.deepseek.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "groq": "api.groq.com",
-    "mistral": "api.mistral.ai",
-    "openai": "api.openai.com",
-    "openrouter": "openrouter.ai",
-}
-"""The servers of providers, which get their keys anyway."""
 _NEEDED: Final = {
     "pairwise": "prompt, response_a and response_b",
     "pointwise": "prompt and response",
@@ -415,6 +406,7 @@ def load_judge(
     store: Mapping[str, Any] | None = None,
     runner: Mapping[str, Any] | None = None,
     allow_code: bool = False,
+    trust: Sequence[str] = (),
 ) -> Judge:
     """Load the judge in a folder of `evalkit export --to judge`, or of a finished run.
 
@@ -425,37 +417,19 @@ def load_judge(
         store: Settings of the store, such as `{"url": "judge.db"}`.
         runner: Limits, such as `{"budget_usd": 5, "concurrency": 16}`.
         allow_code: Let its config name classes by dotted paths, which are imported and run.
+        trust: Hosts that it may call with your key, as `--trust HOST`.
 
     Raises:
         ConfigError: If the folder has no judge, its files were changed, or it names a server that
             is not repeated.
     """
     folder = read_judge(Path(path))
-    check_servers(
-        folder.config, [api_base] if isinstance(api_base, str) else api_base or ()
-    )
+    addresses = [api_base] if isinstance(api_base, str) else api_base or ()
+    with trusting(trust), from_judge_folder(addresses):
+        check(folder.config, origin_of(Path(path)))
     return Judge(
         folder, {"store": store or {}, "runner": runner or {}}, allow_code=allow_code
     )
-
-
-def check_servers(config: RunConfig, trusted: Sequence[str]) -> None:
-    """Check that a judge from a folder is called only at its provider's own server, or at one of `trusted`.
-
-    Raises:
-        ConfigError: If it names another one.
-    """
-    for member in config.judge.members:
-        own = OWN_HOSTS.get(str(member.model).partition("/")[0], "")
-        if member.api_base not in (None, *trusted) and not str(
-            member.api_base
-        ).startswith(f"https://{own}/"):
-            what = f"the judge is called at {member.api_base}, which would get your key"
-            remedy = (
-                f"if you trust this server, add --api-base {member.api_base} (in Python,"
-                " api_base=…)"
-            )
-            raise ConfigError(what, where="judge.api_base", remedy=remedy)
 
 
 def _with_settings(

@@ -30,6 +30,7 @@ from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.event_loop import handled_signals, interrupt
 from evalkit.engine.progress import Spend, add
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
+from evalkit.guard.credentials import withheld_servers, withhold_all
 from evalkit.plugins import allowing_code, code_allowed
 from evalkit.results import Calls
 from evalkit.store import is_local, store_location, store_url
@@ -111,6 +112,7 @@ class ShardTask:
     project: str = field(default_factory=lambda: str(project()))
     allow_code: bool = field(default_factory=code_allowed)
     store: str = ""
+    withheld: tuple[str, ...] = field(default_factory=withheld_servers)
 
     def __call__(
         self, observe: Callable[[Progress], None], stops: Callable[[], int] = lambda: 0
@@ -128,6 +130,7 @@ class ShardTask:
         ).is_dir():  # paths are relative to where the run was started
             os.chdir(self.folder)
         os.environ[PROJECT_VARIABLE] = self.project
+        withhold_all(self.withheld)
         own = store_location(store_url(self.config.store.url))
         if own != self.store:
             what = (

@@ -19,6 +19,8 @@ from tests.serving.conftest import CASES, make_judge
 from tests.support.fake_provider import Provider, Reply, refused, serving
 from tests.support.judging import good_first, judging
 
+KEY = "sk-proj-Q7planted0123456789abcdef"
+
 FIELDS = {name: CASES[0][name] for name in ("prompt", "response_a", "response_b")}
 NEW = {
     "prompt": "Question 77: is sport healthy?",
@@ -162,15 +164,27 @@ def test_a_damaged_trust_file_is_one_line(judge_folder, provider, content):
     assert "\n" not in str(error.value)
 
 
-def test_a_server_that_is_not_repeated_gets_no_key(judge_folder, provider):
-    sent = len(provider.requests)
-    for other in (None, "http://127.0.0.1:1/v1"):
-        with pytest.raises(ConfigError, match="would get your key"):
-            evalkit.load_judge(judge_folder, api_base=other)
-    assert len(provider.requests) == sent
-    with serving() as other:
-        judge = evalkit.load_judge(judge_folder, api_base=[other.api_base, provider.api_base])
+def test_a_server_that_is_not_repeated_gets_no_key(judge_folder, provider, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    # A server of this machine is called without the key.
+    judge = evalkit.load_judge(judge_folder, runner={"budget_calls": 2}, store={"mode": "off"})
     assert judge.sync(**FIELDS).winner == "A"
+    assert KEY not in str(provider.headers)
+    with serving() as other:
+        judge = evalkit.load_judge(
+            judge_folder,
+            api_base=[other.api_base, provider.api_base],
+            store={"mode": "off"},
+        )
+    assert judge.sync(**FIELDS).winner == "A"
+    assert provider.headers[-1]["Authorization"] == f"Bearer {KEY}"
+    # What is trusted once needs no repetition; in Python, nothing is kept.
+    config = read_judge(judge_folder).config.with_({"judge.api_base": "https://gateway.example/v1"})
+    read = replace(read_judge(judge_folder), config=config)
+    with patch("evalkit.serving.judge.read_judge", return_value=read):
+        evalkit.load_judge(judge_folder, trust=["gateway.example"])
+        with pytest.raises(ConfigError, match=r"would get your key.*--trust gateway\.example"):
+            evalkit.load_judge(judge_folder, trust=["gateway.example:8443"])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
@@ -501,10 +502,15 @@ def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(
     call, study, provider, model
 ):
     call("run", *study, "hydra.run.dir=first")
-    write_judge(read_run(Path("first")), Path("good"))
+    first = read_run(Path("first"))
+    elsewhere = first.config.with_({"judge.api_base": "http://gateway.example/v1"})
+    write_judge(replace(first, config=elsewhere), Path("far"))
+    write_judge(first, Path("good"))
     anchors = ["dataset=file", "dataset.path=data.jsonl", "store.url=answers.db"]
-    assert "would get your key" in call("watch", "good", *anchors, status=1).line()
-    assert "would get your key" in call("watch", "first", status=1).line()
+    refused = call("watch", "far", *anchors, status=1).line()
+    assert "would get your key" in refused
+    assert "--trust gateway.example" in refused
+    assert "--api-base http://gateway.example/v1" in refused
     trust = ["--api-base", provider.api_base]
     assert "dataset.path" in call("watch", "good", *trust, status=1).line()
     assert len(provider.requests) == BOTH

@@ -1,0 +1,44 @@
+"""Which variables of the environment `${oc.env:NAME}` in a file may read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from evalkit.core.redaction import names_secret
+from evalkit.core.resources import shipped
+from evalkit.guard.known_hosts import trust
+from evalkit.guard.rules import rules
+from evalkit.plugins import CONF, folders
+
+_READS = re.compile(r"oc\.env:\s*['\"]?(\w+)")
+
+
+def may_read(name: str, words: Sequence[str] = ()) -> bool:
+    """Return whether a config may read a variable.
+
+    Args:
+        name: The variable.
+        words: The overrides of the command line, which may read any that is no secret.
+    """
+    if names_secret(name):
+        return False
+    known = rules()
+    if name in known.variables or (
+        name.startswith(known.prefixes) and "JWT" not in name
+    ):
+        return True
+    read_by_user = {found for word in words for found in _READS.findall(word)}
+    return name in read_by_user or name in _installed() or name in trust().variables
+
+
+@cache
+def _installed() -> frozenset[str]:
+    """Return the variables that shipped and installed options read."""
+    return frozenset(
+        name
+        for folder in (shipped("conf"), *folders(CONF))
+        for file in folder.rglob("*.yaml")
+        for name in _READS.findall(file.read_text("utf-8"))
+    )

@@ -1,0 +1,37 @@
+"""What shipped options, and those of installed packages, set: they are not from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import yaml
+
+from evalkit.core.resources import shipped
+from evalkit.plugins import CONF, folders
+
+
+def is_installed(key: str, value: Any) -> bool:
+    """Return whether an installed option sets the last part of a key to this value."""
+    return any(part == value for part in _installed().get(key, ()))
+
+
+@cache
+def _installed() -> Mapping[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for folder in (shipped("conf"), *folders(CONF)):
+        for file in sorted(folder.rglob("*.yaml")):
+            for key, value in _settings(yaml.safe_load(file.read_text("utf-8"))):
+                found.setdefault(key, []).append(value)
+    return found
+
+
+def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield str(key), part
+            yield from _settings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _settings(part)

@@ -1,0 +1,545 @@
+"""One walk over a config from elsewhere: what each field names is good, repeated by the user, or refused.
+
+Shipped options and those of installed packages are not from elsewhere; every other file is. A file
+of the user's own project may read what the user can read, but it needs trust for servers, for
+credentials, and for what is written outside the current folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import field
+from glob import has_magic
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from evalkit.config.kinds import Kind, Value, values_of
+from evalkit.core.resources import PROJECT_VARIABLE, project
+from evalkit.errors import ConfigError, pasted
+from evalkit.guard.credentials import allow, withhold
+from evalkit.guard.hosts import Host, host_of
+from evalkit.guard.installed import is_installed
+from evalkit.guard.known_hosts import (
+    FLAG,
+    Entry,
+    Trust,
+    is_keeping,
+    keep,
+    read_entries,
+    trust,
+    trusted_words,
+)
+from evalkit.guard.rules import risky_params, rules
+from evalkit.plugins import OPTIONS, code_allowed, leaves, risky_settings
+from evalkit.values import frozen
+
+ENTERED: Final = "EVALKIT_ENTERED_PROJECT"
+"""The project of a study in another project, which is not the user's own."""
+API_BASE: Final = "--api-base"
+"""The option that repeats the address of the server of a judge from a folder."""
+DATABASES: Final = {
+    "postgresql": ("PGPASSWORD",),
+    "postgres": ("PGPASSWORD",),
+    "mysql": ("MYSQL_PWD",),
+    "mssql": (),
+}
+"""The variables with the password of a database, by its scheme."""
+MLFLOW: Final = (
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+)
+_SCHEME = re.compile(r"([A-Za-z][\w+.-]*):(?=//)")
+_DATA_SCHEME = re.compile(r"([A-Za-z][\w+-]+):")
+_MODEL = re.compile(r"[\w.:@+~/ -]+")
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d{1,2}")
+_OF_OPENAI = re.compile(r"(chatgpt|gpt|o\d)[\w.-]*")
+_NAME = re.compile(r"[\w-]+")
+_MOST_FILES = 10_000
+_SYSTEM = ("/etc/", "/proc/", "/run/secrets/", "/sys/", "/var/run/")
+_HOLDS = re.compile(r"CERT|CONFIG|CREDENTIAL|IDENTITY|KEY|NETRC|PASS|SECRET|TOKEN")
+
+
+class UntrustedError(ConfigError):
+    """A file names a server that the user has not trusted.
+
+    Args:
+        host: The server.
+        names: The credentials that it would get.
+        what: The problem, in one clause.
+        where: The key.
+        remedy: How to trust it.
+    """
+
+    def __init__(
+        self, host: Host, names: Sequence[str], what: str, where: str, remedy: str
+    ) -> None:
+        self.host = host
+        self.names = tuple(names)
+        super().__init__(what, where=where, remedy=remedy)
+
+
+@frozen
+class Origin:
+    """Where a config is from, and what the user has repeated.
+
+    Attributes:
+        folder: The folder of the file, if it is not in the user's own project; what it reads must
+            be below.
+        repeated: The values of the command line or of the call, by key.
+        addresses: The servers that the user repeated, for any judge.
+        flag: The option that repeats the address of a server, if the command has one.
+        recorded: Whether the texts of the prompts are in the folder, so that no template is read.
+    """
+
+    folder: Path | None = None
+    repeated: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    addresses: Sequence[str] = ()
+    flag: str = ""
+    recorded: bool = False
+
+    def has(self, value: Value) -> bool:
+        """Return whether the user gave this value for this key, or for the same key of another judge."""
+        if value.value in self.repeated.get(value.key, ()):
+            return True
+        if value.kind == Kind.SERVER:
+            last = value.path[-1]
+            alike = [key for key in self.repeated if key.rpartition(".")[2] == last]
+            return value.value in self.addresses or any(
+                value.value in self.repeated[key] for key in alike
+            )
+        return False
+
+
+def origin_of(file: Path | None, words: Sequence[str] = (), **details: Any) -> Origin:
+    """Return the origin of a config.
+
+    Args:
+        file: Its file, or the folder of a run or a judge; `None` for the project's own options.
+        words: Overrides of the form `key=value` that the user gave.
+        **details: Other attributes of the origin.
+    """
+    folder = None
+    if file is not None and not is_own(file):
+        folder = file if file.is_dir() else file.parent
+        if folder.name == "experiments":  # the folder of studies in a project
+            folder = folder.parent
+    return Origin(folder, given_values(words), **{**_judge_folder.get(), **details})
+
+
+_judge_folder: ContextVar[Mapping[str, Any]] = ContextVar(
+    "evalkit_judge_folder", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def from_judge_folder(addresses: Sequence[str]) -> Iterator[None]:
+    """Check configs inside the block as those of a judge's folder: templates are in it.
+
+    Args:
+        addresses: The servers that the user repeated by `--api-base`.
+    """
+    details = {"addresses": tuple(addresses), "flag": API_BASE, "recorded": True}
+    token = _judge_folder.set(MappingProxyType(details))
+    try:
+        yield
+    finally:
+        _judge_folder.reset(token)
+
+
+def is_own(file: Path) -> bool:
+    """Return whether a file is in the user's own project: the current folder, or the project that it is in."""
+    place = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100 - a link in the project is the user's
+    return any(place.is_relative_to(root) for root in own_roots())
+
+
+def own_roots() -> list[Path]:
+    """Return the folders of the user's own project."""
+    here = Path.cwd()
+    entered = os.environ.get(ENTERED)
+    top = project()
+    if entered is None or str(top) != entered:
+        return [here, top.absolute()]
+    above = [
+        one
+        for one in here.parents
+        if (one / "conf").is_dir() and (one / "experiments").is_dir()
+    ]
+    return [here, *above[:1]]
+
+
+def enter_project(folder: Path) -> None:
+    """Make a folder the project of this process and those that it starts, unless the user chose one."""
+    if PROJECT_VARIABLE in os.environ:
+        return
+    own = any(folder.is_relative_to(root) for root in own_roots())
+    os.environ[PROJECT_VARIABLE] = str(folder)
+    if not own:
+        os.environ[ENTERED] = str(folder)
+
+
+def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Return what overrides of the form `key=value` set, by key, as text and as the value that YAML reads."""
+    import yaml
+
+    found: dict[str, list[Any]] = {}
+    for word in words:
+        key, equals, text = word.lstrip("+").partition("=")
+        if not equals or "${" in text:
+            continue
+        values: list[Any] = [text]
+        if len(text) < 10_000 and "&" not in text:  # no aliases
+            try:
+                values.append(yaml.safe_load(text))
+            except (yaml.YAMLError, RecursionError, ValueError):
+                values = [text]
+        for value in values:
+            for path, part in _leaves(value, (key,)):
+                found.setdefault(".".join(path), []).append(part)
+    return found
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, list | tuple):
+        yield path, list(value)
+        for index, part in enumerate(value):
+            yield from _leaves(part, (*path, str(index)))
+    elif isinstance(value, Mapping):
+        yield path, dict(value)
+        for key, part in value.items():
+            yield from _leaves(part, (*path, str(key)))
+    else:
+        yield path, value
+
+
+def check(config: BaseModel, origin: Origin, sections: Sequence[str] = ()) -> None:
+    """Check each field of a config from elsewhere by its kind.
+
+    Args:
+        config: The config.
+        origin: Where it is from.
+        sections: The sections that the command uses; all by default.
+
+    Raises:
+        UntrustedError: If it names a server that the user has not trusted.
+        ConfigError: If it names a path or a parameter that is neither good nor repeated.
+    """
+    values = [
+        one for one in values_of(config) if not sections or one.path[0] in sections
+    ]
+    walk = _Walk(origin, {one.path: one for one in values})
+    for value in values:
+        _CHECKS[value.kind](walk, value)
+
+
+@frozen
+class _Walk:
+    origin: Origin
+    values: Mapping[tuple[str, ...], Value]
+
+    def sibling(self, value: Value, name: str) -> Any:
+        """Return the value of another key of the same section."""
+        found = self.values.get((*value.path[:-1], name))
+        return None if found is None else found.value
+
+    def text(self, value: Value) -> None:
+        """Accept a text: it names nothing."""
+
+    def program(self, value: Value) -> None:
+        """Accept a name: `plugins.find` asks for permission before it imports a path."""
+
+    def model(self, value: Value) -> None:
+        """Check the name of a model, of which some libraries read a server."""
+        text = str(value.value)
+        region = text.partition("arn:")[2].split(":")[2:3]
+        harmless = (
+            _MODEL.fullmatch(text) is not None
+            and "//" not in text
+            and ".." not in text
+            and all(_REGION.fullmatch(part) or not part for part in region)
+        )
+        if not harmless and not self.origin.has(value):
+            raise ConfigError(
+                f"'{text}' is not only the name of a model",
+                where=value.key,
+                remedy=_repeat(value),
+            )
+
+    def server(self, value: Value) -> None:
+        """Check the server of a judge."""
+        address = str(value.value)
+        model = str(self.sibling(value, "model") or "")
+        transport = str(self.sibling(value, "transport") or "litellm")
+        if self.origin.has(value) or is_installed(value.path[-1], address):
+            allow(address)
+            return
+        host = host_of(address)
+        if host is None or host.scheme not in ("http", "https"):
+            raise ConfigError(
+                f"a file names '{address}', which is not a plain address of a server",
+                where=value.key,
+                remedy=_repeat(value),
+            )
+        provider = provider_of(model)
+        names = credentials_of(provider)
+        if host.is_own(provider) or _is_trusted(host, names):
+            allow(address)
+            return
+        known = rules()
+        callable_without_key = (
+            provider in known.loopback_providers
+            and transport in known.loopback_transports
+        )
+        if host.is_loopback and callable_without_key:
+            withhold(address)
+            return
+        raise _untrusted(
+            host, names, value, self.origin, f"the judge is called at {address}"
+        )
+
+    def read(self, value: Value) -> None:
+        """Check a path that is read."""
+        text = str(value.value)
+        recorded = self.origin.recorded and value.path[0] == "prompt"
+        if recorded or self.origin.has(value):
+            return
+        if value.path[-1] in ("language", "template") and _NAME.fullmatch(text):
+            return  # a name in a folder of prompts
+        scheme = _DATA_SCHEME.match(text)
+        if text == "-" or (scheme and scheme[1] in rules().schemes["data"]):
+            return
+        if (
+            value.path[-1] == "path"
+            and self.sibling(value, "format") == "hf"
+            and _on_hub(text)
+        ):
+            return
+        if _SCHEME.match(text):
+            raise ConfigError(
+                f"a file names '{text}', whose scheme is not a known one",
+                where=value.key,
+                remedy=_repeat(value),
+            )
+        fault = (
+            _hidden(text)
+            if self.origin.folder is None
+            else _outside(text, self.origin.folder)
+        )
+        if fault and not is_installed(value.path[-1], text):
+            raise ConfigError(
+                f"a file names '{text}', {fault}",
+                where=value.key,
+                remedy=_repeat(value),
+            )
+
+    def written(self, value: Value) -> None:
+        """Check a path that is written, or the URL of a database or a server."""
+        text = str(value.value)
+        mine = _OF_THE_USER[value.path[0]]
+        if (
+            self.origin.has(value)
+            or text == os.environ.get(mine)
+            or is_installed(value.path[-1], text)
+        ):
+            return
+        section = value.path[0]
+        scheme = _SCHEME.match(text)
+        known = rules().schemes
+        if scheme is None or scheme[1].lower() in known[section]:
+            self._file(value, text)
+            return
+        host = host_of(text)
+        kind = scheme[1].lower().partition("+")[0]
+        names = DATABASES.get(kind, MLFLOW)
+        if kind not in known[f"{section}_servers"] or host is None:
+            raise ConfigError(
+                f"a file names '{text}', which is not a plain address of a known kind",
+                where=value.key,
+                remedy=_repeat(value),
+            )
+        if not _is_trusted(host, names):
+            raise _untrusted(
+                host, names, value, self.origin, "a file names this server"
+            )
+
+    def _file(self, value: Value, text: str) -> None:
+        path = text.removeprefix("sqlite:///")
+        odd = (
+            path.startswith("sqlite:")
+            or re.match(r"[A-Za-z][\w+.-]+:|databricks|uc\b", path)
+            or set(path) & set("?#%")
+        )
+        if path == ":memory:":
+            return
+        if odd or not any(
+            _below(Path(path).expanduser(), root) for root in own_roots()
+        ):
+            what = f"a file would write to '{text}', outside the current folder"
+            raise ConfigError(what, where=value.key, remedy=_repeat(value))
+
+    def free(self, value: Value) -> None:
+        """Check parameters that another library interprets."""
+        if not isinstance(value.value, Mapping):
+            return
+        if value.key == OPTIONS:
+            risky: Iterator[tuple[str, ...]] = iter(())
+            if not code_allowed():
+                risky = risky_settings(OPTIONS, value.value)
+        elif value.path[0] == "tracking":
+            risky = (path for path, _ in leaves(value.value))
+        else:
+            risky = risky_params(value.value)
+        for path in risky:
+            part: Any = value.value
+            for name in path:
+                part = part[name]
+            here = Value((*value.path, *path), Kind.FREE, part)
+            if self.origin.has(here) or is_installed(path[-1], part):
+                continue
+            what = "is not a parameter that a file may set to this value"
+            raise ConfigError(what, where=here.key, remedy=_repeat(here))
+
+
+_CHECKS: Final[Mapping[Kind, Callable[[_Walk, Value], None]]] = {
+    Kind.TEXT: _Walk.text,
+    Kind.PROGRAM: _Walk.program,
+    Kind.MODEL: _Walk.model,
+    Kind.SERVER: _Walk.server,
+    Kind.READ: _Walk.read,
+    Kind.WRITTEN: _Walk.written,
+    Kind.FREE: _Walk.free,
+}
+_OF_THE_USER: Final = {"store": "EVALKIT_STORE", "tracking": "MLFLOW_TRACKING_URI"}
+
+
+def provider_of(model: str) -> str:
+    """Return the provider in a model's name; an empty text if LiteLLM finds it by a list of models."""
+    provider, slash, _ = model.partition("/")
+    if slash:
+        return provider.lower()
+    return "openai" if _OF_OPENAI.fullmatch(model) else ""
+
+
+def credentials_of(provider: str) -> tuple[str, ...]:
+    """Return the names of the variables that a call to a provider may send.
+
+    A server of OpenAI's protocol that is called without LiteLLM gets OpenAI's key, if the provider
+    is not a known one.
+    """
+    own = f"{re.sub(r'[^a-z0-9]', '_', provider).upper()}_API_KEY" if provider else ""
+    known = rules()
+    if provider in known.hosts or provider in known.loopback_providers:
+        return (own,)
+    return tuple(name for name in (own, "OPENAI_API_KEY") if name)
+
+
+def _is_trusted(host: Host, names: Sequence[str]) -> bool:
+    found = [entry for entry in trust().hosts if entry.covers(host)]
+    if not any(entry.allows(names) for entry in found):
+        return False
+    asked = [
+        entry
+        for entry in read_entries(trusted_words(), FLAG).hosts
+        if entry.covers(host)
+    ]
+    if asked and is_keeping():
+        # The host may get what it needs now, and no other credential later.
+        keep(
+            Trust(
+                [
+                    Entry(one.host, one.port, one.names or frozenset(names))
+                    for one in asked
+                ]
+            )
+        )
+    return True
+
+
+def _untrusted(
+    host: Host, names: Sequence[str], value: Value, origin: Origin, what: str
+) -> UntrustedError:
+    listed = " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    gets = (
+        f"your key ({listed})" if value.kind == Kind.SERVER else listed or "your data"
+    )
+    repeat = (
+        f"{origin.flag} {value.value}"
+        if origin.flag
+        else pasted(value.key, str(value.value))
+    )
+    remedy = (
+        f"if you trust this server, add {FLAG} {host} (once, it is kept), or {repeat}"
+    )
+    return UntrustedError(
+        host, names, f"{what}, which would get {gets}", value.key, remedy
+    )
+
+
+def _repeat(value: Value) -> str:
+    return f"if you trust it, repeat it on the command line: {pasted(value.key, str(value.value))}"
+
+
+def _on_hub(text: str) -> bool:
+    return (
+        re.fullmatch(r"[\w.-]+(/[\w.-]+)?", text) is not None
+        and not Path(text).exists()
+    )
+
+
+def _below(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _hidden(text: str) -> str:
+    """Return why a file of the user's project may not read a path; an empty text if it may."""
+    path = Path(text).expanduser()
+    named = Path(os.path.abspath(path))  # noqa: PTH100 - a link must not hide the name
+    for place in (named, path.resolve()):
+        if any(place.is_relative_to(root.resolve()) for root in own_roots()):
+            if place.name.startswith("."):
+                return "a hidden file"
+            continue
+        if any(part.startswith(".") for part in place.parts):
+            return "a hidden file outside the project"
+        if str(place).startswith(_SYSTEM):
+            return "a file of the system"
+        if has_magic(str(place.parent)) or "[" in place.name:
+            return "a glob of folders outside the project"
+    holders = [
+        name
+        for name, value in os.environ.items()
+        if value[:1] in ("/", "~") and _HOLDS.search(name)
+    ]
+    files = {Path(os.environ[name]).expanduser() for name in holders}
+    return "the file of a credential" if {named, path.resolve()} & files else ""
+
+
+def _outside(text: str, folder: Path) -> str:
+    """Return why a file from elsewhere may not read a path; an empty text if all is below its folder."""
+    path = Path(text).expanduser()
+    root = folder.resolve()
+    reason = f"which is not below its folder {folder}"
+    for base in dict.fromkeys((Path.cwd(), project(), folder)):
+        place = base / path
+        if has_magic(
+            text
+        ):  # all that it can match is below the first folder without magic
+            place = next(one for one in place.parents if not has_magic(str(one)))
+        if os.path.lexists(place):  # what does not exist is reported when it is read
+            return "" if all(_below(one, root) for one in _files(place)) else reason
+    return ""
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """Yield a path and all that is in it: a link in a folder may lead anywhere."""
+    yield place
+    if place.is_dir():
+        for number, inner in enumerate(place.rglob("*")):
+            yield inner if number < _MOST_FILES else Path(place.anchor)
