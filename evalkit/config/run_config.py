@@ -34,6 +34,7 @@ from evalkit.config.sections import (
     TieConfig,
 )
 from evalkit.config.tracking import TrackingConfig
+from evalkit.core.bounded_files import check_yaml, read_yaml
 from evalkit.core.display import relative
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
@@ -740,8 +741,10 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
     """
     for file in files:
         try:
-            root = yaml.compose(file.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
+            text = file.read_text(encoding="utf-8")
+            check_yaml(text)
+            root = yaml.compose(text)
+        except (OSError, yaml.YAMLError, ValueError, RecursionError):
             continue
         if (
             [file.parent.name] == list(key)
@@ -763,8 +766,8 @@ def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> st
     """Return the option file that sets most keys of an invalid section, and no other value; empty if there is none."""
     agreeing: dict[str, int] = {}
     for file in [file for file in files if file.parent.name == group]:
-        with suppress(OSError, yaml.YAMLError, UnicodeDecodeError):
-            values = yaml.safe_load(file.read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError):
+            values = read_yaml(file.read_text(encoding="utf-8"))
             given = {
                 key: part
                 for key, part in (values if isinstance(values, dict) else {}).items()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from contextlib import suppress
-from math import inf
 from pathlib import Path
 
 import yaml
@@ -19,6 +17,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.config import RunConfig
 from evalkit.config.run_config import known_keys, no_such
+from evalkit.core.bounded_files import DEEPEST, FLATTEN, UnboundedError, check_yaml
 from evalkit.core.display import relative
 from evalkit.core.redaction import remedy_for
 from evalkit.core.resources import shipped
@@ -32,12 +31,6 @@ _SEVERAL = re.compile(
     r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$",
     re.M,
 )
-DEEPEST = 60
-"""Levels of a config file: OmegaConf needs several of Python's frames for each."""
-LARGEST = 100_000
-"""Values of a config file with aliases: each alias is a copy, and copies of copies grow without
-bound."""
-_FLATTEN = "flatten it, or move a checklist to the dataset"
 RECORDED = "recorded"
 """The option of each group in the config of a finished run."""
 
@@ -55,7 +48,7 @@ def hydra_error(error: Exception) -> EvalkitError:
         if deep:
             what = ConfigError(
                 f"a config or an override is nested deeper than {DEEPEST} levels",
-                remedy=_FLATTEN,
+                remedy=FLATTEN,
             )
         return next((fault for file in user_files() if (fault := unusable(file))), what)
     if isinstance(error, MissingConfigException):
@@ -152,43 +145,11 @@ def unusable(file: Path) -> ConfigError | None:
         )
     except OSError:
         return None
-    sizes, anchors = (
-        [0.0],
-        dict[str, float](),
-    )  # of the collections around an event, and of what aliases repeat
-    names: list[str | None] = [None]
-    with suppress(yaml.YAMLError):  # reported when the file is read
-        for event in yaml.parse(text):
-            line = f":{event.start_mark.line + 1}" if event.start_mark else ""
-            size = 0.0
-            name = getattr(event, "anchor", None)
-            if isinstance(event, yaml.CollectionStartEvent):
-                sizes.append(0)
-                names.append(name)
-                if len(sizes) - 1 > DEEPEST:
-                    return ConfigError(
-                        f"nested deeper than {DEEPEST} levels",
-                        where=where + line,
-                        remedy=_FLATTEN,
-                    )
-                continue
-            if isinstance(
-                event, yaml.AliasEvent
-            ):  # an alias within its own anchor never ends
-                size = anchors.get(str(event.anchor), inf)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                size = sizes.pop()
-                name = names.pop()
-            elif isinstance(event, yaml.ScalarEvent):
-                size = 1
-            if name is not None and not isinstance(event, yaml.AliasEvent):
-                anchors[name] = size
-            sizes[-1] += size
-            if sizes[-1] > LARGEST and anchors:
-                what = f"has more than {LARGEST:,} values when its aliases (*NAME) are written out"
-                return ConfigError(
-                    what, where=where + line, remedy="write less with aliases"
-                )
+    try:
+        check_yaml(text)
+    except UnboundedError as error:
+        line = "" if error.line is None else f":{error.line}"
+        return ConfigError(error.what, where=where + line, remedy=error.remedy)
     return None
 
 

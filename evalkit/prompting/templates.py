@@ -20,7 +20,6 @@ from secrets import token_hex
 from types import CodeType
 from typing import Any, NoReturn
 
-import yaml
 from jinja2 import (
     BaseLoader,
     Environment,
@@ -33,6 +32,7 @@ from jinja2 import (
 )
 from jinja2.exceptions import TemplateSyntaxError
 
+from evalkit.core.bounded_files import read_yaml
 from evalkit.core.resources import shipped
 from evalkit.errors import PromptError, did_you_mean
 from evalkit.prompting.bounds import BoundedEnvironment, BoundError, bounded, joined
@@ -63,13 +63,13 @@ class Reasons:
             PromptError: If the text is not a catalog.
         """
         try:
-            found = yaml.safe_load(text)
+            found = read_yaml(text)
             known = tuple(
                 (re.compile(pattern), str(translation))
                 for pattern, translation in found["reasons"].items()
             )
             return cls(known, str(found["otherwise"]))
-        except (yaml.YAMLError, re.error, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, re.error, TypeError, KeyError, AttributeError) as error:
             what = f"not a catalog of reasons: {error}"
             raise PromptError(
                 what, where=place, remedy="set 'reasons' (a mapping) and 'otherwise'"

@@ -12,6 +12,7 @@ from platformdirs import user_state_path
 
 from evalkit.config import RunConfig
 from evalkit.core.atomic_files import file_errors
+from evalkit.core.bounded_files import read_json
 from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.splits import is_labeled
 from evalkit.errors import ConfigError
@@ -209,7 +210,7 @@ def _fingerprint(manifest: Json) -> str:
 def read_object(path: Path) -> JsonObject:
     """Return the object in a JSON file, empty if the file has none or cannot be read."""
     with suppress(OSError, ValueError):
-        value = json.loads(path.read_bytes())
+        value = read_json(path.read_bytes())
         return value if isinstance(value, dict) else {}
     return {}
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 import yaml
 
 from evalkit.config import RunConfig
+from evalkit.core.bounded_files import read_yaml
 from evalkit.core.hashing import digest
 from evalkit.core.resources import own_version
 from evalkit.values import Json, JsonObject
@@ -193,13 +194,7 @@ def load(content: bytes) -> JsonObject:
         ValueError: If the file is not such a config; the message is one line, with the line number
             if known.
     """
-    try:
-        config = yaml.safe_load(content.decode())
-    except yaml.MarkedYAMLError as bad:
-        line = f"line {bad.problem_mark.line + 1}: " if bad.problem_mark else ""
-        raise ValueError(f"{line}{bad.problem or 'not YAML'}") from None
-    except (yaml.YAMLError, ValueError) as bad:
-        raise ValueError(" ".join(str(bad).split())) from None
+    config = read_yaml(content.decode())
     if not isinstance(config, dict):
         raise ValueError("not a mapping")
     config.pop("defaults", None)

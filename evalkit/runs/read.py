@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from evalkit.config import RunConfig
 from evalkit.config.run_config import config_error, locate
 from evalkit.core.atomic_files import file_errors
+from evalkit.core.bounded_files import read_json
 from evalkit.core.display import relative
 from evalkit.core.spool import Spool
 from evalkit.decision import Metrics
@@ -24,6 +24,8 @@ from evalkit.runs.records import MalformedError, decoder, read_rows
 from evalkit.types import Case, Judgment, Metric, Verdict
 from evalkit.values import Json, JsonObject, frozen
 
+DEEPEST_RECORD: Final = 200
+"""Levels of a record: an answer may have some of its own."""
 _REMEDY: Final = "rerun it, or restore the file"
 
 
@@ -41,7 +43,7 @@ def read_run(folder: Path) -> RunResult:
     return RunResult(
         folder=str(folder),
         config=config,
-        manifest=_object(folder / layout.MANIFEST),
+        manifest=_manifest(folder / layout.MANIFEST),
         cases=read_records(folder / layout.CASES, Case),
         judgments=read_records(folder / layout.judgments_of(config), Judgment),
         verdicts=read_records(folder / layout.VERDICTS, Verdict),
@@ -70,7 +72,7 @@ def read_outcome(folder: Path) -> Outcome:
     _check(folder)
     return Outcome(
         config=_config(folder / layout.CONFIG),
-        manifest=_object(folder / layout.MANIFEST),
+        manifest=_manifest(folder / layout.MANIFEST),
         verdicts=read_records(folder / layout.VERDICTS, Verdict),
         metrics=_numbers(_object(folder / layout.METRICS), folder / layout.METRICS)[
             "metrics"
@@ -224,10 +226,37 @@ def _object(path: Path, remedy: str = _REMEDY) -> JsonObject:
     return value
 
 
+_OF_MANIFEST: Final = {"dataset": dict, "judge": str}
+_OPTIONAL: Final = {
+    "clusters": dict,
+    "imported": dict,
+    "notes": list,
+    "prompt_hashes": dict,
+    "timing": dict,
+}
+
+
+def _manifest(path: Path) -> JsonObject:
+    """Return a manifest, with the keys that commands read in the types that they have."""
+    found = _object(path)
+    for key, kind in (_OF_MANIFEST | _OPTIONAL).items():
+        value = found.get(key)
+        if not isinstance(value, kind) and (value is not None or key in _OF_MANIFEST):
+            what = (
+                f"key '{key}' is missing"
+                if value is None
+                else f"key '{key}' has another type"
+            )
+            raise _damaged(
+                _place(path, (key,)) if value is not None else str(path), what
+            )
+    return found
+
+
 def _json(content: bytes, where: str, remedy: str = _REMEDY) -> Any:
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as bad:
+        return read_json(content, DEEPEST_RECORD)
+    except ValueError as bad:
         raise _damaged(where, bad, remedy) from None
 
 
