@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Decimal
@@ -38,6 +39,19 @@ def visible(text: str) -> str:
         else char_code(one)
         for one in text
     )
+
+
+def printable(text: str) -> str:
+    """Return a text for a terminal or a page: line breaks and tabs stay, other control characters become `\ufffd`."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub("\ufffd", text)
+
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]"
+)
+"""C0 and C1 controls, and marks that change the direction of text; a carriage return hides a line."""
 
 
 def visible_names(

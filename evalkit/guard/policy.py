@@ -176,13 +176,29 @@ def own_roots() -> list[Path]:
 
 
 def enter_project(folder: Path) -> None:
-    """Make a folder the project of this process and those that it starts, unless the user chose one."""
+    """Make a folder the project of this process and those that it starts, unless the user chose one.
+
+    Raises:
+        ConfigError: If it is not the user's own, and has links to files outside.
+    """
     if PROJECT_VARIABLE in os.environ:
         return
     own = any(folder.is_relative_to(root) for root in own_roots())
-    os.environ[PROJECT_VARIABLE] = str(folder)
     if not own:
+        _check_links(folder)
         os.environ[ENTERED] = str(folder)
+    os.environ[PROJECT_VARIABLE] = str(folder)
+
+
+def _check_links(folder: Path) -> None:
+    """Refuse a project from elsewhere whose configs or prompts are links to other files."""
+    for name in ("conf", "prompts"):
+        for inner in _files(folder / name):
+            if not _below(inner, folder):
+                remedy = f"copy the file; or, if you trust the project, set {PROJECT_VARIABLE}={folder}"
+                raise ConfigError(
+                    "is a link out of the project", where=str(inner), remedy=remedy
+                )
 
 
 def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
@@ -283,7 +299,7 @@ class _Walk:
         host = host_of(address)
         if host is None or host.scheme not in ("http", "https"):
             raise ConfigError(
-                f"a file names '{address}', which is not a plain address of a server",
+                f"'{address}', which would get your key, is not a plain address of a server",
                 where=value.key,
                 remedy=_repeat(value),
             )

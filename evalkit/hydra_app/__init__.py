@@ -32,7 +32,7 @@ from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.guard import check as check_origin
-from evalkit.guard import enter_project, origin_of
+from evalkit.guard import enter_project, origin_of, trusting
 from evalkit.guard.doors import SECTIONS as OPENED_SECTIONS
 from evalkit.guard.doors import SETTINGS as OPENED
 from evalkit.hydra_app.code_policy import (
@@ -515,6 +515,7 @@ def load_config(
     *,
     allow_code: bool = False,
     adjust: Adjust | None = None,
+    trust: Sequence[str] = (),
 ) -> RunConfig:
     """Compose a config without a shell.
 
@@ -524,11 +525,12 @@ def load_config(
         allow_code: whether Hydra's part of the config may name code; `run` has its own `allow_code`
             for the rest.
         adjust: a function from the composed values to the values to check.
+        trust: hosts that the config may name, as `--trust HOST`.
 
     Raises:
-        ConfigError: if the config is invalid.
+        ConfigError: if the config is invalid, or names something that is not trusted.
     """
-    with allowing_code(allow_code):
+    with allowing_code(allow_code), trusting(trust):
         return load_jobs(name, overrides, sweep=False, adjust=adjust)[0][1]
 
 
