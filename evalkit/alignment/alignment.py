@@ -77,6 +77,8 @@ Outcome: TypeAlias = Literal[
 ]
 AFTER, BEFORE = "after", "before"
 SIDES: Final[tuple[SideName, ...]] = ("train", "dev", "test")
+STRICTER: Final = 4
+"""The level of a test of rank correlations is divided by it: resamples of few scores are too alike."""
 LABEL: Final = "label cases: evalkit label"
 ANSWER: Final = (
     "run it again for missing answers, or see in its report why they cannot be used"
@@ -744,6 +746,9 @@ def _outcome(test: Proof, confidence: float) -> Outcome:
     """
     gain = test.gain
     p = test.difference.p
+    alpha = 1 - confidence
+    if test.changed is None:
+        alpha /= STRICTER
     fewest = ceil(log2(2 / (1 - confidence)) - 1e-9)
     if test.changed is not None and test.changed < fewest:
         return "unproved"
@@ -751,7 +756,7 @@ def _outcome(test: Proof, confidence: float) -> Outcome:
         gain.low is None
         or gain.high is None
         or p is None
-        or p > 1 - confidence
+        or p > alpha
         or gain.low <= 0 <= gain.high
     ):
         return "unproved"
