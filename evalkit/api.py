@@ -411,6 +411,8 @@ def judge_and_score(
         },
     )
     manifest["notes"] += notes
+    for name, changes in judged.adapted.items():
+        manifest["notes"] += [f"judge {name}: {change}" for change in changes]
     begun = time.perf_counter()
     judgments, answers = (
         (judged.judgments, ())

@@ -201,13 +201,19 @@ class JudgeRequest:
 
 @frozen
 class JudgeSpec:
-    """A judge's identity: everything about it that enters the content key, and its name in this run."""
+    """A judge's identity: everything about it that enters the content key, and its name in this run.
+
+    With `merged`, the system text is sent in the first user message; `longest_string` bounds the
+    strings of the requested schema. The content key is that of what is sent.
+    """
 
     name: str
     model: str
     api_base: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     look: str | None = None
+    merged: bool = False
+    longest_string: int | None = None
 
 
 @frozen

@@ -185,12 +185,18 @@ def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
     return f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
 
 
+_WORDS = ("on", "off", "yes", "no", "y", "n")
+"""What YAML takes for true or false, and Hydra for a text, as in `store.mode=off`."""
+
+
 def read_value(key: str, text: str) -> Any:
     """Read the value of an override.
 
     Raises:
         ConfigError: if it is not YAML.
     """
+    if text.strip().lower() in _WORDS:
+        return text.strip()
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:

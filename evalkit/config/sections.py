@@ -128,6 +128,15 @@ class JudgeConfig(Section):
     """Sampling seed, if the provider supports one; sample k uses `seed` + k."""
     params: FreeParameters = {}
     """Additional parameters of the request, passed on unchanged."""
+    headers: dict[str, Text] = {}
+    """Additional headers of each request; credentials belong into the provider's environment
+    variable."""
+    system: Literal["system", "user"] = "system"
+    """The role of the judge's instructions; `user` puts them into the first user message, for a
+    model without a system role. After a refusal that is done without asking."""
+    max_string: Annotated[int, Field(gt=0)] | None = None
+    """Longest string in a JSON answer, in characters, for a model that repeats itself; the schema
+    that is sent has it as a bound."""
     response_format: Literal["auto", "json_schema", "tool", "json_object", "text"] = (
         "auto"
     )

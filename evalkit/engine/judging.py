@@ -360,6 +360,11 @@ class _Run:
                 for judge in self.judges
                 if (names := getattr(judge, "dropped", ()))
             },
+            {
+                judge.spec.name: tuple(notes)
+                for judge in self.judges
+                if (notes := getattr(judge, "notes", ()))
+            },
             self.sending,
             self.signal,
             None if rest is None else rest + self.followed,

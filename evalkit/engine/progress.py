@@ -88,6 +88,8 @@ class JudgingResult:
         interrupted: Whether a signal stopped the run, so that judgments are missing.
         stopped: Why requests were not sent, on one line; `None` if all were.
         dropped: The parameters that each judge's provider refused, by the judge's name.
+        adapted: How each judge's requests differ from the config, and what its answers show about
+            the server, by the judge's name.
         sending: Seconds from the first call to the last judgment; 0 if nothing was sent.
         signal: The signal that interrupted the run.
         whole: The number of judgments that an interrupted run would have had; `None` if it is
@@ -101,6 +103,7 @@ class JudgingResult:
     interrupted: bool = False
     stopped: str | None = None
     dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    adapted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sending: float = 0.0
     signal: int | None = None
     whole: int | None = None

@@ -11,6 +11,7 @@ from itertools import islice
 
 from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.tokens import CHARACTERS_PER_TOKEN, characters, message_tokens
+from evalkit.judges.adaptations import bounded_answer, merged_messages
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
 from evalkit.values import Json, frozen
@@ -56,14 +57,15 @@ class PlannedCall:
 
 def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
     """Return the content key of sending `request` to a judge."""
+    messages = request.messages
+    if spec.merged:
+        messages = merged_messages(messages)
     return content_key(
         model=spec.model,
         api_base=spec.api_base,
-        messages=[
-            (message["role"], message["content"]) for message in request.messages
-        ],
+        messages=[(message["role"], message["content"]) for message in messages],
         params=encoded(spec.params),
-        answer=encoded(request.answer),
+        answer=encoded(bounded_answer(request.answer, spec.longest_string)),
         sample=0 if request.shared else request.sample,
         look=spec.look,
     )

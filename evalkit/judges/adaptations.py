@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
 from evalkit.errors import CallError
-from evalkit.types import Message, Rung
+from evalkit.types import AnswerFormat, Message, Rung
 from evalkit.values import Json, JsonObject, frozen
 
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -191,3 +191,38 @@ def shaped(shape: Shape, params: Json) -> JsonObject:
     if shape.top is not None and TOP in sent:
         sent[TOP] = shape.top
     return sent
+
+
+_BOUNDED: list[tuple[AnswerFormat, int, AnswerFormat]] = []
+_REMEMBERED = 8
+
+
+def bounded_answer(
+    answer: AnswerFormat | None, longest: int | None
+) -> AnswerFormat | None:
+    """Return an answer format whose strings have a bound; the last few are cached by identity."""
+    if answer is None or longest is None:
+        return answer
+    for original, limit, bounded in _BOUNDED:
+        if original is answer and limit == longest:
+            return bounded
+    bounded = replace(answer, schema=_with_bound(answer.schema, longest))
+    _BOUNDED.insert(0, (answer, longest, bounded))
+    del _BOUNDED[_REMEMBERED:]
+    return bounded
+
+
+_FIXED = {"enum", "const", "pattern", "format", "maxLength"}
+
+
+def _with_bound(schema: Json, longest: int) -> JsonObject:
+    bounded = dict(schema)
+    if schema.get("type") == "string" and not _FIXED & set(schema):
+        bounded["maxLength"] = longest
+    if isinstance(properties := schema.get("properties"), Mapping):
+        bounded["properties"] = {
+            name: _with_bound(part, longest) for name, part in properties.items()
+        }
+    if isinstance(items := schema.get("items"), Mapping):
+        bounded["items"] = _with_bound(items, longest)
+    return bounded

@@ -91,7 +91,9 @@ class DirectTransport:
             entry_of(prices, target.model),
             setup.proxy_of(self._base),
         )
-        self._session = self._session or _session(target, self.timeout)
+        self._session = self._session or _session(
+            target, self.timeout, self.config.headers
+        )
         if check and self.config.context is None:
             self._asking = asyncio.create_task(self._ask_context(target.name))
         rung = self.config.response_format
@@ -245,7 +247,9 @@ def _without_strictness(schema: Any) -> Any:
     }
 
 
-def _session(target: setup.Target, timeout: float) -> ClientSession:
+def _session(
+    target: setup.Target, timeout: float, headers: Mapping[str, str]
+) -> ClientSession:
     from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
     name = _key_name(target.provider)
@@ -259,6 +263,7 @@ def _session(target: setup.Target, timeout: float) -> ClientSession:
         # A few bytes can decompress to gigabytes, so `read_body` decompresses with a limit.
         auto_decompress=False,
         headers={
+            **headers,
             "Accept-Encoding": ENCODINGS,
             **({"Authorization": f"Bearer {key}"} if key else {}),
         },

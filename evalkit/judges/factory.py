@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from evalkit.judges import simulated_transport as simulated
 from evalkit.judges import smollm2_transport as smollm2
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.responses import priced
-from evalkit.judges.setup import ENDPOINT, LOCAL
+from evalkit.judges.setup import ENDPOINT, HEADERS, LOCAL
 from evalkit.judges.transport_registry import ENDPOINTS, TRANSPORTS
 from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
@@ -188,6 +189,8 @@ def spec_of(
             m.api_base,
             params_of(m),
             m.look,
+            merged=m.system == "user",
+            longest_string=m.max_string,
         )
         for m in members
     )
@@ -207,6 +210,8 @@ def params_of(config: JudgeConfig) -> JsonObject:
         where = f"judge.params.{name}"
         if name.lower() in _SECRET_PARAMS:
             remedy = "set the provider's environment variable"
+            if name.lower().endswith("headers"):
+                remedy += "; a header without a credential goes into judge.headers"
             raise JudgeSetupError(
                 "a config must not contain secrets", where=where, remedy=remedy
             )
@@ -214,11 +219,14 @@ def params_of(config: JudgeConfig) -> JsonObject:
             raise JudgeSetupError(
                 "evalkit sets this parameter itself", where=where, remedy="remove it"
             )
+    _check_headers(config)
     check_known(JUDGES, config.transport, TRANSPORTS, where=_KEY)
     if config.simulated:
         simulated.check(config)
+    headers = {name.lower(): value for name, value in config.headers.items()}
+    sent_headers = {HEADERS: headers} if headers else {}
     if config.rewards:
-        return {ENDPOINT: config.endpoint, **config.params}
+        return {ENDPOINT: config.endpoint, **sent_headers, **config.params}
     options: JsonObject = {
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
@@ -228,7 +236,48 @@ def params_of(config: JudgeConfig) -> JsonObject:
     params = {name: value for name, value in options.items() if value is not None}
     if config.logprobs:
         params |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-    return {**params, **config.params}
+    return {**params, **sent_headers, **config.params}
+
+
+_CREDENTIALS = re.compile(
+    r"auth|cookie|credential|password|secret|signature|token|session|(?:^|[-_])(?:api[-_]?)?key(?:$|[-_])",
+    re.IGNORECASE,
+)
+_OWN_HEADERS = (
+    *("host", "content-length", "content-type", "content-encoding"),
+    *("accept-encoding", "transfer-encoding", "connection"),
+)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+
+
+def _check_headers(config: JudgeConfig) -> None:
+    """Check additional headers.
+
+    Raises:
+        JudgeSetupError: If one is malformed, is set by evalkit itself, or holds a credential.
+    """
+    for name, value in config.headers.items():
+        where = f"judge.headers.{name}"
+        if (
+            not _HEADER.fullmatch(name)
+            or not value.isascii()
+            or not value.isprintable()
+        ):
+            raise JudgeSetupError(
+                "not a header", where=where, remedy="use printable ASCII"
+            )
+        if name.lower() in _OWN_HEADERS:
+            raise JudgeSetupError(
+                "evalkit sets this header itself", where=where, remedy="remove it"
+            )
+        if _CREDENTIALS.search(name):
+            raise JudgeSetupError(
+                "a config must not contain secrets",
+                where=where,
+                remedy="set the provider's environment variable",
+            )
+        if (secret := secret_in(value)) is not None:
+            raise JudgeSetupError(secret, where=where, remedy=remedy_for(where))
 
 
 def _model(config: JudgeConfig) -> str:
@@ -246,7 +295,9 @@ def _model(config: JudgeConfig) -> str:
 
 
 async def check_judges(config: RunConfig) -> str:
-    """Check each judge's model name, key and endpoint without a call, and return their names.
+    """Check each judge's model name, key and endpoint without a paid call, and return their names.
+
+    A server of OpenAI's protocol is asked for its list of models, which costs nothing.
 
     Raises:
         JudgeSetupError: if a judge cannot be called.
@@ -262,6 +313,8 @@ async def check_judges(config: RunConfig) -> str:
         for judge in judges:
             if prepare := getattr(judge, "prepare", None):
                 await prepare()
+            if isinstance(judge, ModelJudge):
+                await judge.confirm()
         return ", ".join(judge.spec.model for judge in judges)
     finally:
         for judge in judges:

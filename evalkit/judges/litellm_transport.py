@@ -312,7 +312,10 @@ def _install_guard() -> None:
             value: bool | None = setting(name, default)
             return value
         if not guard.withheld:
-            guard.extra_headers = _openai_client_headers(main.litellm.organization)
+            guard.extra_headers = {
+                **_openai_client_headers(main.litellm.organization),
+                **guard.extra_headers,
+            }
         return True
 
     main.get_secret_bool = get_setting
@@ -566,6 +569,7 @@ class LiteLLMTransport:
             target.provider in OPENAI_PROTOCOL,
             own_handler,
             is_withheld(self.config.api_base),
+            extra_headers=self.config.headers,
         )
         await self._wait_for_turn()
         if target.provider in _PRICED_BY_LIST:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.finish_reasons import CONTEXT_FULL
+from evalkit.core.tokens import message_tokens
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.adaptations import (
@@ -21,20 +22,27 @@ from evalkit.judges.adaptations import (
     TOP,
     Shape,
     adapted,
+    bounded_answer,
     describe,
     is_unspecific,
     lower_rung,
     merged_messages,
 )
 from evalkit.judges.context import excess, room
+from evalkit.judges.model_list import confirm
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
-from evalkit.judges.setup import COPIES, ENDPOINT, FREE, LOCAL
+from evalkit.judges.setup import COPIES, ENDPOINT, FREE, HEADERS, LOCAL
 from evalkit.judges.waits import pause_from_headers
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 from evalkit.values import Json, JsonObject, frozen
 
 _log = logging.getLogger("evalkit.judges")
+_UNSENT = (ENDPOINT, HEADERS)
 _MOST_STEPS = len(RUNGS) + len(OPTIONAL) + 4
+_LONG_PROMPT = 1000
+"""Tokens of a prompt that can show that a server cuts prompts."""
+_CUT = 0.5
+"""The share of the estimated tokens below which a prompt was cut, whatever the tokenizer."""
 _ROUNDING = 8
 """Tokens by which servers count differently at the end of a context."""
 _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
@@ -76,7 +84,7 @@ def sent_params(params: Json, request: JudgeRequest) -> JsonObject:
     sample, so it does not need their sum. The request's token limit, if it has one, can only lower
     the judge's limit.
     """
-    sent = {name: value for name, value in params.items() if name != ENDPOINT}
+    sent = {name: value for name, value in params.items() if name not in _UNSENT}
     if request.max_tokens is not None:
         name = next((name for name in LIMITS if name in params), LIMITS[0])
         sent[name] = min(request.max_tokens, params.get(name) or request.max_tokens)
@@ -159,6 +167,7 @@ class ModelJudge:
         self._proven: set[str] = set()
         """The formats in which the provider has answered."""
         self._format_cleared = False
+        self._prompt_cut = False
         """Whether no format helped against an error without a reason."""
         self._denials = 0
         self._probing = asyncio.Lock()
@@ -189,6 +198,15 @@ class ModelJudge:
                         self.spec.name,
                         dropped,
                     )
+
+    async def confirm(self) -> None:
+        """Ask the server whether it accepts the key and has the model; call `prepare` first.
+
+        Raises:
+            JudgeSetupError: If it does not.
+        """
+        if self._target is not None:
+            await confirm(self._target, self.config)
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
@@ -252,11 +270,14 @@ class ModelJudge:
 
     def _call(self, request: JudgeRequest, shape: Shape) -> JsonObject:
         """Return the arguments of OpenAI's chat completions that send a request in a shape."""
+        bounded = replace(
+            request, answer=bounded_answer(request.answer, self.spec.longest_string)
+        )
         settings = setup.settings(
-            shape, request, sent_params(self.spec.params, request)
+            shape, bounded, sent_params(self.spec.params, request)
         )
         messages = request.messages
-        if shape.merged:
+        if shape.merged or self.spec.merged:
             messages = merged_messages(messages)
         return {"messages": [dict(message) for message in messages], **settings}
 
@@ -265,6 +286,7 @@ class ModelJudge:
         started = time.monotonic()
         reply = await self.transport.send(self._target, self._call(request, shape))
         self._answered = True
+        self._check_prompt(request, reply.answer)
         if request.answer is not None:
             self._proven.add(shape.rung)
         self.rest = pause_from_headers(reply.headers)
@@ -274,6 +296,24 @@ class ModelJudge:
         if self.config.logprobs is True:
             self._weighable = check_logprobs(reply.answer, weighable=self._weighable)
         return priced(read, 0.0 if self.free else reply.cost_usd, self.config.price)
+
+    def _check_prompt(self, request: JudgeRequest, answer: Answer) -> None:
+        """Report once that the server read much less than was sent: it cuts long prompts."""
+        received = answer.usage.prompt_tokens
+        if self._prompt_cut or received is None:
+            return
+        sent = message_tokens(request.messages)
+        if sent < _LONG_PROMPT or received >= _CUT * sent:
+            return
+        self._prompt_cut = True
+        share = f"{received / sent:.0%}"
+        note = (
+            f"the judge saw about {share} of a prompt of about {sent:,} tokens: the server"
+            f" counted {received:,}, so it cuts prompts; raise its context (with Ollama:"
+            " judge.params.num_ctx)"
+        )
+        _log.warning("judge %s: %s", self.spec.name, note)
+        self.notes.append(note)
 
     def _end(self, answer: Answer, request: JudgeRequest) -> str | None:
         """Return why an answer ended; one that ended before the token limit filled the context."""
@@ -308,7 +348,8 @@ class ModelJudge:
             fixed=self._is_fixed(request),
             sent=names,
             top=self._top(sent),
-            system=any(message["role"] == "system" for message in request.messages),
+            system=not self.spec.merged
+            and any(message["role"] == "system" for message in request.messages),
         )
         if shape is None or (
             self.config.logprobs is True and "logprobs" in shape.dropped

@@ -725,12 +725,14 @@ def rewards_in(parsed: Any) -> Answer:
 
 
 def reported_context(parsed: Any, model: str) -> int | None:
-    """Return the context of a model in vLLM's answer to `/v1/models`; `None` if it is not there."""
-    models = _get(parsed, "data") if isinstance(_get(parsed, "data"), list) else []
-    return next(
-        (positive(one, "max_model_len") for one in models if _get(one, "id") == model),
-        None,
-    )
+    """Return the context of a model in the answer of vLLM or llama.cpp to `/v1/models`; `None` if it is not there."""
+    models = _get(parsed, "data")
+    for entry in models if isinstance(models, list) else ():
+        if (longest := positive(_get(entry, "meta"), "n_ctx")) is not None:
+            return longest  # llama.cpp serves one model, whatever name is sent
+        if _get(entry, "id") == model:
+            return positive(entry, "max_model_len")
+    return None
 
 
 def positive(container: object, name: str) -> int | None:

@@ -32,6 +32,8 @@ COPIES = 2
 two threads."""
 FREE = (LOCAL, SIMULATED)
 """Prefixes of models that cost nothing."""
+HEADERS = "headers"
+"""The parameter of the content key that holds the user's own headers."""
 ENDPOINT = "endpoint"
 """The parameter of the content key that names an endpoint other than chat completions."""
 OPENAI_SERVERS = (

@@ -29,7 +29,13 @@ T = TypeVar("T")
 VARIANTS: Final = 16
 """The number of other criteria and rubrics that stay prepared."""
 _TEXTS: Final = {"prompt", "context", "response", "response_a", "response_b"}
-_OVER: Final = "budget"
+_STATUSES: Final = {
+    "budget": 429,
+    "too_long": 413,
+    "content_filter": 422,
+    "bad_request": 422,
+}
+"""The status of a failed question; clients repeat a 503, which helps only if another try can succeed."""
 Answer: TypeAlias = str | list[Any]
 MESSAGES: Final = (
     " For a judge of turns or steps, it can be a list of messages with role and content, or"
@@ -413,4 +419,4 @@ def problem(errors: Sequence[Any]) -> str:
 def _raise_if_failed(error: str | None, kind: str | None) -> None:
     """Refuse a question that no judge answered; an answer without a usable verdict is an answer."""
     if kind is not None:
-        raise Refusal(429 if kind == _OVER else 503, f"{kind}: {error}")
+        raise Refusal(_STATUSES.get(kind, 503), f"{kind}: {error}")

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.support.fake_provider import Reply, completion, refused, said
+from evalkit.cli import main
+from tests.support.fake_provider import Reply, completion, refused, said, serving
 from tests.support.provider_play import TRANSPORTS, case_of, play, verdict
 
 pytestmark = pytest.mark.usefixtures("_environment")
@@ -249,3 +250,89 @@ def test_an_end_is_complete_only_if_it_is_known_to_be(tmp_path, capfd, transport
         assert judgment["status"] == status, reason
         assert status == "ok" or reason in judgment["error"]
     assert json.dumps(played.judgments)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_own_headers_are_sent_and_credentials_refused(tmp_path, capfd, transport):
+    words = ("+judge.headers={X-Org: abc}", "judge.system=user")
+    played = play(tmp_path, capfd, lambda *_: verdict(), *words, transport=transport)
+    assert played.statuses == {"ok": 6}
+    assert {headers["x-org"] for headers in played.provider.headers} == {"abc"}
+    roles = {message["role"] for body in played.provider.requests for message in body["messages"]}
+    assert roles == {"user"}
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key", "cookie", "X-Auth-Token", "Host"])
+def test_a_header_for_a_credential_is_refused(tmp_path, capfd, name):
+    played = play(tmp_path, capfd, lambda *_: verdict(), f"+judge.headers={{{name}: abc}}")
+    assert played.status == 1
+    assert f"judge.headers.{name}" in played.output
+    assert not played.provider.requests
+
+
+def test_strings_have_a_bound_in_the_schema_that_is_sent(tmp_path, capfd):
+    played = play(tmp_path, capfd, lambda *_: verdict(), "judge.max_string=80")
+    schema = played.provider.requests[0]["response_format"]["json_schema"]["schema"]
+    result = schema["properties"]["result"]["properties"]
+    assert result["reasoning"]["maxLength"] == 80
+    assert "maxLength" not in result["winner"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_prompt_that_the_server_cut_is_reported(tmp_path, capfd, transport):
+    played = play(
+        tmp_path,
+        capfd,
+        lambda *_: verdict(usage=(2050, 50)),
+        transport=transport,
+        padding=" word" * 7000,
+    )
+    assert "% of a prompt of about" in played.output
+    manifest = json.loads((played.folder / "manifest.json").read_text("utf-8"))
+    assert any("num_ctx" in note for note in manifest["notes"])
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_answer_that_fills_the_context_says_so(tmp_path, capfd, transport):
+    played = play(
+        tmp_path,
+        capfd,
+        lambda *_: said('{"comparison": [', finish="length", usage=(1635, 413)),
+        "judge.max_tokens=2048",
+        transport=transport,
+    )
+    assert "the context is full (1,635 + 413 tokens)" in played.errors
+
+
+MODELS = {"object": "list", "data": [{"id": "m", "owned_by": "vllm"}]}
+LLAMA = {"data": [{"id": "a.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 2048}}]}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    ("listed", "model", "status", "words"),
+    [
+        (Reply(MODELS), "openai/m", 0, "openai/m"),
+        (Reply(MODELS), "openai/other", 1, "does not have this model; it has m"),
+        (Reply(LLAMA), "openai/other", 0, "openai/other"),
+        (refused(401, "Incorrect API key"), "openai/m", 1, "OPENAI_API_KEY"),
+        (refused(404, "no such page"), "openai/m", 0, "openai/m"),
+    ],
+)
+def test_doctor_asks_the_server_for_its_models(
+    tmp_path, capfd, monkeypatch, listed, model, status, words, transport
+):
+    monkeypatch.chdir(tmp_path)
+    with serving() as provider:
+        provider.routes = {"/v1/models": lambda _: listed}
+        ended = main(
+            [
+                *("doctor", "judge=openai_compatible", f"judge.model={model}"),
+                *(f"judge.api_base={provider.api_base}", f"judge.transport={transport}"),
+                *("tracking=none", "store.mode=off"),
+            ]
+        )
+        assert not provider.requests
+    out, _ = capfd.readouterr()
+    assert ended == status, out
+    assert words in " ".join(out.split())

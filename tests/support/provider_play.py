@@ -83,6 +83,7 @@ def play(
     cases: int = 6,
     model: str = "openai/m",
     address: str | None = None,
+    padding: str = "",
 ) -> Played:
     """Run pairs against a server with a rule, as a user would."""
     lock = threading.Lock()
@@ -97,7 +98,7 @@ def play(
         {
             "id": f"c{number}",
             "prompt": f"question {number}?",
-            "response_a": f"good {number}",
+            "response_a": f"good {number}{padding}",
             "response_b": f"bad {number}",
         }
         for number in range(cases)
