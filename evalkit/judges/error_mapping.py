@@ -429,7 +429,9 @@ def clean_message(message: str) -> str:
 
 
 def _end_of_traceback(traceback: re.Match[str]) -> str:
-    """Return the last line of a traceback, which is the error."""
+    """Return the last line of a traceback, which is the error, unless there is a message before it."""
+    if traceback.string[: traceback.start()].strip():
+        return ""  # the text before it is the message
     *_, last = traceback["frames"].strip().splitlines() or [""]
     return last if last and not last.lstrip().startswith("File ") else _NO_REASON
 
