@@ -9,6 +9,7 @@ from typing import Any
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
+from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.responses import ENCODINGS, error_in, read_body
 
@@ -50,7 +51,7 @@ async def _models(target: setup.Target, config: JudgeConfig) -> tuple[int, bytes
 
     key = os.environ.get(f"{target.provider.upper()}_API_KEY")
     headers = {**config.headers, "Accept-Encoding": ENCODINGS}
-    if key:
+    if key and not is_withheld(config.api_base):
         headers["Authorization"] = f"Bearer {key}"
     url = f"{(target.address or '').rstrip('/')}/models"
     limit = ClientTimeout(total=setup.CONNECT_SECONDS)
