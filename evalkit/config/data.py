@@ -207,6 +207,9 @@ class DatasetConfig(PluginSection):
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
     label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)] = {}  # noqa: RUF012
     """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
+    label_source: Literal["annotators", "rules", "model", "judge"] | None = None
+    """Where the labels come from: `annotators`, `rules` (a program or an answer key), `model`
+    (another model), or `judge` (the judged tool itself, so that they show nothing)."""
     join: dict[str, JoinConfig] = {}  # noqa: RUF012
     """Files whose rows are added to each row, by name."""
     filter: Text | None = None
@@ -385,7 +388,7 @@ class GateConfig(Section):
     """Decide bounds by the whole interval, or by the value alone."""
     undecided: Literal["pass", "fail", "exit_5"] = "pass"
     """Whether a rule that the interval leaves open passes, fails, or makes the exit status 5."""
-    decision: Literal["rates_corrected", "rates", "single"] | None = None
+    decision: Literal["order", "rates_corrected", "rates", "single"] | None = None
     """What the judge must at least be good for: `rates` over many, corrected by labels or not, or
     `single` verdicts."""
     where: dict[str, Choice] = {}  # noqa: RUF012

@@ -8,16 +8,21 @@ from evalkit.types import Metric
 from evalkit.values import JsonObject, frozen
 
 Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
-Use: TypeAlias = Literal["none", "unknown", "rates_corrected", "rates", "single"]
+Use: TypeAlias = Literal[
+    "none", "unknown", "order", "rates_corrected", "rates", "single"
+]
 Unit: TypeAlias = Literal["pair", "response", "item"]
 Reason: TypeAlias = Literal[
     "missing",
+    "split",
     "orders_disagree",
     "samples_disagree",
     "no_labels",
     "few_labels",
     "one_class",
     "picked",
+    "label_source",
+    "units",
     "reversed",
     "constant",
     "chance",
@@ -28,10 +33,18 @@ Reason: TypeAlias = Literal[
     "leans",
     "lean_unclear",
     "moderate",
+    "one_order",
     "substantial",
 ]
 
-USES: Final[tuple[Use, ...]] = ("none", "unknown", "rates_corrected", "rates", "single")
+USES: Final[tuple[Use, ...]] = (
+    "none",
+    "unknown",
+    "order",
+    "rates_corrected",
+    "rates",
+    "single",
+)
 """What a judge can be used for, weakest first."""
 
 
@@ -43,11 +56,13 @@ class Limit:
         kind: the kind of limit, a key of the texts.
         metric: the metric that shows it.
         subject: the class, system or side it is about, if any.
+        rate: the rate by labels, if the limit is about one.
     """
 
     kind: str
     metric: Metric
     subject: str = ""
+    rate: Metric | None = None
 
 
 @frozen
@@ -95,16 +110,22 @@ class Decision:
     """What a judge can be used for, and why.
 
     Attributes:
-        use: `single` verdicts, `rates` over many, `rates_corrected` by labels, `none`, or
-            `unknown`.
+        use: `single` verdicts, `rates` over many, `rates_corrected` by labels, `order` only,
+            `none`, or `unknown`.
         reason: why.
         unit: what a verdict is about.
         metric: the metric that decided; `None` without labels.
         share: the share of correct verdicts, if there is one.
         limits: what limits trust, most important first.
         labels_needed: how many more labels would probably decide, if more labels can.
+        labels_range: the least and the most that it could take, likewise.
+        unlabeled: how many units of the data have no label, if that is known.
         possible: the strongest use that the intervals do not exclude.
         where: the slices in which the judge cannot be used for `use`.
+        order: whether its scores put responses in the order of the labels; `None` if unknown. No
+            other use implies it, and it implies none.
+        right: the share of all labeled units whose verdict is right, if some have no verdict.
+        wrong: the share of all labeled units whose verdict is wrong, likewise.
     """
 
     use: Use
@@ -114,8 +135,19 @@ class Decision:
     share: Metric | None = None
     limits: tuple[Limit, ...] = ()
     labels_needed: int | None = None
+    labels_range: tuple[int, int] | None = None
+    unlabeled: int | None = None
     possible: Use = "single"
     where: tuple[Where, ...] = ()
+    order: bool | None = None
+    right: Metric | None = None
+    wrong: Metric | None = None
+
+    def allows(self, use: Use) -> bool:
+        """Return whether the judge can be used for this, or for something that needs more."""
+        if use == "order":
+            return self.order is True
+        return USES.index(self.use) >= USES.index(use)
 
     @property
     def trusted(self) -> bool:
@@ -134,8 +166,10 @@ class Decision:
                 for limit in self.limits
             ],
             "labels_needed": self.labels_needed,
+            "labels_range": self.labels_range and list(self.labels_range),
             "possible": self.possible,
             "where": [slice_.json() for slice_ in self.where],
+            "order": self.order,
         }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from evalkit.decision.conclusion import Unit
-from evalkit.decision.thresholds import FEW
+from evalkit.decision.thresholds import FEW, SMALL_ORDER_EFFECT
 from evalkit.types import Metric
 from evalkit.values import frozen
 
@@ -26,9 +26,27 @@ ITEM_KAPPA = "checklist/kappa"
 ORDER_AGREEMENT = "decision/order_agreement"
 SAMPLE_AGREEMENT = "samples/alpha"
 LEAN = "decision/lean/"
+LABEL_RATE = "decision/label_rate/"
+RIGHT = "decision/right"
+WRONG = "decision/wrong"
+SPLIT = "decision/split"
+MISSING_GAP = "decision/missing_gap"
+CONCORDANCE = "agreement/kappa_quadratic"
+CLOSE = "agreement/close"
+SLOPE = "agreement/slope"
+SPREAD = "agreement/spread"
+CEILING = "decision/ceiling"
+BOTTOM = "decision/bottom"
+LENGTH_CORRELATION = "decision/length"
+IDENTICAL = "labels/identical"
 LABELS_NEEDED = "decision/labels_needed"
 LENGTH = "length/slope_at_label"
+SCORE_LENGTH = "length/score_slope_at_grade"
 ONE_ORDER = "every pair in one order"
+UNITS = "units differ"
+"""Prefix of the note of a metric that compares scores with grades of other units."""
+SAME_TOOL = "the labels name the judge as their source"
+"""Note of `labels/identical` if names say that the labels are the judge's own verdicts."""
 """Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
 
 
@@ -167,7 +185,26 @@ def labeled_metric(kind: Kind, metrics: Metrics) -> Metric | None:
 
 def labels_at_hand(metrics: Metrics) -> int:
     """Return how many units have a label."""
-    return labels(labeled_metric(kind_of(metrics), metrics))
+    of_all = known(metrics, RIGHT)
+    counted = labels(labeled_metric(kind_of(metrics), metrics))
+    return counted if of_all is None else max(counted, of_all.n)
+
+
+def units_in_data(metrics: Metrics) -> int | None:
+    """Return how many units a run has, with and without labels; `None` if no metric counts them."""
+    kind = kind_of(metrics)
+    counts = {
+        PAIRS: ("tie_rate",),
+        SCORES: ("score/mean",),
+        ITEMS: ("checklist/met_rate",),
+        CLASSES: tuple(
+            name
+            for name in metrics
+            if name.startswith("class/") and name.endswith("/rate")
+        ),
+    }
+    metric = next((metrics[name] for name in counts[kind] if name in metrics), None)
+    return None if metric is None else labels(metric)
 
 
 def judges_of(metrics: Metrics) -> list[str]:
@@ -185,15 +222,62 @@ def judges_of(metrics: Metrics) -> list[str]:
 def constant_verdict(metrics: Metrics) -> tuple[str, Metric] | None:
     """Return the only verdict that a judge gives, with its rate; `None` if it gives several."""
     names = {"win_rate/a": "A", "win_rate/b": "B", "tie_rate": "TIE"}
-    names |= {
-        name: name[6:-5]
-        for name in metrics
-        if name.startswith("class/") and name.endswith("/rate")
+    for name in metrics:
+        if name.startswith("class/") and name.endswith("/rate"):
+            names[name] = name[6:-5]
+    if kind_of(metrics) is ITEMS:
+        names = {"checklist/met_rate": "met"}
+    for name, verdict in names.items():
+        rate = metrics.get(name)
+        if rate is not None and rate.value == 1:
+            return verdict, rate
+        if verdict == "met" and rate is not None and rate.value == 0:
+            return "not_met", rate
+    return None
+
+
+def labels_against(metrics: Metrics, verdict: str) -> int:
+    """Return how many labels say something else than a constant verdict of pairs, classes or items."""
+    shares = {
+        "A": ("a", False),
+        "B": ("a", True),
+        "met": ("met", False),
+        "not_met": ("met", True),
     }
-    rates = [
-        (verdict, metrics[name]) for name, verdict in names.items() if name in metrics
-    ]
-    return next(((verdict, rate) for verdict, rate in rates if rate.value == 1), None)
+    if kind_of(metrics) is CLASSES:
+        shares = {verdict: (f"class/{verdict}", False)}
+    name, is_other_side = shares.get(verdict, ("a", False))
+    rate = known(metrics, f"{LABEL_RATE}{name}")
+    if rate is None or rate.value is None:
+        return 0
+    if verdict == "TIE":
+        return rate.n
+    share = rate.value if is_other_side else 1 - rate.value
+    return round(share * rate.n)
+
+
+def units_differ(metrics: Metrics) -> bool:
+    """Return whether scores and grades have different units, so that levels cannot be compared."""
+    lean = metrics.get(f"{LEAN}score")
+    note = "" if lean is None else lean.note or ""
+    return note.startswith((UNITS, "grades are not on the judge's scale"))
+
+
+def order_effect_is_small(metrics: Metrics) -> bool:
+    """Return whether the order of a pair is known to matter little, or is part of the agreement.
+
+    It is part of it if pairs were judged in both orders. In random order, the first response shown
+    must win about half.
+    """
+    both = known(metrics, CONSISTENCY)
+    if both is not None and both.n >= FEW:
+        return True
+    first = known(metrics, FIRST)
+    if first is None or first.low is None or first.high is None or one_order(metrics):
+        return False
+    return (
+        first.low >= 0.5 - SMALL_ORDER_EFFECT and first.high <= 0.5 + SMALL_ORDER_EFFECT
+    )
 
 
 def recalls(metrics: Metrics) -> Iterator[tuple[str, Metric]]:

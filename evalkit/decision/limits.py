@@ -8,15 +8,26 @@ from typing import Final
 from evalkit.decision.conclusion import Decision, Limit, Reason
 from evalkit.decision.evidence import (
     ACCURACY,
+    BOTTOM,
+    CEILING,
+    CLASSES,
     DECIDED,
     FIRST,
+    IDENTICAL,
     KAPPA,
     LENGTH,
+    MISSING_GAP,
     ORDER_AGREEMENT,
     PAIRS,
     SAMPLE_AGREEMENT,
+    SCORE_LENGTH,
+    SCORES,
+    SLOPE,
+    SPLIT,
+    SPREAD,
     Kind,
     Metrics,
+    constant_verdict,
     known,
     labeled_metric,
     labels,
@@ -24,12 +35,18 @@ from evalkit.decision.evidence import (
     recalls,
     side,
 )
+from evalkit.decision.leans import Leans
 from evalkit.decision.thresholds import (
+    CONSTANT_AFTER,
     FEW,
     FEW_LABELS,
+    SHRINKS,
+    SLOPES,
     SOME_ABSTAINED,
     SOME_MISSING,
+    SOME_SPLIT,
     SOME_TIES,
+    TOP_HEAVY,
 )
 from evalkit.types import Metric
 
@@ -61,56 +78,162 @@ def self_agreement(metrics: Metrics) -> list[tuple[Reason, Metric]]:
 
 
 def missed_classes(metrics: Metrics) -> list[Limit]:
-    """Return the classes of which the judge finds less than half, as far as the labels show."""
+    """Return the classes of which the judge is shown to find less than half."""
     return [
         Limit("missed", recall, name)
         for name, recall in recalls(metrics)
-        if recall.n >= FEW
-        and recall.high is not None
-        and recall.value is not None
-        and recall.value < 0.5
+        if side(recall, 0.5) == "below"
     ]
 
 
+def mostly_missed(metrics: Metrics) -> bool:
+    """Return whether the judge misses most of a class, as far as its labels show."""
+    return any(
+        recall.n >= FEW and recall.value is not None and recall.value < 0.5
+        for _, recall in recalls(metrics)
+    )
+
+
 def gaps_and_biases(
-    kind: Kind, metrics: Metrics, decision: Decision
+    kind: Kind, metrics: Metrics, decision: Decision, leans: Leans
 ) -> Iterator[Limit]:
-    """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted."""
+    """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted.
+
+    Args:
+        kind: the kind of the verdicts.
+        metrics: the metrics of a judge.
+        decision: the decision about it.
+        leans: its leans.
+    """
     for reason, metric in self_agreement(metrics):
-        perfect = (
-            metric.high is not None and metric.high >= 1
-        )  # an interval from chance to perfect shows nothing
+        # An interval from chance to perfect shows nothing.
+        perfect = metric.high is not None and metric.high >= 1
         if side(metric, 0.0) == "unclear" and not perfect and decision.use != "none":
             yield Limit(reason, metric)
-    first, slope, family = (
-        known(metrics, name) for name in (FIRST, LENGTH, "self/preference")
-    )
-    if (
-        first is not None
-        and not one_order(metrics)
-        and side(first, 0.5) in ("above", "below")
-    ):
-        yield Limit(
-            "shown_first" if side(first, 0.5) == "above" else "shown_second", first
-        )
-    if slope is not None and side(slope, 0.0) in ("above", "below"):
-        yield Limit("longer" if side(slope, 0.0) == "above" else "shorter", slope)
+    if decision.trusted and decision.metric is not None:
+        yield from _open_margin(decision, leans)
+        yield from _source(metrics)
+        yield from _answers(kind, metrics)
+        yield from _scale(kind, metrics, decision)
+    constant = constant_verdict(metrics)
+    if constant is not None and decision.reason == "undecided":
+        verdict, rate = constant
+        if rate.n >= CONSTANT_AFTER:
+            yield Limit("constant", rate, verdict)
+    yield from _biases(kind, metrics)
+    yield from missed_classes(metrics)
+    if decision.trusted and decision.metric is not None:
+        yield from _evidence(kind, metrics, decision.metric)
+
+
+def _biases(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
+    """Yield preferences for a position, a length or an own family."""
+    first = known(metrics, FIRST)
+    slope = known(metrics, SCORE_LENGTH if kind is SCORES else LENGTH)
+    family = known(metrics, "self/preference")
+    if first is not None and not one_order(metrics):
+        kinds = {"above": "shown_first", "below": "shown_second"}
+        if (prefers := kinds.get(side(first, 0.5))) is not None:
+            yield Limit(prefers, first)
+    if slope is not None:
+        kinds = {"above": "longer", "below": "shorter"}
+        if (prefers := kinds.get(side(slope, 0.0))) is not None:
+            yield Limit(prefers, slope)
     if family is not None and side(family, 0.0) == "above":
         yield Limit("own_family", family)
-    yield from missed_classes(metrics)
-    if not decision.trusted or decision.metric is None:
+
+
+def _open_margin(decision: Decision, leans: Leans) -> Iterator[Limit]:
+    """Yield the margin that the labels do show, if they do not show the one that a rate needs."""
+    if decision.reason != "lean_unclear" or not leans.unclear:
         return
+    rate = leans.unclear[0]
+    yield Limit("margin", rate.metric, rate.subject, rate.rate)
+
+
+def _source(metrics: Metrics) -> Iterator[Limit]:
+    """Yield that the source of the labels is in doubt, or is a model."""
+    identical = known(metrics, IDENTICAL)
+    if identical is None:
+        return
+    if identical.note is None:
+        yield Limit("identical", identical)
+    elif identical.note == "model":
+        yield Limit("model_labels", identical)
+
+
+def _answers(kind: Kind, metrics: Metrics) -> Iterator[Limit]:
+    """Yield which labeled units have no verdict, and that those without a label differ in this."""
+    counted = labeled_metric(kind, metrics)
+    if counted is not None and counted.missing > SOME_MISSING * labels(counted):
+        yield Limit("missing", counted)
+    split = known(metrics, SPLIT)
+    if split is not None and (split.value or 0.0) >= SOME_SPLIT:
+        yield Limit("split", split)
+    gap = known(metrics, MISSING_GAP)
+    if gap is not None and abs(gap.value or 0.0) >= SOME_MISSING:
+        yield Limit("missing_gap", gap)
+
+
+def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
+    """Yield how the scale of scores differs from that of the labels, or how differences between systems shrink."""
+    if kind is not SCORES:
+        shrunk = _shrunk(kind, metrics)
+        if shrunk is not None and decision.use in ("rates", "single"):
+            yield Limit("shrinks", shrunk)
+        return
+    slope = known(metrics, SLOPE)
+    spread = known(metrics, SPREAD)
+    if slope is not None and spread is not None:
+        if (spread.value or 0.0) < SLOPES[0]:
+            yield Limit("compressed", slope, rate=spread)
+        elif (spread.value or 0.0) > SLOPES[1]:
+            yield Limit("expanded", slope, rate=spread)
+        elif (slope.value or 0.0) < SLOPES[0]:
+            yield Limit("shrinks", slope)
+    for name, end in ((CEILING, "ceiling"), (BOTTOM, "bottom")):
+        excess = known(metrics, name)
+        if excess is None or side(excess, 0.0) != "above":
+            continue
+        if (excess.value or 0.0) >= TOP_HEAVY:
+            yield Limit(end, excess)
+
+
+def _shrunk(kind: Kind, metrics: Metrics) -> Metric | None:
+    """Return by how much differences between systems shrink in the verdicts, if to less than `SHRINKS`.
+
+    A rate by verdicts grows by Youden's J if the rate by labels grows by 1. For pairs and items, J
+    is kappa where both sides are as frequent in verdicts as in labels.
+    """
+    if kind is CLASSES:
+        by_class = [
+            metric
+            for name, metric in metrics.items()
+            if name.startswith("class/") and name.endswith("/youden_j")
+        ]
+    else:
+        by_class = [metrics[name] for name in kind.agreement if name in metrics]
+    shrunk = [
+        metric
+        for metric in by_class
+        if metric.high is not None and metric.high < SHRINKS and metric.n >= FEW
+    ]
+    return min(shrunk, key=lambda metric: metric.value or 0.0, default=None)
+
+
+def _evidence(kind: Kind, metrics: Metrics, agreement: Metric) -> Iterator[Limit]:
+    """Yield gaps in the evidence of a trusted judge."""
     counted = labeled_metric(kind, metrics)
     assert counted is not None, "a trusted judge has labels"
     if counted.n < FEW_LABELS:
         yield Limit("few_labels", counted)
-    if kind is PAIRS and decision.metric.name == DECIDED:
-        yield Limit("one_class", decision.metric)
+    if kind is PAIRS and agreement.name == DECIDED:
+        yield Limit("one_class", agreement)
     for name, recall in recalls(metrics):
         if recall.n < FEW:
-            yield Limit(
-                "rare_class_missed" if recall.value == 0 else "rare_class", recall, name
-            )
+            found_none = recall.value == 0
+            rarity = "rare_class_missed" if found_none else "rare_class"
+            yield Limit(rarity, recall, name)
     if one_order(metrics):
         yield Limit("one_order", metrics[FIRST])
     ties = known(metrics, "tie_rate")
@@ -119,5 +242,3 @@ def gaps_and_biases(
         yield Limit("ties", ties)
     if abstained is not None and (abstained.value or 0.0) >= SOME_ABSTAINED:
         yield Limit("abstains", abstained)
-    if counted.missing > SOME_MISSING * labels(counted):
-        yield Limit("missing", counted)

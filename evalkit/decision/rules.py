@@ -11,11 +11,23 @@ judge is useful; otherwise the labels do not decide. The floor is 0.2: up to the
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import NormalDist
+from typing import Final
 
 from evalkit.decision.conclusion import Decision, Reason, Use
 from evalkit.decision.evidence import (
+    CLOSE,
+    CONCORDANCE,
+    IDENTICAL,
     LABELS_NEEDED,
+    PAIRS,
+    RIGHT,
+    SAME_TOOL,
     SCORES,
+    SLOPE,
+    SPLIT,
+    SPREAD,
+    WRONG,
     Kind,
     Metrics,
     beyond_chance,
@@ -26,15 +38,23 @@ from evalkit.decision.evidence import (
     known,
     labeled_metric,
     labels,
+    labels_against,
+    labels_at_hand,
     metrics_of,
+    order_effect_is_small,
+    units_differ,
+    units_in_data,
 )
 from evalkit.decision.leans import Leans, leans_of
-from evalkit.decision.limits import gaps_and_biases, missed_classes, self_agreement
+from evalkit.decision.limits import gaps_and_biases, mostly_missed, self_agreement
 from evalkit.decision.thresholds import (
+    CLOSE_ENOUGH,
     CONSTANT_AFTER,
     FEW,
     FLOOR,
     MANY_MISSING,
+    NEGLIGIBLE_SHIFT,
+    SLOPES,
     SOME_MISSING,
     SUBSTANTIAL,
 )
@@ -60,20 +80,95 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
     decision = (
         _unusable(kind, metrics)
         or _contradicts_itself(kind, metrics)
+        or _own_labels(kind, metrics, agreement)
         or _unlabeled(kind, metrics, agreement)
-        or _only_stratum(kind, metrics, agreement)
-        or _zone(kind, metrics, agreement, leans)
+        or _constant(kind, metrics, agreement)
+        or _only_stratum(kind, metrics, agreement, confidence)
+        or _zone(kind, metrics, agreement, leans, confidence)
     )
-    decision = replace(decision, share=share, metric=decision.metric or agreement)
-    limits = (*leans.limits, *gaps_and_biases(kind, metrics, decision))
-    if any(limit.kind == "always_longer" for limit in limits):
+    decision = replace(
+        decision,
+        share=share,
+        metric=decision.metric or agreement,
+        right=known(metrics, RIGHT),
+        wrong=known(metrics, WRONG),
+        order=_order(kind, decision, agreement, leans, confidence),
+    )
+    if decision.order and decision.use in ("none", "unknown"):
+        decision = replace(decision, use="order")
+    limits = (*leans.limits, *gaps_and_biases(kind, metrics, decision, leans))
+    if any(limit.kind in _SAYS_LENGTH for limit in limits):
         limits = tuple(
-            limit for limit in limits if limit.kind != "longer"
+            limit for limit in limits if limit.kind not in ("longer", "shorter")
         )  # the same preference
-    needed = known(metrics, LABELS_NEEDED) if decision.use == "unknown" else None
-    labels_needed = None if needed is None else max(1, round(needed.value or 0.0))
     where = tuple(places(metrics, decision.use)) if decision.trusted else ()
-    return replace(decision, limits=limits, labels_needed=labels_needed, where=where)
+    decision = replace(decision, limits=limits, where=where)
+    return _with_labels_needed(decision, metrics)
+
+
+_SAYS_LENGTH: Final = frozenset({"always_longer", "follows_length", "follows_brevity"})
+_ASKS_FOR_LABELS: Final = frozenset({"no_labels", "undecided", "lean_unclear"})
+"""Reasons that a number of labels would settle."""
+
+
+def _with_labels_needed(decision: Decision, metrics: Metrics) -> Decision:
+    """Return a decision with how many more labels would probably decide, if a number is known that would."""
+    needed = known(metrics, LABELS_NEEDED)
+    if needed is None or decision.reason not in _ASKS_FOR_LABELS:
+        return decision
+    more = max(1, round(needed.value or 0.0))
+    units = units_in_data(metrics)
+    ends = None
+    if needed.low is not None and needed.high is not None:
+        ends = (round(needed.low), round(needed.high))
+    return replace(
+        decision,
+        labels_needed=more,
+        labels_range=ends,
+        unlabeled=None if units is None else max(0, units - labels_at_hand(metrics)),
+    )
+
+
+_ORDER_IS_OPEN: Final = frozenset(
+    {
+        "missing",
+        "split",
+        "no_labels",
+        "few_labels",
+        "one_class",
+        "picked",
+        "label_source",
+        "orders_disagree",
+        "samples_disagree",
+        "stratum",
+        "stratum_unclear",
+    }
+)
+"""Reasons that leave open whether scores put responses in order."""
+
+
+def _order(
+    kind: Kind,
+    decision: Decision,
+    agreement: Metric | None,
+    leans: Leans,
+    confidence: float,
+) -> bool | None:
+    """Return whether scores put responses in the order of the labels: a rank correlation above `SUBSTANTIAL`.
+
+    Of scores that follow the length of responses, it is unknown: they keep the order only where the
+    labels follow length, too.
+    """
+    if any(limit.kind in _SAYS_LENGTH for limit in leans.limits):
+        return None
+    if kind is not SCORES or agreement is None or agreement.low is None:
+        return None
+    if decision.reason in _ORDER_IS_OPEN or decision.reason == "constant":
+        return None
+    low, high, lowest, highest = _ends(agreement, confidence)
+    if min(low, lowest) > SUBSTANTIAL:
+        return True
+    return False if max(high, highest) < SUBSTANTIAL else None
 
 
 def decide_for_judges(
@@ -101,6 +196,9 @@ def _decision(
 def _unusable(kind: Kind, metrics: Metrics) -> Decision | None:
     """Find that most answers are missing."""
     counted = labeled_metric(kind, metrics)
+    split = known(metrics, SPLIT)
+    if split is not None and (split.value or 0.0) >= MANY_MISSING:
+        return _decision(kind, "unknown", "split", split)
     if (
         counted is not None
         and counted.missing
@@ -149,17 +247,8 @@ def _unlabeled(
         and not few
     ):
         return None
-    distinct = known(metrics, "score/distinct")
-    if (
-        kind is SCORES
-        and distinct is not None
-        and distinct.value == 1
-        and distinct.n > 1
-    ):
-        equal: Use = "none" if distinct.n >= CONSTANT_AFTER else "unknown"
-        return _decision(
-            kind, equal, "constant" if equal == "none" else "few_labels", distinct
-        )
+    if (equal := _equal_scores(kind, metrics)) is not None:
+        return equal
     return _decision(
         kind,
         "unknown",
@@ -169,13 +258,13 @@ def _unlabeled(
 
 
 def _only_stratum(
-    kind: Kind, metrics: Metrics, agreement: Metric | None
+    kind: Kind, metrics: Metrics, agreement: Metric | None, confidence: float
 ) -> Decision | None:
     """Find that a judge agrees with the labels no more than the values of a column do."""
     within = known(metrics, WITHIN)
     if agreement is None or within is None or within.value is None:
         return None
-    low, _, lowest, _ = _ends(beyond_chance(agreement))
+    low, _, lowest, _ = _ends(beyond_chance(agreement), confidence)
     if min(low, lowest) <= FLOOR:  # not useful anyway, or not decided
         return None
     if within.high is not None and within.high < FLOOR:
@@ -185,58 +274,142 @@ def _only_stratum(
     return None
 
 
+def _equal_scores(kind: Kind, metrics: Metrics) -> Decision | None:
+    """Find that all scores are equal."""
+    distinct = known(metrics, "score/distinct")
+    if kind is not SCORES or distinct is None or distinct.value != 1 or distinct.n < 2:
+        return None
+    if distinct.n < CONSTANT_AFTER:
+        return _decision(kind, "unknown", "few_labels", distinct)
+    return _decision(kind, "none", "constant", distinct)
+
+
+def _own_labels(
+    kind: Kind, metrics: Metrics, agreement: Metric | None
+) -> Decision | None:
+    """Find that the labels are the judge's own word."""
+    identical = known(metrics, IDENTICAL)
+    if identical is not None and identical.note in (SAME_TOOL, "judge"):
+        return _decision(kind, "unknown", "label_source", agreement)
+    return None
+
+
+def _constant(
+    kind: Kind, metrics: Metrics, agreement: Metric | None
+) -> Decision | None:
+    """Find that a judge always gives the same verdict, although enough labels say something else."""
+    constant = constant_verdict(metrics)
+    if constant is None or constant[1].n < CONSTANT_AFTER:
+        return None
+    if labels_against(metrics, constant[0]) < FEW:
+        return None
+    return _decision(kind, "none", "constant", agreement)
+
+
 def _zone(
-    kind: Kind, metrics: Metrics, agreement: Metric | None, leans: Leans
+    kind: Kind,
+    metrics: Metrics,
+    agreement: Metric | None,
+    leans: Leans,
+    confidence: float,
 ) -> Decision:
     """Decide by the interval of the agreement, then by leans."""
     assert agreement is not None, "without agreement, nothing is labeled"
-    low, high, lowest, highest = _ends(beyond_chance(agreement))
+    low, high, lowest, highest = _ends(beyond_chance(agreement), confidence)
+    best: Use = "single" if high >= SUBSTANTIAL else "rates"
     if (high < FLOOR <= highest) or (lowest <= FLOOR < low):
-        return _decision(kind, "unknown", "missing", agreement)
+        reason: Reason = "missing" if _matters(agreement) else "undecided"
+        return _decision(kind, "unknown", reason, agreement, best)
     if high < FLOOR:
         return _decision(kind, "none", _useless(metrics, low, high), agreement)
     if low <= FLOOR:
-        return _decision(
-            kind,
-            "unknown",
-            "undecided",
-            agreement,
-            "single" if high >= SUBSTANTIAL else "rates",
-        )
-    best: Use = "single" if high >= SUBSTANTIAL else "rates"
+        return _decision(kind, "unknown", "undecided", agreement, best)
+    if kind is SCORES and units_differ(metrics):
+        return _decision(kind, "unknown", "units", agreement, "order")
     if leans.limits:
         return _decision(kind, "rates_corrected", "leans", agreement, "rates_corrected")
     if not leans.within:
         return _decision(kind, "rates_corrected", "lean_unclear", agreement, best)
-    if lowest >= SUBSTANTIAL and not missed_classes(metrics):
-        return _decision(kind, "single", "substantial", agreement)
-    return _decision(kind, "rates", "moderate", agreement, best)
+    if lowest < SUBSTANTIAL or mostly_missed(metrics):
+        return _decision(kind, "rates", "moderate", agreement, best)
+    if kind is SCORES and not _grades(metrics, confidence):
+        return _decision(kind, "rates", "moderate", agreement, best)
+    if kind is PAIRS and not order_effect_is_small(metrics):
+        return _decision(kind, "rates", "one_order", agreement)
+    return _decision(kind, "single", "substantial", agreement)
 
 
-def _ends(agreement: Metric) -> tuple[float, float, float, float]:
+def _grades(metrics: Metrics, confidence: float) -> bool:
+    """Return whether scores are grades on the labels' scale, one by one.
+
+    A rank correlation does not show it: scores that use half of the scale keep their order, and a
+    concordance of 0.69 at a slope of 0.45.
+    """
+    concordance = known(metrics, CONCORDANCE)
+    close = known(metrics, CLOSE)
+    slope = known(metrics, SLOPE)
+    spread = known(metrics, SPREAD)
+    if concordance is None or concordance.low is None:
+        return False
+    if close is None or close.low is None or slope is None or spread is None:
+        return False
+    agrees = _ends(concordance, confidence)[2] > SUBSTANTIAL
+    is_near = _ends(close, confidence)[2] >= CLOSE_ENOUGH
+    same_scale = all(
+        SLOPES[0] <= (ratio.value or 0.0) <= SLOPES[1] for ratio in (slope, spread)
+    )
+    return agrees and is_near and same_scale
+
+
+def _matters(agreement: Metric) -> bool:
+    """Return whether missing answers move the estimate more than its sampling error does."""
+    value = agreement.value or 0.0
+    if agreement.worst_low is None or agreement.worst_high is None:
+        return True
+    assert agreement.low is not None, "without an interval, labels are few"
+    assert agreement.high is not None, "an interval has two ends"
+    shift = max(value - agreement.worst_low, agreement.worst_high - value)
+    return shift >= max(value - agreement.low, agreement.high - value)
+
+
+def _ends(agreement: Metric, confidence: float) -> tuple[float, float, float, float]:
     """Return the interval of the agreement, and the interval over all that missing answers could have been.
 
-    Without bounds for them, few missing answers are ignored.
+    The second one covers the true value, whatever the missing answers are, with the confidence
+    (Imbens and Manski 2004, Econometrica 72, 1845-1857): the wider the bounds, the nearer its
+    quantile is to that of one side. Without bounds, few missing answers are ignored.
     """
     assert agreement.low is not None, "without an interval, labels are few"
     assert agreement.high is not None, "an interval has two ends"
     low = agreement.low
     high = agreement.high
     value = agreement.value or 0.0
-    if (
-        agreement.missing
-        and agreement.worst_low is not None
-        and agreement.worst_high is not None
-    ):
-        return (
-            low,
-            high,
-            min(low, agreement.worst_low - (value - low)),
-            max(high, agreement.worst_high + (high - value)),
-        )
-    if agreement.missing > SOME_MISSING * labels(agreement):
-        return low, high, -1.0, 1.0
-    return low, high, low, high
+    if not agreement.missing:
+        return low, high, low, high
+    if agreement.worst_low is None or agreement.worst_high is None:
+        if agreement.missing > SOME_MISSING * labels(agreement):
+            return low, high, -1.0, 1.0
+        return low, high, low, high
+    below = _reach(value - low, value - agreement.worst_low, confidence)
+    above = _reach(high - value, agreement.worst_high - value, confidence)
+    return low, high, value - below, value + above
+
+
+def _reach(sampling: float, shift: float, confidence: float) -> float:
+    """Return how far a value can be from its estimate, by sampling error and by a shift of up to so much."""
+    if shift <= NEGLIGIBLE_SHIFT * sampling:
+        return sampling
+    normal = NormalDist()
+    two_sided = normal.inv_cdf((1 + confidence) / 2)
+    if sampling <= 0:
+        return shift
+    error = sampling / two_sided
+    quantile = two_sided
+    # The quantile c solves F(c + shift / error) - F(-c) = confidence; it falls slowly.
+    for _ in range(50):
+        covered = normal.cdf(quantile + shift / error) - normal.cdf(-quantile)
+        quantile -= (covered - confidence) / normal.pdf(quantile)
+    return shift + quantile * error
 
 
 def _useless(metrics: Metrics, low: float, high: float) -> Reason:

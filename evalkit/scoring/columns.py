@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from evalkit.core.annotations import FIRST, choices_in, majority
 from evalkit.core.display import visible_names
 from evalkit.core.scale import Scale
+from evalkit.decision import FEW, UNITS
 from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
 from evalkit.scoring.judgments import MISSING as UNCLASSED
 from evalkit.scoring.judgments import SPLIT as SPLIT_CLASS
@@ -34,6 +35,12 @@ CODES: dict[str | None, int] = {
     None: NONE,
 }
 NO_SCALE = "rewards have no scale to share with grades"
+NARROW = 0.45
+WIDE = 0.6
+STEEP = 1.5
+TINY = 0.125
+"""Units differ if grades use at most `NARROW` of the scale and scores at least `WIDE` of it, with a
+slope of `STEEP` or more; or if scores use at most `TINY` of the range of grades."""
 
 
 def sign(values: Floats) -> Codes:
@@ -335,14 +342,45 @@ class ScoreColumns:
 
     def off_scale(self, scale: Scale) -> str:
         """Return why grades cannot be compared with scores on a scale; empty if they can."""
+        if scale.real:
+            return NO_SCALE
         grades = self.grade[np.isfinite(self.grade)]
-        on_scale = ((scale.min <= grades) & (grades <= scale.max)).all()
+        if not ((scale.min <= grades) & (grades <= scale.max)).all():
+            return f"grades are not on the judge's scale, {scale.name()}"
+        return self._other_units(scale)
+
+    def _other_units(self, scale: Scale) -> str:
+        """Return that grades and scores use different parts of the scale, as if their units differed; or nothing.
+
+        Grades from 1 to 5 lie on a scale from 0 to 100, and mean nothing there. It shows if one of
+        both uses less than half of the scale, and the other grows by far more or less than it.
+        """
+        both = np.isfinite(self.grade) & np.isfinite(self.raw)
+        if both.sum() < FEW:
+            return ""
+        grades = self.grade[both]
+        scores = self.raw[both]
+        grade_range = float(np.ptp(grades))
+        score_range = float(np.ptp(scores))
+        if not grade_range:
+            return ""
+        centered = grades - grades.mean()
+        slope = abs(float(centered @ scores) / float(centered @ centered))
+        wider = (
+            grade_range <= NARROW * scale.span
+            and score_range >= WIDE * scale.span
+            and slope >= STEEP
+        )
+        narrower = (
+            grade_range >= WIDE * scale.span
+            and score_range <= TINY * grade_range
+            and slope <= TINY
+        )
+        if not (wider or narrower):
+            return ""
         return (
-            NO_SCALE
-            if scale.real
-            else ""
-            if on_scale
-            else f"grades are not on the judge's scale, {scale.name()}"
+            f"{UNITS}: grades from {grades.min():g} to {grades.max():g}, scores from"
+            f" {scores.min():g} to {scores.max():g}"
         )
 
 

@@ -308,9 +308,13 @@ def judge_decision(
     order = USES.index
     why = f"{decision.use}: {sentence}"
     state: State = "undecided"
-    if order(decision.possible) < order(wanted):
+    if wanted == "order":
+        excluded = decision.order is False or decision.reason == "constant"
+    else:
+        excluded = order(decision.possible) < order(wanted)
+    if excluded:
         state = "failed"
-    elif order(decision.use) < order(wanted):
+    elif not decision.allows(wanted):
         possible = f"the intervals do not exclude {decision.possible}"
         why = f"{decision.use} ({possible}): {sentence}"
     elif any(order(where.allows) < order(wanted) for where in decision.where):

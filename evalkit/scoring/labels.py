@@ -31,6 +31,7 @@ from evalkit.decision import (
     known,
     labels,
     labels_at_hand,
+    open_leans,
 )
 from evalkit.scoring.catalog import CATALOG, MetricSpec
 from evalkit.scoring.stats.arrays import Bounds, Floats, fewest, round_metric
@@ -178,6 +179,9 @@ def _worst(statistic: Statistic, weights: Floats) -> Bounds:
 
 POWER: Final = 0.8
 """The probability that so many labels decide, if the truth is the estimate."""
+LEAST_POWER: Final = 0.5
+MOST_POWER: Final = 0.95
+"""The same for the ends of the range of labels needed."""
 ASSUMED: Final = 0.4
 """Without labels, agreement beyond chance of the judge: right in 70% of pairs, or a correlation of
 0.40."""
@@ -207,13 +211,15 @@ def labels_needed(
     """
     decision = decide(metrics, confidence)
     at_hand = labels_at_hand(metrics)
-    if decision.use != "unknown" or decision.reason in NOT_BY_LABELS:
-        return Metric(
-            LABELS_NEEDED,
-            None,
-            n=at_hand,
-            note=NOT_BY_LABELS.get(decision.reason, "the labels decide"),
-        )
+    if decision.reason == "lean_unclear":
+        return _labels_for_leans(metrics, clusters, at_hand, confidence)
+    if decision.reason in NOT_BY_LABELS or decision.use not in ("none", "unknown"):
+        note = NOT_BY_LABELS.get(decision.reason, DECIDED_BY_LABELS)
+        return Metric(LABELS_NEEDED, None, n=at_hand, note=note)
+    if decision.use == "none":
+        return Metric(LABELS_NEEDED, None, n=at_hand, note=DECIDED_BY_LABELS)
+    if 0 < at_hand < FEW:
+        return Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
     metric = None if decision.metric is None else beyond_chance(decision.metric)
     if (
         metric is None
@@ -221,31 +227,75 @@ def labels_needed(
         or metric.low is None
         or metric.high is None
     ):
-        total = _clusters_needed(ASSUMED - FLOOR, _spread(ASSUMED, metrics), confidence)
-        note = ASSUMPTION
+        spread = _spread(ASSUMED, metrics)
+        totals = _totals(ASSUMED - FLOOR, spread, confidence)
+        return _more_labels(totals, at_hand, ASSUMPTION)
+    n = clusters.get(metric.name, metric.n)
+    above = metric.value > FLOOR
+    reach = metric.value - metric.low if above else metric.high - metric.value
+    distance = abs(metric.value - FLOOR)
+    if abs(metric.value) == 1:
+        exact = _clusters_without_error(distance, reach, n, confidence)
+        totals = (exact, exact, exact)
+    elif n >= FEW_LABELS:
+        spread = reach * sqrt(n) / _quantile(n, confidence)
+        totals = _totals(distance, spread, confidence)
     else:
-        n = clusters.get(metric.name, metric.n)
-        above = metric.value > FLOOR
-        reach = metric.value - metric.low if above else metric.high - metric.value
-        distance = abs(metric.value - FLOOR)
-        if abs(metric.value) == 1:
-            total = _clusters_without_error(distance, reach, n, confidence)
-        else:
-            many = n >= FEW_LABELS
-            spread = (
-                reach * sqrt(n) / _quantile(n, confidence)
-                if many
-                else _spread(metric.value, metrics)
-            )
-            total = _clusters_needed(distance, spread, confidence) + (
-                0 if many else SKEW
-            )
-        total *= labels(metric) / max(n, 1)
-        note = "assumes that the agreement is as estimated"
-    total = max(_rounded(total), FEW)
-    return Metric(
-        LABELS_NEEDED, max(1.0, min(total, MOST) - at_hand), n=at_hand, note=note
+        spread = _spread(metric.value, metrics)
+        fewest_clusters, probable, most = _totals(distance, spread, confidence)
+        totals = (fewest_clusters + SKEW, probable + SKEW, most + SKEW)
+    per_cluster = labels(metric) / max(n, 1)
+    low, total, high = totals
+    scaled = (low * per_cluster, total * per_cluster, high * per_cluster)
+    return _more_labels(scaled, at_hand, "assumes that the agreement is as estimated")
+
+
+def _totals(
+    distance: float, spread: float, confidence: float
+) -> tuple[float, float, float]:
+    """Return how many clusters decide with a probability of 50%, of `POWER` and of 95%."""
+    low, total, high = (
+        _clusters_needed(distance, spread, confidence, power)
+        for power in (LEAST_POWER, POWER, MOST_POWER)
     )
+    return low, total, high
+
+
+def _more_labels(totals: tuple[float, float, float], at_hand: int, note: str) -> Metric:
+    """Return how many labels to add to those at hand, with the range, each with two significant digits."""
+    low, total, high = (
+        float(_rounded(max(1.0, min(max(count, FEW), MOST) - at_hand)))
+        for count in totals
+    )
+    return Metric(LABELS_NEEDED, total, low, high, n=at_hand, note=note)
+
+
+def _labels_for_leans(
+    metrics: Mapping[str, Metric],
+    clusters: Mapping[str, int],
+    at_hand: int,
+    confidence: float,
+) -> Metric:
+    """Return how many labels decide whether open leans are within their margin, if they are as estimated."""
+    totals = list[tuple[float, float, float]]()
+    for lean in open_leans(metrics):
+        metric = lean.metric
+        spread = _spread_at_hand(metric, confidence)
+        if at_hand < FEW_LABELS or spread is None or metric.value is None:
+            return Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
+        if not spread:
+            return Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
+        distance = abs(lean.margin - abs(metric.value))
+        clusters_at_hand = clusters.get(metric.name, metric.n)
+        per_cluster = metric.n / max(clusters_at_hand, 1)
+        if not distance:
+            return Metric(LABELS_NEEDED, float(MOST), n=at_hand, note=LEAN_AS_ESTIMATED)
+        # The spread is that of one unit, so clusters are those units.
+        low, total, high = _totals(distance, spread, confidence)
+        scale = 1.0 if per_cluster >= 1 else per_cluster
+        totals.append((low * scale, total * scale, high * scale))
+    most_demanding = max(totals, key=lambda counts: counts[1])
+    return _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED)
 
 
 def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
@@ -355,15 +405,23 @@ NOT_BY_LABELS: Final[Mapping[Reason, str]] = {
     "missing": "missing answers come first",
     "one_class": "labels of another class are needed",
     "picked": "labels of cases sampled at random are needed",
+    "split": "split votes come first",
+    "label_source": "labels that are not the judge's own word are needed",
+    "units": "labels on the scale of the scores are needed",
 }
+DECIDED_BY_LABELS: Final = "the labels decide"
+TOO_FEW: Final = "too few labels to say how many decide"
+LEAN_AS_ESTIMATED: Final = "assumes that the lean is as estimated"
 ASSUMPTION: Final = (
     "assumes a judge that is right in 70%, or whose scores have a correlation of 0.40"
 )
 
 
-def _clusters_needed(distance: float, spread: float, confidence: float) -> float:
-    """Return the smallest number of clusters that decides with probability `POWER`."""
-    z = NormalDist().inv_cdf(POWER)
+def _clusters_needed(
+    distance: float, spread: float, confidence: float, power: float = POWER
+) -> float:
+    """Return the smallest number of clusters that decides with a probability, the power."""
+    z = NormalDist().inv_cdf(power)
 
     return fewest(
         lambda n: distance * sqrt(n) / spread >= _quantile(n, confidence) + z, MOST

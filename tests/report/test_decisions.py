@@ -28,9 +28,14 @@ def advice(metrics):
     assert re.search("[一-鿿]", finding.text_zh)
     assert not re.search(
         "[a-z]{3}",
-        re.sub(r"spearman|kappa|system-\d|tie|yes|fatal|safe|rude", "", finding.text_zh.lower()),
+        re.sub(
+            r"spearman|kappa|system-\d|tie|yes|fatal|safe|rude|dataset.label_source|swap.policy=both",
+            "",
+            finding.text_zh.lower(),
+        ),
     )
     assert "{" not in finding.text + finding.text_zh
+    assert all(len(one.split()) < 40 for one in re.split(r"\. (?=[A-Z])", finding.text))
     return finding
 
 
@@ -43,12 +48,12 @@ def advice(metrics):
             "Trust this judge for single verdicts on pairs",
         ),
         (
-            GOOD * 150 + [("A", "B", "B"), ("B", "A", "A")] * 60,
+            GOOD * 600 + [("A", "B", "B"), ("B", "A", "A")] * 200,
             "warn",
             "Trust this judge for rates over many pairs, not",
         ),
-        (GOOD * 20 + [("B", "A", "A")] * 10, "warn", "but its verdicts favor A by 20 ["),
-        (GOOD * 12, "warn", "but only 24 labels show this."),
+        (GOOD * 20 + [("B", "A", "A")] * 10, "warn", ". But its verdicts favor A by 20 ["),
+        (GOOD * 12, "warn", "Also, only 24 labels show this."),
         (GOOD * 2, "warn", " more pairs before you decide: "),
         (
             [("A", "A", "B"), ("B", "A", "B")] * 20,
@@ -100,7 +105,7 @@ def advice(metrics):
         (
             [("A", "A", "A")] * 46 + [("A", "B", "B")] * 4,
             "warn",
-            "but all labels are of one class.",
+            "Also, all labels are of one class.",
         ),
     ],
 )
@@ -170,9 +175,36 @@ def test_more_than_anyone_would_label_is_not_counted():
 )
 def test_the_sentence_on_scores_follows_their_correlation(values, tone, expected):
     lean = Metric("decision/lean/score", 0.0, -0.01, 0.01)
-    finding = advice({"agreement/spearman": Metric("agreement/spearman", *values), lean.name: lean})
+    metrics = {"agreement/spearman": Metric("agreement/spearman", *values), lean.name: lean}
+    metrics |= {name: Metric(name, *ends, values[3]) for name, ends in GRADES.items()}
+    finding = advice(metrics)
     assert expected in finding.text
     assert finding.tone == tone
+
+
+GRADES = {
+    "agreement/kappa_quadratic": (0.8, 0.7, 0.9),
+    "agreement/close": (0.95, 0.9, 1.0),
+    "agreement/slope": (0.9, 0.8, 1.0),
+    "agreement/spread": (1.1, 1.0, 1.2),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("agreement/kappa_quadratic", (0.65, 0.59, 0.7)),
+        ("agreement/close", (0.85, 0.79, 0.9)),
+        ("agreement/slope", (0.45, 0.4, 0.5)),
+        ("agreement/spread", (1.5, 1.4, 1.6)),
+    ],
+)
+def test_scores_that_only_keep_the_order_are_trusted_to_order(name, ends):
+    values = {"agreement/spearman": (0.82, 0.78, 0.86), "decision/lean/score": (0.0, -0.01, 0.01)}
+    values |= GRADES | {name: ends}
+    metrics = {metric: Metric(metric, *numbers, 300) for metric, numbers in values.items()}
+    assert decide(metrics).order is True
+    assert "to order responses and for averages over many, not to grade" in advice(metrics).text
 
 
 def test_each_limit_has_words():

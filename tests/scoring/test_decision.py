@@ -76,20 +76,20 @@ def test_the_whole_interval_of_the_agreement_decides(kappa, expected):
 @pytest.mark.parametrize(
     ("lean", "expected"),
     [
-        ((0.0, -0.09, 0.09), ("single", "substantial")),
-        ((0.0, -0.11, 0.09), ("rates_corrected", "lean_unclear")),
+        ((0.0, -0.049, 0.049), ("single", "substantial")),
+        ((0.0, -0.051, 0.049), ("rates_corrected", "lean_unclear")),
         ((0.2, 0.15, 0.25), ("rates_corrected", "leans")),
         ((-0.2, -0.25, -0.15), ("rates_corrected", "leans")),
         ((0.12, -0.01, 0.25), ("rates_corrected", "lean_unclear")),
-        ((0.08, 0.05, 0.12), ("rates_corrected", "lean_unclear")),
+        ((0.04, 0.02, 0.06), ("rates_corrected", "lean_unclear")),
+        ((0.06, 0.04, 0.08), ("rates_corrected", "leans")),
     ],
 )
 def test_a_lean_is_corrected_by_labels(lean, expected):
     decision = decide(pairs((0.8, 0.7, 0.9), lean))
     assert (decision.use, decision.reason) == expected
-    assert [limit.kind for limit in decision.limits] == (
-        ["lean_a"] if decision.reason == "leans" else []
-    )
+    named = {"leans": ["lean_a"], "lean_unclear": ["margin"]}
+    assert [limit.kind for limit in decision.limits] == named.get(decision.reason, [])
 
 
 @pytest.mark.parametrize("kappa", [(0.0, -0.1, 0.1), (0.3, 0.1, 0.5), (-0.5, -0.6, -0.4)])

@@ -145,7 +145,21 @@ def test_or_it_has_to_be_said():
     assert not less_is_better(LeadRule(run="r", metric="win_rate/a", better="higher"))
 
 
-@pytest.mark.parametrize("wanted", USES[2:])
+@pytest.mark.parametrize(
+    ("order", "use", "state"),
+    [
+        (True, "order", "held"),
+        (True, "rates_corrected", "held"),
+        (None, "single", "undecided"),
+        (False, "rates", "failed"),
+    ],
+)
+def test_a_gate_on_order_reads_the_field_of_that_name(order, use, state):
+    decision = Decision(use, "moderate", "response", order=order)
+    assert judge_decision("order", decision, "Why.").state == state
+
+
+@pytest.mark.parametrize("wanted", USES[3:])
 @pytest.mark.parametrize(
     ("use", "possible"), [(use, best) for k, use in enumerate(USES) for best in USES[k:]]
 )

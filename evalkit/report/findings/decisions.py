@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from evalkit.core.display import interval, percent, points
-from evalkit.core.translation import Message, Text, gettext, joined, ngettext, pgettext
+from evalkit.core.translation import (
+    Message,
+    Text,
+    gettext,
+    in_every_language,
+    joined,
+    ngettext,
+    pgettext,
+)
 from evalkit.decision import (
     ACCURACY,
     CONSISTENCY,
     CORRELATIONS,
     DECIDED,
+    LEAN,
     ORDER_AGREEMENT,
     SAMPLE_AGREEMENT,
+    SCORES,
     Decision,
     Limit,
     Metrics,
@@ -22,6 +33,7 @@ from evalkit.decision import (
     Use,
     constant_verdict,
     decide,
+    kind_of,
     known,
     labels,
     labels_at_hand,
@@ -44,6 +56,7 @@ USES: Final[Mapping[str, Text]] = texts("uses")
 TONES: Final[Mapping[Use, Tone]] = {
     "none": "bad",
     "unknown": "warn",
+    "order": "warn",
     "rates_corrected": "warn",
     "rates": "warn",
     "single": "good",
@@ -53,6 +66,7 @@ _DEGREES: Final[Mapping[str, Text]] = texts("degrees")
 _BRIEF: Final[Mapping[str, Text]] = texts("brief")
 _TRUST: Final[Mapping[str, Text]] = texts("trust")
 _TRUST_SCORES: Final[Mapping[str, Text]] = texts("trust_scores")
+_TRUST_ORDER: Final[Mapping[str, Text]] = texts("trust_order")
 _LIMITS: Final[Mapping[str, Text]] = texts("limits")
 _FAVORED: Final[Mapping[str, tuple[Text | str, Text | str]]] = {
     "lean_a": ("A", "B"),
@@ -81,44 +95,79 @@ def tone(decision: Decision) -> Tone:
 
 
 def sentence(decision: Decision, metrics: Metrics) -> Text:
-    """Return a decision in words.
+    """Return a decision in words: one sentence with its main limit, and one for each of the others.
 
     Args:
         decision: The decision.
         metrics: The metrics that it is made from.
     """
-    limits = joined([limit_text(limit, decision) for limit in decision.limits])
+    limits: list[Text] = [limit_text(limit, decision) for limit in decision.limits]
+    if decision.reason == "units" and decision.trusted:
+        limits.insert(0, _LIMITS["units"].fill(**_ranges_of_units(metrics)))
     if decision.trusted:
-        trust = (
-            _TRUST_SCORES
-            if decision.metric is not None and decision.metric.name in CORRELATIONS
-            else _TRUST
-        )
-        text = trust[decision.use].fill(
+        text = _trust(decision).fill(
             units=UNITS[decision.unit], evidence=evidence(decision)
         )
         if decision.where:
-            places = places_text(decision)
-            text = gettext("{finding}; but {limits}", finding=text, limits=places)
-        if decision.limits and decision.where:
-            text = gettext("{finding}. Also, {limits}", finding=text, limits=limits)
-        elif decision.limits:
-            text = gettext("{finding}; but {limits}", finding=text, limits=limits)
+            limits.insert(0, places_text(decision))
+        text = _with_main_limit(text, limits[:1])
+        limits = limits[1:]
+    elif decision.use == "unknown":
+        text = _undecided(decision, metrics)
+    else:
+        text = _useless(decision, metrics)
+    for limit in limits:
+        text = gettext("{finding} Also, {limits}.", finding=text, limits=limit)
+    if decision.reason != "lean_unclear" or decision.labels_needed is None:
+        return text
+    text = gettext(
+        "{finding} Label {more} more {units} to decide whether it leans.",
+        finding=text,
+        more=label_count(decision.labels_needed),
+        units=counted(decision.unit, decision.labels_needed),
+    )
+    return _with_range(text, decision)
+
+
+LONGEST: Final = 39
+"""The most words of a sentence that people act on."""
+
+
+def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:
+    """Return a sentence with its main limit; in a second sentence if one would be too long to read."""
+    if not limits:
         return gettext("{finding}.", finding=text)
-    text = (
-        _undecided(decision, metrics)
-        if decision.use == "unknown"
-        else _useless(decision, metrics)
-    )
-    return (
-        gettext("{finding} Also, {limits}.", finding=text, limits=limits)
-        if decision.limits
-        else text
-    )
+    one = gettext("{finding}; but {limits}.", finding=text, limits=limits[0])
+    if len(in_every_language(one)[0].split()) <= LONGEST:
+        return one
+    return gettext("{finding}. But {limits}.", finding=text, limits=limits[0])
+
+
+def _trust(decision: Decision) -> Text:
+    """Return what a judge is trusted for."""
+    if decision.metric is None or decision.metric.name not in CORRELATIONS:
+        return _TRUST[decision.use]
+    if decision.order and decision.use in _TRUST_ORDER:
+        return _TRUST_ORDER[decision.use]
+    return _TRUST_SCORES[decision.use]
+
+
+def _ranges_of_units(metrics: Metrics) -> dict[str, str]:
+    """Return the ranges of grades and scores whose units differ, as their metric's note has them."""
+    lean = metrics.get(f"{LEAN}score")
+    note = "" if lean is None else lean.note or ""
+    found = _RANGES.search(note)
+    names = ("low", "high", "least", "most")
+    return dict.fromkeys(names, "?") if found is None else found.groupdict()
+
+
+_RANGES: Final = re.compile(
+    r"grades from (?P<low>\S+) to (?P<high>\S+), scores from (?P<least>\S+) to (?P<most>\S+)"
+)
 
 
 def evidence(decision: Decision) -> Message:
-    """Return the numbers behind a decision."""
+    """Return the numbers behind a decision, over all units with a label."""
     metric = decision.metric
     share = decision.share
     if metric is None:
@@ -141,6 +190,15 @@ def evidence(decision: Decision) -> Message:
     coefficient = gettext("kappa {value}", value=interval(metric))
     if share is None or not metric.name.endswith("kappa"):
         return coefficient
+    if decision.right is not None and decision.wrong is not None:
+        return gettext(
+            "right in {rate} and wrong in {wrong} of {n:,} labeled {units}, {kappa}",
+            rate=percent(decision.right),
+            wrong=percent(decision.wrong),
+            n=decision.right.n,
+            units=counted(decision.unit, decision.right.n),
+            kappa=coefficient,
+        )
     return gettext(
         "right in {rate} of {n:,} labeled {units}, {kappa}",
         rate=percent(share),
@@ -150,47 +208,84 @@ def evidence(decision: Decision) -> Message:
     )
 
 
+_RARE: Final = 0.2
+"""The rate of a class that is named with what depends on it."""
+_MARGINS: Final = {"pair": "a", "item": "met"}
+
+
+def _limit_kind(limit: Limit, decision: Decision) -> str:
+    """Return the key of the text of a limit."""
+    kind = limit.kind
+    rate = None if limit.rate is None else limit.rate.value
+    if kind == "lean_system" and decision.unit == "response":
+        return "lean_system_score" if decision.share is None else kind
+    if kind == "lean_class" and rate is not None and rate < _RARE:
+        return "lean_rare_class"
+    if kind == "missing_gap":
+        return "missing_more" if (limit.metric.value or 0.0) > 0 else "missing_less"
+    if kind == "margin":
+        about = _MARGINS.get(decision.unit, "class" if limit.subject else "score")
+        is_rare = rate is not None and min(rate, 1 - rate) < _RARE
+        return f"margin_rare_{about}" if is_rare else f"margin_{about}"
+    return kind
+
+
 def limit_text(limit: Limit, decision: Decision) -> Text:
     """Return a limit in words."""
     metric = limit.metric
-    kind = (
-        "lean_system_score"
-        if limit.kind == "lean_system" and decision.unit == "response"
-        else limit.kind
-    )
-    text = replace(
-        _LIMITS[kind], count=metric.missing if limit.kind == "missing" else metric.n
-    )
-    subject = (
-        _ITEM_LABELS.get(limit.subject, limit.subject)
-        if decision.unit == "item"
-        else limit.subject
-    )
-    units = counted(
-        decision.unit, labels(metric) if limit.kind == "missing" else metric.n
-    )
-    values: dict[str, object] = {"subject": subject, "n": metric.n, "units": units}
-    if limit.kind in _FAVORED:
-        negative = (metric.value or 0.0) < 0
-        values |= {
-            "favored": _FAVORED[limit.kind][negative],
-            "points": points(metric, absolute=True),
-        }
-    elif limit.kind == "own_family":
-        values |= {"points": points(metric)}
-    values |= {
+    count = metric.missing if limit.kind == "missing" else metric.n
+    text = replace(_LIMITS[_limit_kind(limit, decision)], count=count)
+    subject: Text | str = limit.subject
+    if decision.unit == "item":
+        subject = _ITEM_LABELS.get(limit.subject, limit.subject)
+    over = labels(metric) if limit.kind == "missing" else metric.n
+    is_signed = limit.kind == "own_family"
+    values: dict[str, object] = {
+        "subject": subject,
+        "n": metric.n,
+        "units": counted(decision.unit, over),
         "value": interval(metric),
         "rate": percent(metric),
         "missing": metric.missing,
         "all": labels(metric),
+        "hits": round((metric.value or 0.0) * metric.n),
+        "points": points(metric, absolute=not is_signed),
+        "reach": _reach(metric),
     }
+    if limit.kind in _FAVORED:
+        negative = (metric.value or 0.0) < 0
+        values["favored"] = _FAVORED[limit.kind][negative]
+    if limit.rate is not None:
+        values["labeled"] = _short_percent(limit.rate)
+        if limit.kind in ("compressed", "expanded"):
+            values["rate"] = interval(limit.rate)
     return text.fill(**values)
+
+
+def _reach(metric: Metric) -> str:
+    """Return the largest difference that an interval does not exclude, in points."""
+    ends = [abs(end) for end in (metric.low, metric.high) if end is not None]
+    if not ends:
+        return "100"
+    return _two_digits(100 * max(ends))
+
+
+def _short_percent(rate: Metric) -> str:
+    """Return a rate without its interval, as `2%` or `0.4%`."""
+    return f"{_two_digits(100 * (rate.value or 0.0))}%"
+
+
+def _two_digits(value: float) -> str:
+    """Return a positive number as an integer, or with one decimal below 2."""
+    return f"{value:.1f}" if 0 < value < 2 else f"{value:.0f}"
 
 
 def reason_text(decision: Decision) -> Message:
     """Return in a few words why a judge is of no use or not decided about."""
     if decision.reason in _BRIEF:
         return _BRIEF[decision.reason]
+    if decision.labels_needed is None:
+        return gettext("more labels needed")
     return gettext(
         "more labels needed: {more}", more=label_count(decision.labels_needed)
     )
@@ -204,7 +299,8 @@ def _useless(decision: Decision, metrics: Metrics) -> Text:
     }
     constant = constant_verdict(metrics)
     if decision.reason == "constant" and constant is not None:
-        values |= {"verdict": constant[0], "n": constant[1].n}
+        verdict = _ITEM_LABELS.get(constant[0], constant[0])
+        values |= {"verdict": verdict, "n": constant[1].n}
     elif decision.reason == "constant" and decision.metric is not None:
         return gettext(
             "Do not trust this judge: all {n:,} scores are equal, whatever the label.",
@@ -238,7 +334,6 @@ def _complement(rate: Metric) -> Metric:
 
 def _undecided(decision: Decision, metrics: Metrics) -> Text:
     """Return what would decide about a judge."""
-    units = counted(decision.unit, decision.labels_needed)
     n = labels_at_hand(metrics)
     if decision.reason == "missing":
         return _missing(decision)
@@ -250,32 +345,54 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
             else ""
         )
         return _REASONS["one_class"].fill(n=n, agreeing=agreeing)
-    if decision.reason == "picked":
-        return _REASONS["picked"].fill(evidence=evidence(decision))
     if decision.reason == "stratum_unclear" and decision.metric is not None:
         values = stratum_values(decision.metric)
         return _REASONS["stratum_unclear"].fill(units=UNITS[decision.unit], **values)
-    more = label_count(decision.labels_needed)
-    if decision.reason == "no_labels":
-        text = gettext(
-            "Label {more} {units} first: without labels, nothing shows whether to trust this judge."
-            " So many would probably decide about a judge that is right in 70%, or whose scores"
-            " have a correlation of 0.40."
+    if decision.reason == "split" and decision.metric is not None:
+        return _REASONS["split"].fill(
+            rate=percent(decision.metric),
+            n=decision.metric.n,
+            units=counted(decision.unit, decision.metric.n),
         )
-        return text.fill(more=more, units=units)
+    if decision.reason in ("picked", "label_source"):
+        return _REASONS[decision.reason].fill(evidence=evidence(decision))
+    if decision.reason == "units":
+        ranges = _ranges_of_units(metrics)
+        return _REASONS["units"].fill(evidence=evidence(decision), **ranges)
+    if decision.reason == "no_labels":
+        return _without_labels(decision, metrics)
     if decision.reason == "few_labels":
         text = ngettext(
-            "Label {more} more {units} before you decide: {n:,} label is too few to say anything.",
-            "Label {more} more {units} before you decide: {n:,} labels are too few to say"
-            " anything.",
+            "Label more {units} before you decide: {n:,} label is too few to say anything.",
+            "Label more {units} before you decide: {n:,} labels are too few to say anything.",
             n,
         )
-        return text.fill(more=more, units=units)
+        return text.fill(units=counted(decision.unit, None))
     text = gettext(
         "Label {more} more {units} before you decide: {evidence} does not show whether the judge is"
         " useful or hardly better than chance."
     )
-    return text.fill(more=more, units=units, evidence=evidence(decision))
+    units = counted(decision.unit, decision.labels_needed)
+    more = label_count(decision.labels_needed)
+    text = text.fill(more=more, units=units, evidence=evidence(decision))
+    return _with_range(text, decision)
+
+
+def _without_labels(decision: Decision, metrics: Metrics) -> Text:
+    """Return how many labels would decide about a judge that is assumed, by the kind of its verdicts."""
+    if kind_of(metrics) is SCORES:
+        text = gettext(
+            "Label {more} {units} first: without labels, nothing shows whether to trust this judge."
+            " So many would probably decide about scores with a correlation of 0.40."
+        )
+    else:
+        text = gettext(
+            "Label {more} {units} first: without labels, nothing shows whether to trust this judge."
+            " So many would probably decide about a judge that is right in 70%."
+        )
+    units = counted(decision.unit, decision.labels_needed)
+    text = text.fill(more=label_count(decision.labels_needed), units=units)
+    return _with_range(text, decision)
 
 
 def counted(unit: Unit, n: int | None) -> Text:
@@ -287,11 +404,31 @@ def label_count(more: int | None) -> Message:
     """Return how many more labels are needed, in words."""
     if more is None:
         return gettext("some")
-    return (
-        gettext("more than {n:,}", n=TOO_MANY)
-        if more > TOO_MANY
-        else gettext("about {n:,}", n=more)
-    )
+    if more > TOO_MANY:
+        return gettext("more than {n:,}", n=TOO_MANY)
+    return gettext("about {n:,}", n=more)
+
+
+def _with_range(text: Text, decision: Decision) -> Text:
+    """Return a text that asks for labels with the range of their number, and what the data has if that is less."""
+    more = decision.labels_needed
+    if more is None or more > TOO_MANY:
+        return text
+    ends = decision.labels_range
+    if ends is not None and ends[0] < more < ends[1] <= TOO_MANY:
+        text = gettext(
+            "{finding} It could take {low:,} to {high:,}.",
+            finding=text,
+            low=ends[0],
+            high=ends[1],
+        )
+    if decision.unlabeled is not None and decision.unlabeled < more:
+        text = gettext(
+            "{finding} The data has {n:,} without a label.",
+            finding=text,
+            n=decision.unlabeled,
+        )
+    return text
 
 
 def _missing(decision: Decision) -> Text:

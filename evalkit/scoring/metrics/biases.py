@@ -12,26 +12,22 @@ import numpy as np
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.display import visible
 from evalkit.core.scale import Scale
-from evalkit.decision import FEW, LEAN, ONE_ORDER, ORDER_AGREEMENT
+from evalkit.decision import ONE_ORDER
 from evalkit.scoring.columns import (
     NONE,
     TIE,
     A,
     B,
-    ClassColumns,
     PassColumns,
     ScoreColumns,
-    Units,
     VerdictColumns,
     flat,
     sign,
-    system_codes,
 )
 from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
+from evalkit.scoring.stats.arrays import Bools, Floats, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, weighted_sum
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
-from evalkit.scoring.verdicts.checklists import MET, ItemColumns
 from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
 from evalkit.scoring.verdicts.pointwise import log_length, score_slopes
 from evalkit.types import Case
@@ -469,175 +465,3 @@ def self_statistics(
         ),
         weighted_sum("self/preference", rates, (1.0, -1.0), reach=rows, why=why),
     ]
-
-
-MOST_SYSTEMS = 30
-"""At most this many systems have a lean: those with most labels."""
-UNLABELED = "no verdict has a label"
-
-
-def decision_statistics(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
-) -> Iterator[Statistic]:
-    """Yield the agreement of orders and the leans of a judge or a panel that compares or scores."""
-    if verdicts.passes is not None:
-        yield _order_agreement(verdicts, verdicts.tally)
-    yield from _pair_leans(cases, verdicts)
-    if verdicts.passes is None and verdicts.scores is not None:
-        yield from _score_leans(config, cases, verdicts)
-
-
-def class_decision_statistics(classes: ClassColumns) -> Iterator[Statistic]:
-    """Yield the lean of a judge to each class."""
-    for code, name in enumerate(classes.names):
-        yield _lean_to(classes, f"class/{name}", code)
-
-
-def item_decision_statistics(items: ItemColumns) -> Iterator[Statistic]:
-    """Yield the lean of a checklist's judge to `met`."""
-    if items.labeled.any():
-        yield _lean_to(items, "met", MET)
-
-
-def _lean_to(units: Units, name: str, code: int) -> Statistic:
-    """Return how much more often verdicts have a code than labels do."""
-    difference = 1.0 * (units.codes == code) - (units.truth == code)
-    return _lean(name, difference, units.read, units.unread, units.tally)
-
-
-def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
-    """Return how much more often both orders name the same winner than for a judge that ignores the responses.
-
-    Such a judge chooses the response shown first, the second or a tie with fixed probabilities
-    (Scott 1955, Public Opin. Q. 19, 321-325).
-    """
-    passes = verdicts.passes
-    assert passes is not None, "only passes have orders"
-    complete = passes.complete
-    shown = passes.winner * np.array(
-        [1, -1], dtype=np.int8
-    )  # the response shown first is 1
-    shares = [
-        np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)
-    ]
-    return Statistic(
-        ORDER_AGREEMENT,
-        tally.columns(complete & ~passes.differ, complete, *shares),
-        _beyond_chance,
-        n=int(complete.sum()),
-        missing=int((~complete & ~verdicts.withheld).sum()) if passes.both else 0,
-        why="all verdicts are ties"
-        if complete.any()
-        else "no pair was read in both orders",
-    )
-
-
-def _beyond_chance(totals: Floats) -> Floats:
-    first, second, tie = (ratio(k, 1, totals) for k in (2, 3, 4))
-    expected = 2 * first * second + tie**2
-    return divide(
-        ratio(0, 1, totals) - expected,
-        np.where(expected < 1 - 1e-12, 1 - expected, 0.0),
-    )
-
-
-def _lean(
-    name: str,
-    difference: Floats,
-    read: Bools,
-    unread: Bools | int,
-    tally: Tally,
-    why: str = UNLABELED,
-) -> Statistic:
-    """Return the mean difference between verdicts and labels, both from 0 to 1.
-
-    Args:
-        name: the rate that it is about.
-        difference: (rows,) verdict minus label.
-        read: (rows,) which rows count.
-        unread: (rows,) which labeled rows have no verdict.
-        tally: the case of each row.
-        why: why there is no value, if no row counts.
-    """
-    return tally.mean(
-        f"{LEAN}{name}",
-        difference,
-        read,
-        unread,
-        span=(-1.0, 1.0),
-        ends=(-1.0, 1.0),
-        why=why,
-    )
-
-
-def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
-    """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
-    pairs = verdicts.pairs
-    tally = verdicts.tally
-    read = verdicts.read
-    unread = verdicts.unread
-    verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
-
-    def toward(name: str, sign: Ints) -> Statistic:
-        return _lean(
-            name,
-            sign * (verdict - label),
-            read & (sign != 0),
-            unread & (sign != 0),
-            tally,
-        )
-
-    yield toward("a", np.ones(len(pairs), dtype=np.int64))
-    yield toward(
-        "longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64)
-    )
-    names, system = system_codes(cases)
-    first, second = pairs.sides(system)
-    for name, code in _most_frequent(
-        names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])
-    ):
-        yield toward(
-            f"system/{name}", (first == code).astype(np.int64) - (second == code)
-        )
-
-
-def _score_leans(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
-) -> Iterator[Statistic]:
-    """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
-    scored = verdicts.scores
-    scale = Scale.of(config.rubric)
-    assert scored is not None, "only scores lean on the scale"
-    if scale.real:
-        return
-    grade = (scored.grade - scale.min) / scale.span
-    graded = np.isfinite(grade)
-    known = np.isfinite(scored.raw)
-    on_scale = not scored.off_scale(scale)
-    difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
-    tally = scored.tally
-    read = graded & known & on_scale
-    why = UNLABELED if on_scale else "labels are not on the scale of the rubric"
-    yield _lean("score", difference, read, graded & ~known & on_scale, tally, why)
-    names, system = system_codes(cases)
-    for name, code in _most_frequent(names, system[read]):
-        means = [
-            _lean(name, difference, read & rows, 0, tally)
-            for rows in (system == code, system != code)
-        ]
-        n = means[0].n
-        why = "no other system has a label"
-        yield weighted_sum(
-            f"{LEAN}system/{name}", means, (1.0, -1.0), n=n, worst=(None, None), why=why
-        )
-
-
-def _most_frequent(names: Sequence[str], codes: Ints) -> list[tuple[str, int]]:
-    """Return the systems with most labels and their codes, if there are two or more."""
-    counts = np.bincount(codes[codes >= 0], minlength=len(names))
-    order = sorted(
-        np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code)
-    )
-    return (
-        [(names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
-    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import NO_SCALE, ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bounds, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.stats.bounded_intervals import FEW, Reach, bounded_mean
@@ -666,7 +666,12 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
 
 
 def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
-    """Return `agreement/kappa_quadratic` and `agreement/rmse` of scores and grades on the same scale.
+    """Return how scores fit grades on the same scale: quadratic kappa, RMSE, slope, spread and closeness.
+
+    `agreement/slope` is that of the least-squares line of scores on grades, and `agreement/spread`
+    the ratio of their standard deviations: a judge that uses half of the scale has both below 1.
+    `agreement/close` is the share of scores within one level, or a tenth of the scale, of the
+    grade.
 
     Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of
     scores and grades over its expected value if they were paired at random (Cohen 1968; Lin 1989,
@@ -683,15 +688,10 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     y = responses.grade[read]
     lost = responses.grade[graded & ~known]
     n, missing, tally = len(x), len(lost), responses.tally.where(read)
-    off_scale = scale.real or (
-        n > 0 and not (scale.min <= y.min() and y.max() <= scale.max)
-    )
-    why = (
-        f"grades are not on the judge's scale, {scale.name()}"
-        if off_scale
-        else "no scored response has a grade"
-    )
-    why, scale = (NO_SCALE, Scale(0.0, 1.0, 1.0)) if scale.real else (why, scale)
+    why = responses.off_scale(scale)
+    off_scale = bool(why)
+    why = why or "no scored response has a grade"
+    scale = Scale(0.0, 1.0, 1.0) if scale.real else scale
 
     def statistic(
         name: str,
@@ -751,7 +751,60 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
                 else (None, None)
             ),
         ),
+        statistic(
+            "slope",
+            slope_of,
+            *moments(x - center, y - center),
+            reach=np.stack(corners, axis=1),
+            note=_unbounded(missing),
+            why="grades are all equal" if n and not off_scale else why,
+        ),
+        statistic(
+            "spread",
+            spread_of,
+            *moments(x - center, y - center),
+            reach=np.stack(corners, axis=1),
+            note=_unbounded(missing),
+            why="grades are all equal" if n and not off_scale else why,
+        ),
+        _close(responses, scale, off_scale, why),
     ]
+
+
+def _close(
+    responses: ScoreColumns, scale: Scale, off_scale: bool, why: str
+) -> Statistic:
+    """Return the share of scores within one level, or a tenth of the scale, of the grade."""
+    tolerance = max(scale.step, scale.span / 10)
+    graded = np.isfinite(responses.grade) & (not off_scale)
+    known = np.isfinite(responses.raw)
+    distance = np.abs(np.nan_to_num(responses.raw) - np.nan_to_num(responses.grade))
+    return responses.tally.rate(
+        "agreement/close",
+        distance <= tolerance + FUZZ,
+        graded & known,
+        graded & ~known,
+        why=why,
+    )
+
+
+def slope_of(totals: Floats) -> Floats:
+    """Return the slope of x on y of moments (rows, 6): n and the sums of x, y, xx, yy, xy."""
+    n, x, y, _, yy, xy = totals.T
+    return divide(n * xy - x * y, _spread_or_zero(n, y, yy))
+
+
+def spread_of(totals: Floats) -> Floats:
+    """Return the standard deviation of x divided by that of y, of the same moments."""
+    n, x, y, xx, yy, _ = totals.T
+    spread = np.maximum(n * xx - x * x, 0.0)
+    return np.sqrt(divide(spread, _spread_or_zero(n, y, yy)))
+
+
+def _spread_or_zero(n: Floats, sums: Floats, squares: Floats) -> Floats:
+    """Return n² times a variance, 0 where it is rounding noise."""
+    spread = n * squares - sums * sums
+    return np.where(spread > NEGLIGIBLE * n * n, spread, 0.0)
 
 
 def concordance(totals: Floats) -> Floats:

@@ -17,9 +17,6 @@ from evalkit.scoring.metrics.agreement import (
     pass_statistics,
 )
 from evalkit.scoring.metrics.biases import (
-    class_decision_statistics,
-    decision_statistics,
-    item_decision_statistics,
     length_models,
     length_slopes,
     length_statistics,
@@ -43,6 +40,13 @@ from evalkit.scoring.metrics.correlation import (
     correlation_statistics,
     scale_statistics,
     within_statistics,
+)
+from evalkit.scoring.metrics.decisions import (
+    class_decision_statistics,
+    decision_statistics,
+    item_decision_statistics,
+    label_source_metrics,
+    score_decision_statistics,
 )
 from evalkit.scoring.metrics.humans import (
     annotator_statistics,
@@ -100,6 +104,9 @@ EACH: Final[Functions] = (
     score_statistics,
     reward_statistics,
     correlation_statistics,
+    scale_statistics,
+    label_source_metrics,
+    score_decision_statistics,
 )
 """Of every judge and of a panel, in the order of a judge's table."""
 CORRECTIONS: Final[Functions] = (mean_corrections, class_corrections)
@@ -113,7 +120,6 @@ MODELS: Final[Functions] = (
     order_statistics,
     recalibration,
     within_statistics,
-    scale_statistics,
     length_slopes,
     annotator_statistics,
     class_annotator_statistics,

@@ -1,0 +1,409 @@
+"""What a decision reads besides agreement: leans beyond the labels, and rates over the labeled units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
+from evalkit.decision import (
+    BOTTOM,
+    CEILING,
+    CONSTANT_AFTER,
+    FEW,
+    IDENTICAL,
+    LABEL_RATE,
+    LEAN,
+    LENGTH_CORRELATION,
+    MISSING_GAP,
+    ORDER_AGREEMENT,
+    RIGHT,
+    SAME_TOOL,
+    SPLIT,
+    WRONG,
+)
+from evalkit.scoring.columns import (
+    NONE,
+    TIE,
+    A,
+    B,
+    ClassColumns,
+    ScoreColumns,
+    Units,
+    VerdictColumns,
+    flat,
+    system_codes,
+)
+from evalkit.scoring.metrics.classes import SHARE
+from evalkit.scoring.metrics.correlation import spearman_statistic
+from evalkit.scoring.stats.arrays import (
+    FUZZ,
+    Bools,
+    Floats,
+    Ints,
+    divide,
+    round_metric,
+)
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
+from evalkit.scoring.verdicts.checklists import MET, ItemColumns
+from evalkit.types import Case, Metric
+
+MOST_SYSTEMS = 30
+"""At most this many systems have a lean: those with most labels."""
+UNLABELED = "no verdict has a label"
+
+
+def decision_statistics(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Iterator[Statistic]:
+    """Yield the agreement of orders and the leans of a judge or a panel that compares or scores."""
+    if verdicts.passes is not None:
+        yield _order_agreement(verdicts, verdicts.tally)
+    yield from _pair_leans(cases, verdicts)
+    if verdicts.passes is None and verdicts.scores is not None:
+        yield from _score_leans(config, cases, verdicts)
+    if verdicts.passes is not None or _named(verdicts).any():
+        yield from _labeled_rates(verdicts)
+
+
+def class_decision_statistics(classes: ClassColumns) -> Iterator[Statistic]:
+    """Yield the lean of a judge to each class, the rate of each by labels, and what is missing or split."""
+    for code, name in enumerate(classes.names):
+        yield _lean_to(classes, f"class/{name}", code)
+    if not classes.labeled.any():
+        return
+    for code, name in enumerate(classes.names):
+        yield _label_rate(classes, f"class/{name}", classes.truth == code)
+    yield from _labeled_rates(classes)
+    split = classes.labeled & classes.split
+    if split.any():
+        yield classes.tally.rate(SPLIT, split, classes.labeled, pseudo=SHARE)
+
+
+def item_decision_statistics(items: ItemColumns) -> Iterator[Statistic]:
+    """Yield the lean of a checklist's judge to `met`, the rate of it by labels, and what is missing."""
+    if not items.labeled.any():
+        return
+    yield _lean_to(items, "met", MET)
+    yield _label_rate(items, "met", items.truth == MET)
+    yield from _labeled_rates(items)
+
+
+def _lean_to(units: Units, name: str, code: int) -> Statistic:
+    """Return how much more often verdicts have a code than labels do."""
+    return _lean(
+        name,
+        1.0 * (units.codes == code),
+        1.0 * (units.truth == code),
+        units.read,
+        units.unread,
+        units.labeled,
+        units.tally,
+    )
+
+
+def _named(verdicts: VerdictColumns) -> Bools:
+    """Return which pairs have a label that names a winner."""
+    return np.asarray(verdicts.labeled & (verdicts.truth != TIE))
+
+
+def _label_rate(units: Units, name: str, hit: Bools) -> Statistic:
+    """Return how often the labels have a code, over all labeled units."""
+    return units.tally.rate(f"{LABEL_RATE}{name}", hit & units.labeled, units.labeled)
+
+
+def _labeled_rates(units: Units) -> Iterator[Statistic]:
+    """Yield shares whose denominator is all labeled units, where some of them have no verdict.
+
+    A labeled unit without a verdict is not right, and not wrong either. Units without a label are
+    where the judge is used, so their share of missing answers is compared with the labeled ones'.
+    """
+    labeled = units.labeled
+    if isinstance(units, VerdictColumns):
+        yield _label_rate_of_pairs(units)
+    if labeled.any() and not np.array_equal(units.read, labeled):
+        yield units.tally.rate(RIGHT, units.right & units.read, labeled)
+        yield units.tally.rate(WRONG, ~units.right & units.read, labeled)
+    missing = units.missing
+    rest = ~labeled
+    if labeled.sum() >= FEW and rest.sum() >= FEW and missing.any():
+        parts = [
+            units.tally.rate(MISSING_GAP, missing & rows, rows)
+            for rows in (rest, labeled)
+        ]
+        yield weighted_sum(
+            MISSING_GAP, parts, (1.0, -1.0), n=int(labeled.sum()), worst=(None, None)
+        )
+
+
+def _label_rate_of_pairs(verdicts: VerdictColumns) -> Statistic:
+    """Return how often labels name A, among those that name a winner."""
+    named = _named(verdicts)
+    return verdicts.tally.rate(f"{LABEL_RATE}a", (verdicts.truth == A) & named, named)
+
+
+def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
+    """Return how much more often both orders name the same winner than for a judge that ignores the responses.
+
+    Such a judge chooses the response shown first, the second or a tie with fixed probabilities
+    (Scott 1955, Public Opin. Q. 19, 321-325).
+    """
+    passes = verdicts.passes
+    assert passes is not None, "only passes have orders"
+    complete = passes.complete
+    shown = passes.winner * np.array(
+        [1, -1], dtype=np.int8
+    )  # the response shown first is 1
+    shares = [
+        np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)
+    ]
+    return Statistic(
+        ORDER_AGREEMENT,
+        tally.columns(complete & ~passes.differ, complete, *shares),
+        _beyond_chance,
+        n=int(complete.sum()),
+        missing=int((~complete & ~verdicts.withheld).sum()) if passes.both else 0,
+        why="all verdicts are ties"
+        if complete.any()
+        else "no pair was read in both orders",
+    )
+
+
+def _beyond_chance(totals: Floats) -> Floats:
+    first, second, tie = (ratio(k, 1, totals) for k in (2, 3, 4))
+    expected = 2 * first * second + tie**2
+    return divide(
+        ratio(0, 1, totals) - expected,
+        np.where(expected < 1 - 1e-12, 1 - expected, 0.0),
+    )
+
+
+def _lean(
+    name: str,
+    verdict: Floats,
+    label: Floats,
+    read: Bools,
+    unread: Bools,
+    labeled: Bools,
+    tally: Tally,
+    why: str = UNLABELED,
+) -> Statistic:
+    """Return the rate by verdicts over answered units minus the rate by labels over all labeled units.
+
+    A user of the verdicts sees only the answered ones. If whether an answer is missing depends on
+    what the answer would be, the rate over them is off, although each verdict may be right.
+
+    Args:
+        name: the rate that it is about.
+        verdict: (rows,) the verdicts, from 0 to 1.
+        label: (rows,) the labels, from 0 to 1.
+        read: (rows,) which labeled rows have a verdict.
+        unread: (rows,) which labeled rows should have a verdict and have none.
+        labeled: (rows,) which rows have a label.
+        tally: the case of each row.
+        why: why there is no value, if no row counts.
+    """
+    if np.array_equal(read, labeled):
+        return tally.mean(
+            f"{LEAN}{name}",
+            verdict - label,
+            read,
+            span=(-1.0, 1.0),
+            ends=(-1.0, 1.0),
+            why=why,
+        )
+    judged = np.where(read, verdict, 0.0)
+    labels = np.where(labeled, label, 0.0)
+    n = int(read.sum())
+    lost = int(unread.sum())
+    worst: tuple[float | None, float | None] = (None, None)
+    if n + lost:
+        by_labels = labels.sum() / labeled.sum()
+        lowest = judged.sum() / (n + lost) - by_labels
+        worst = (lowest, lowest + lost / (n + lost))
+    return Statistic(
+        f"{LEAN}{name}",
+        tally.columns(judged, read, labels, labeled),
+        _difference_of_means,
+        n=n,
+        missing=lost,
+        worst=worst,
+        limits=(-1.0, 1.0),
+        # One more unit, answered: a verdict of 1 where the label is 0, or the reverse.
+        reach=np.array([[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]]),
+        why=why,
+    )
+
+
+def _difference_of_means(totals: Floats) -> Floats:
+    return ratio(0, 1, totals) - ratio(2, 3, totals)
+
+
+def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
+    pairs = verdicts.pairs
+    tally = verdicts.tally
+    verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
+
+    def toward(name: str, sign: Ints) -> Statistic:
+        has_side = sign != 0
+        return _lean(
+            name,
+            np.where(sign > 0, verdict, 1 - verdict),
+            np.where(sign > 0, label, 1 - label),
+            verdicts.read & has_side,
+            verdicts.unread & has_side,
+            verdicts.labeled & has_side,
+            tally,
+        )
+
+    yield toward("a", np.ones(len(pairs), dtype=np.int64))
+    yield toward(
+        "longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64)
+    )
+    names, system = system_codes(cases)
+    first, second = pairs.sides(system)
+    for name, code in _most_frequent(
+        names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])
+    ):
+        yield toward(
+            f"system/{name}", (first == code).astype(np.int64) - (second == code)
+        )
+
+
+def _score_leans(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
+) -> Iterator[Statistic]:
+    """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
+    scored = verdicts.scores
+    scale = Scale.of(config.rubric)
+    assert scored is not None, "only scores lean on the scale"
+    if scale.real:
+        return
+    grade = np.nan_to_num((scored.grade - scale.min) / scale.span)
+    score = np.nan_to_num((scored.raw - scale.min) / scale.span)
+    graded = np.isfinite(scored.grade)
+    known = np.isfinite(scored.raw)
+    off_scale = scored.off_scale(scale)
+    labeled = graded & (not off_scale)
+    tally = scored.tally
+    read = labeled & known
+    why = off_scale or UNLABELED
+    yield _lean("score", score, grade, read, labeled & ~known, labeled, tally, why)
+    names, system = system_codes(cases)
+    for name, code in _most_frequent(names, system[read]):
+        means = [
+            _lean(name, score, grade, in_system, in_system & False, in_system, tally)
+            for in_system in (read & (system == code), read & (system != code))
+        ]
+        n = means[0].n
+        why = "no other system has a label"
+        yield weighted_sum(
+            f"{LEAN}system/{name}", means, (1.0, -1.0), n=n, worst=(None, None), why=why
+        )
+
+
+def score_decision_statistics(
+    responses: ScoreColumns, cases: Sequence[Case], scale: Scale
+) -> Iterator[Statistic]:
+    """Yield how much more often scores than grades are at each end of the scale, and how far scores follow length.
+
+    Args:
+        responses: the scores.
+        cases: the cases.
+        scale: the scale of the rubric.
+    """
+    known = np.isfinite(responses.raw)
+    tally = responses.tally
+    labeled = known & np.isfinite(responses.grade)
+    if labeled.any() and not responses.off_scale(scale):
+        reach = min(scale.step, scale.span / 10) / 2
+        ends = {
+            CEILING: (
+                responses.raw >= scale.max - reach,
+                responses.grade >= scale.max - reach,
+            ),
+            BOTTOM: (
+                responses.raw <= scale.min + reach,
+                responses.grade <= scale.min + reach,
+            ),
+        }
+        for name, (score_is_there, grade_is_there) in ends.items():
+            difference = np.asarray(
+                1.0 * score_is_there - grade_is_there, dtype=np.float64
+            )
+            yield tally.mean(
+                name, difference, labeled, span=(-1.0, 1.0), ends=(-1.0, 1.0)
+            )
+    lengths = flat(cases, lambda case: [len(r.text) or np.nan for r in case.responses])
+    read = known & np.isfinite(lengths)
+    if read.sum() >= FEW and np.ptp(lengths[read]):
+        followed = spearman_statistic(
+            tally.where(read), responses.raw[read], lengths[read]
+        )
+        yield replace(followed, name=LENGTH_CORRELATION, why="all scores are equal")
+
+
+def label_source_metrics(
+    config: RunConfig,
+    cases: Sequence[Case],
+    answers: VerdictColumns | ClassColumns | ItemColumns,
+) -> Iterator[Metric]:
+    """Yield `labels/identical`, the share of verdicts that equal the label, if the labels' source is in doubt.
+
+    It is if not one of `CONSTANT_AFTER` verdicts differs, or if `dataset.label_source` names one.
+
+    Args:
+        config: the config of the run.
+        cases: the cases.
+        answers: the verdicts of the judge or the panel, or the items.
+    """
+    source = config.dataset.label_source
+    read = answers.read
+    equal = answers.right
+    if isinstance(answers, VerdictColumns) and answers.scores is not None:
+        scores = answers.scores
+        graded = np.isfinite(scores.grade) & np.isfinite(scores.raw)
+        if answers.passes is None and graded.any():
+            read = graded
+            equal = np.abs(scores.raw - np.nan_to_num(scores.grade)) <= FUZZ
+    n = int(read.sum())
+    if not n:
+        return
+    share = float(equal[read].mean())
+    if source is None and (share < 1 or n < CONSTANT_AFTER):
+        return
+    note: str | None = source
+    if source is None and _is_named_by_labels(config, cases):
+        note = SAME_TOOL
+    yield Metric(IDENTICAL, round_metric(share), n=n, note=note)
+
+
+def _is_named_by_labels(config: RunConfig, cases: Sequence[Case]) -> bool:
+    """Return whether an annotator of the labels has the name of a judge or of its model."""
+    judges = {
+        _plain(name)
+        for member in config.judge.members
+        for name in (member.label, member.model)
+        if name
+    }
+    annotators = {_plain(name) for case in cases for name in case.labels}
+    return bool((judges & annotators) - {""})
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def _most_frequent(names: Sequence[str], codes: Ints) -> list[tuple[str, int]]:
+    """Return the systems with most labels and their codes, if there are two or more."""
+    counts = np.bincount(codes[codes >= 0], minlength=len(names))
+    order = sorted(
+        np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code)
+    )
+    return (
+        [(names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
+    )
