@@ -185,11 +185,11 @@ def _scale(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
     slope = known(metrics, SLOPE)
     spread = known(metrics, SPREAD)
     if slope is not None and spread is not None:
-        if (spread.value or 0.0) < SLOPES[0]:
+        if side(spread, SLOPES[0]) == "below":
             yield Limit("compressed", slope, rate=spread)
-        elif (spread.value or 0.0) > SLOPES[1]:
+        elif side(spread, SLOPES[1]) == "above":
             yield Limit("expanded", slope, rate=spread)
-        elif (slope.value or 0.0) < SLOPES[0]:
+        elif side(slope, SLOPES[0]) == "below":
             yield Limit("shrinks", slope)
     for name, end in ((CEILING, "ceiling"), (BOTTOM, "bottom")):
         excess = known(metrics, name)
