@@ -80,6 +80,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
     decision = (
         _unusable(kind, metrics)
         or _contradicts_itself(kind, metrics)
+        or _split(kind, metrics)
         or _own_labels(kind, metrics, agreement)
         or _unlabeled(kind, metrics, agreement)
         or _constant(kind, metrics, agreement)
@@ -196,9 +197,6 @@ def _decision(
 def _unusable(kind: Kind, metrics: Metrics) -> Decision | None:
     """Find that most answers are missing."""
     counted = labeled_metric(kind, metrics)
-    split = known(metrics, SPLIT)
-    if split is not None and (split.value or 0.0) >= MANY_MISSING:
-        return _decision(kind, "unknown", "split", split)
     if (
         counted is not None
         and counted.missing
@@ -282,6 +280,14 @@ def _equal_scores(kind: Kind, metrics: Metrics) -> Decision | None:
     if distinct.n < CONSTANT_AFTER:
         return _decision(kind, "unknown", "few_labels", distinct)
     return _decision(kind, "none", "constant", distinct)
+
+
+def _split(kind: Kind, metrics: Metrics) -> Decision | None:
+    """Find that most labeled units have votes that contradict each other."""
+    split = known(metrics, SPLIT)
+    if split is None or (split.value or 0.0) < MANY_MISSING:
+        return None
+    return _decision(kind, "unknown", "split", split)
 
 
 def _own_labels(

@@ -23,9 +23,9 @@ from evalkit.scoring import score_run
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.labels import labels_needed
-from evalkit.scoring.metrics.decisions import class_decision_statistics
 from evalkit.scoring.metrics.classes import class_confusion, class_statistics
 from evalkit.scoring.metrics.corrections import RANDOM
+from evalkit.scoring.metrics.decisions import class_decision_statistics
 from evalkit.scoring.metrics.metric_registry import MODELS
 from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats.bootstrap import Statistic, measure
