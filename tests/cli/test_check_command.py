@@ -337,7 +337,7 @@ def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(tmp_path, mon
 SHARED: dict[str, tuple[str, str, float]] = {
     "icescore": ("Trust its scores only for averages", "agreement/spearman", 0.692550),
     "unieval_topical_chat": ("Trust its scores only for averages", "agreement/spearman", 0.662583),
-    "llm_rubric": ("Label about ", "agreement/pearson", 0.177301),
+    "llm_rubric": ("Label ", "agreement/pearson", 0.177301),
     "devai/MetaGPT": ("Trust this judge for single verdicts", "devai/agreement", 0.9208),
     "devai/GPT-Pilot": ("Trust this judge for single verdicts", "devai/agreement", 0.8661),
     "devai/OpenHands": ("Trust this judge for single verdicts", "devai/agreement", 0.9016),

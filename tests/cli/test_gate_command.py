@@ -110,16 +110,16 @@ def test_a_gate_on_the_decision_reads_that_of_the_run(run, call, tmp_path):
     decision = json.loads((folder / "metrics.json").read_text())["decision"]
     assert decision == read_run(folder).decision.json()
     assert (decision["use"], decision["possible"]) == ("unknown", "single")
-    more = decision["labels_needed"]
+    assert decision["labels_needed"] is None
     assert (
         "gate undecided: 1 undecided\n  undecided  decision  >= rates_corrected  unknown (the intervals"
         in done.out
     )
-    assert f"Label about {more} more pairs before you decide" in done.out
+    assert "Label more pairs before you decide: 4 labels are too few" in done.out
     [rule] = json.loads((folder / "gate.json").read_text())["rules"]
-    assert (rule["metric"], rule["state"], rule["labels_needed"]) == ("decision", "undecided", more)
-    assert f"Label about {more} more pairs" in (folder / "gate.md").read_text()
-    assert f"Label about {more} more pairs" in (folder / "gate.xml").read_text()
+    assert (rule["metric"], rule["state"], rule["labels_needed"]) == ("decision", "undecided", None)
+    assert "Label more pairs before you decide" in (folder / "gate.md").read_text()
+    assert "Label more pairs before you decide" in (folder / "gate.xml").read_text()
     assert "gate: decision &gt;= rates_corrected: undecided" in (folder / "report.html").read_text()
     call("score", "r", "gate={decision: single, undecided: fail}", status=4)
 
@@ -176,7 +176,7 @@ def test_enough_labels_hold_or_fail_a_gate_on_the_decision(
         ("{undecide: fail}", "gate: has the unknown key 'undecide'; did you mean 'undecided'?"),
         (
             "{decision: good}",
-            "gate.decision: input should be 'rates_corrected', 'rates' or 'single' (got 'good')",
+            "gate.decision: input should be 'order', 'rates_corrected', 'rates' or 'single' (got 'good')",
         ),
         ("{decisions: rates}", "gate: has the unknown key 'decisions'; did you mean 'decision'?"),
         ("{tie_rate: '5'}", "gate.tie_rate.value: is not a bound (got '5'); write '>= 0.9'"),

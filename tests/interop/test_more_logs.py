@@ -79,7 +79,7 @@ def test_check_says_what_it_can_about_two_judges_without_labels(write, here, cap
         "function:judge-1",
         "function:judge-2",
     ]
-    assert all("Label about" in line for line in lines[:2])
+    assert all("Label " in line for line in lines[:2])
 
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0}
