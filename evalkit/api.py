@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from evalkit.audit import (
     Audit,
@@ -90,6 +91,7 @@ from evalkit.tracking import (
     begin_recording,
     dataset_fetchers,
     fetch_traces,
+    running_run,
     tracking_uri,
     warm_up,
 )
@@ -367,6 +369,42 @@ def judge_and_score(
     evaluator = materials.evaluator
     rule = None if config.runner.stop is None else StopRule(config, cases, evaluator)
     warm_up(config.tracking)
+    run_id = uuid4().hex
+    with running_run(config, folder, run_id):
+        return _judge_and_score(
+            config,
+            folder,
+            materials,
+            started,
+            run_id,
+            rule=rule,
+            reviews=reviews,
+            given=given,
+            sweep=sweep,
+            observe=observe,
+            spent=spent,
+            asked=asked,
+        )
+
+
+def _judge_and_score(
+    config: RunConfig,
+    folder: Path,
+    materials: Materials,
+    started: datetime,
+    run_id: str,
+    *,
+    rule: StopRule | None,
+    reviews: Reviews,
+    given: bool,
+    sweep: Mapping[str, Any] | None,
+    observe: Callable[[Progress], None] | None,
+    spent: Spent | None,
+    asked: set[str],
+) -> RunResult:
+    """Judge and score the loaded cases, and write the run folder."""
+    cases = materials.dataset.cases
+    evaluator = materials.evaluator
     begun = time.perf_counter()
     reports, seconds = _judge_in_workers(
         config, materials, folder, observe, given=given
@@ -397,6 +435,7 @@ def judge_and_score(
         config,
         materials,
         started,
+        run_id=run_id,
         sweep=sweep,
         judges=[
             {**one, "dropped": [*judged.dropped.get(one["name"], ())]}
@@ -903,6 +942,7 @@ def run_manifest(
     sweep: Mapping[str, Any] | None = None,
     judging: Mapping[str, Any] | None = None,
     imported: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
 ) -> dict[str, Any]:
     """Return the manifest of a run before scoring.
 
@@ -915,6 +955,7 @@ def run_manifest(
         sweep: the sweep that the run belongs to.
         judging: facts about judging: why it stopped, and timing.
         imported: where an imported run comes from.
+        run_id: the identity of the run; by default a new one.
     """
     dataset = materials.dataset
     return describe_run(
@@ -937,4 +978,5 @@ def run_manifest(
         sweep=sweep,
         judging=judging,
         imported=imported,
+        run_id=run_id,
     )

@@ -74,6 +74,7 @@ def describe_run(
     sweep: Json | None = None,
     judging: Json | None = None,
     imported: Json | None = None,
+    run_id: str | None = None,
 ) -> JsonObject:
     """Return the manifest of a run before scoring.
 
@@ -87,9 +88,10 @@ def describe_run(
         sweep: The sweep that the run belongs to.
         judging: `stopped` and `timing`, if the run judged its cases itself.
         imported: The source of imported judgments, for which no template was used.
+        run_id: The identity of the run; by default a new one.
     """
     return {
-        "run_id": uuid4().hex,
+        "run_id": run_id or uuid4().hex,
         **environment_versions(),
         "config_hash": config.hash(),
         "prompt_hashes": {} if imported else {**prompt_hashes},

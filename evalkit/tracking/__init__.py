@@ -6,12 +6,13 @@ MLflow is imported only when a run is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from inspect import isclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from evalkit.config import TrackingConfig
+from evalkit.config import RunConfig, TrackingConfig
 from evalkit.errors import PluginError, TrackingError
 from evalkit.plugins import TRACKERS, Guarded, construct, find
 from evalkit.results import RunResult, Tracker
@@ -31,6 +32,7 @@ from evalkit.tracking.fetch import (
     is_run_id,
     job_runs,
 )
+from evalkit.tracking.started_runs import forget, settle, shown_as_running
 from evalkit.tracking.tracker_registry import BUILT_IN
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ __all__ = [
     "job_runs",
     "make_tracker",
     "register_prompt",
+    "running_run",
     "server_environment",
     "tracking_uri",
     "warm_up",
@@ -112,6 +115,14 @@ class BackgroundRecording(Protocol):
         """Begin to record a run; return a function that waits and returns the run's id."""
 
 
+def running_run(
+    config: RunConfig, folder: Path, run_id: str
+) -> AbstractContextManager[None]:
+    """Show a run at the tracker as running within a block, if the tracker can do that."""
+    tracker = make_tracker(config.tracking)
+    return shown_as_running(tracker, config, folder, run_id)
+
+
 def begin_recording(
     config: TrackingConfig, result: RunResult
 ) -> Callable[[], RunResult]:
@@ -128,6 +139,7 @@ def begin_recording(
     tracker = make_tracker(config)
     if tracker is None or result.folder is None:
         return lambda: result
+    settle(str(result.manifest.get("run_id") or ""))
     if isinstance(tracker, BackgroundRecording):
         wait = tracker.begin(result)
         return lambda: _with_run_id(config, result, wait())
@@ -143,7 +155,9 @@ def _with_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResu
         else {"tracked": {"tracker": name, "id": str(run)}}
     )
     recorded = replace(result, manifest={**result.manifest, **where})
-    write_manifest(Path(result.folder or ""), recorded.manifest)
+    folder = Path(result.folder or "")
+    write_manifest(folder, recorded.manifest)
+    forget(folder)
     return recorded
 
 

@@ -15,14 +15,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from evalkit.config import TrackingConfig
+from evalkit.config import RunConfig, TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.results import RunResult
 from evalkit.tracking.connection import import_all, sqlite_file
@@ -48,7 +49,9 @@ class Worker:
     def __init__(self, uri: str) -> None:
         self.owner = os.getpid()
         self._lock = Lock()
-        self._pending: Reply | None = None
+        self._pending: deque[Reply] = (
+            deque()
+        )  # replies come in the order of the requests
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CODE, *sys.path],
             stdin=subprocess.PIPE,
@@ -71,7 +74,6 @@ class Worker:
         place = {"environment": dict(os.environ), "cwd": str(Path.cwd())}
         config = tracker.config.model_dump(mode="json")
         with self._lock:
-            self._receive()  # replies come in the order of the requests
             self._write(
                 {
                     "uri": tracker.uri,
@@ -81,8 +83,8 @@ class Worker:
                     **place,
                 }
             )
-            self._pending = Reply()
-            return self._pending
+            self._pending.append(Reply())
+            return self._pending[-1]
 
     def end(self, reply: Reply) -> str | None:
         """Return the MLflow run id of a request, or `None` if the recording process has ended.
@@ -91,7 +93,7 @@ class Worker:
             TrackingError: if the request failed.
         """
         with self._lock:
-            if self._pending is reply:
+            while reply in self._pending:
                 self._receive()
         if reply.content is None:
             self.close()
@@ -101,11 +103,8 @@ class Worker:
         return str(reply.content["run"])
 
     def _receive(self) -> None:
-        """Wait for the pending reply, if there is one."""
-        if self._pending is None:
-            return
-        pending = self._pending
-        self._pending = None
+        """Wait for the first pending reply."""
+        pending = self._pending.popleft()
         try:
             pending.content = self._read()
         except BaseException:
@@ -177,6 +176,20 @@ class BackgroundTracker:
         reply = self.recorder.send(self.here, "record", folder=result.folder)
         return lambda: self.recorder.end(reply) or self.here.record(result)
 
+    def start(self, config: RunConfig, run_id: str) -> None:
+        """Ask the recording process to create a run that is running; nothing is waited for."""
+        self.recorder.send(self.here, "start", study=config.dump(), identity=run_id)
+
+    def end(self, run_id: str, status: str) -> None:
+        """End a started run that is not recorded.
+
+        Raises:
+            TrackingError: if that could not be sent.
+        """
+        sent = self.recorder.send(self.here, "end", identity=run_id, status=status)
+        if self.recorder.end(sent) is None:
+            self.here.end(run_id, status)
+
     def renew(self, result: RunResult, run: str) -> None:
         """Update a recorded run after its gate was decided again.
 
@@ -238,12 +251,30 @@ def main() -> None:
     # MLflow may print to standard output, which would corrupt the replies.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    started: dict[str, Json] = {}
     for line in sys.stdin:
         request = json.loads(line)
         if "action" not in request:
             _warm_up(request["uri"])
             continue
-        print(json.dumps(_handle(request)), file=replies, flush=True)
+        reply = _handle(request)
+        _note_started(started, request, reply)
+        with suppress(BrokenPipeError):
+            print(json.dumps(reply), file=replies, flush=True)
+    # Without an end, the main process was killed.
+    for identity, request in started.items():
+        _handle({**request, "action": "end", "identity": identity, "status": "KILLED"})
+
+
+def _note_started(
+    started: dict[str, Json], request: Json, reply: Mapping[str, str]
+) -> None:
+    """Note the runs that were started and have not ended, with the request that started each."""
+    identity = str(request.get("identity") or reply.get("identity") or "")
+    if request["action"] == "start":
+        started[identity] = request
+    elif "error" not in reply:
+        started.pop(identity, None)
 
 
 def _warm_up(uri: str) -> None:
@@ -271,12 +302,19 @@ def _handle(request: Json) -> dict[str, str]:
     run = request.get("run", "")
     try:
         match request["action"]:
+            case "start":
+                study = RunConfig.model_validate(request["study"])
+                tracker.start(study, request["identity"])
+            case "end":
+                tracker.end(request["identity"], request["status"])
             case "attach":
                 tracker.attach(run, [Path(file) for file in request["files"]])
             case "renew":
                 tracker.renew(read_run(Path(request["folder"])), run)
             case _:
-                run = tracker.record(read_run(Path(request["folder"])))
+                result = read_run(Path(request["folder"]))
+                run = tracker.record(result)
+                return {"run": run, "identity": str(result.manifest.get("run_id"))}
     except TrackingError as error:
         return {"error": str(error)}
     return {"run": run}

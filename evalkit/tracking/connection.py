@@ -8,10 +8,13 @@ import os
 import shlex
 import socket
 import sqlite3
+import ssl
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from http.client import HTTPException
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,9 +57,9 @@ def open_client(uri: str) -> MlflowClient:
         sqlite3.Error: if the SQLite file cannot be used.
         mlflow.exceptions.MlflowException: if the server refused or did not answer.
     """
-    if not uri.startswith(
-        "http"
-    ):  # the client asks a server itself, perhaps by a proxy
+    if uri.startswith(("http:", "https:")):
+        _wait_for_answer(uri)
+    else:
         reach(uri, create=True)
     _quieten()
     from mlflow import MlflowClient
@@ -66,6 +69,37 @@ def open_client(uri: str) -> MlflowClient:
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
     return client
+
+
+def _wait_for_answer(uri: str) -> None:
+    """Ask a server for anything, perhaps by a proxy: MLflow itself waits for a minute or more.
+
+    Raises:
+        OSError: if nothing answers.
+    """
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    parts = urlsplit(uri)
+    place = parts._replace(
+        netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
+    )
+    request = Request(f"{place.geturl().rstrip('/')}/health")
+    for attempt in range(_CONTACTS):
+        try:
+            urlopen(request, timeout=_SECONDS).close()
+        except HTTPError:
+            return  # an answer, too
+        except URLError as error:
+            if isinstance(error.reason, ssl.SSLError):
+                return  # MLflow may have another certificate
+        except (OSError, HTTPException, ValueError):
+            pass
+        else:
+            return
+        if attempt + 1 < _CONTACTS:
+            time.sleep(0.5)
+    raise OSError("no answer from the server")
 
 
 def import_all(uri: str) -> None:
@@ -275,6 +309,7 @@ def sqlite_file(uri: str) -> Path | None:
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SECONDS = 5.0
+_CONTACTS = 2
 
 
 def check_tracking(uri: str) -> None:

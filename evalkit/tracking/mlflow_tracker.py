@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from evalkit.config import TrackingConfig
+from evalkit.config import RunConfig, TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.results import RunResult
 from evalkit.runs.layout import PROMPTS
@@ -57,11 +57,38 @@ class MlflowTracker:
             _share_view(client, experiment)
             identity = str(result.manifest.get("run_id") or "")
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
-                if (run := self._recorded(client, experiment, identity)) is None:
-                    return self._send(client, experiment, result)
+                run, finished = self._known(client, experiment, identity)
+                if run is None or not finished:
+                    return self._send(client, experiment, result, run)
                 if result.manifest.get("rescored"):
                     _renew(client, run, result)
                 return run
+
+    def start(self, config: RunConfig, run_id: str) -> None:
+        """Create a run that is running, with its config; `record` adopts it.
+
+        Raises:
+            TrackingError: if it could not be created.
+        """
+        with recording_errors(self.uri, None):
+            client = self._client()
+            experiment = experiment_of(client, self.uri, self.config.experiment)
+            with one_at_a_time(f"{self.uri} {experiment} {run_id}"):
+                if not find_runs(client, experiment, run_id=run_id):
+                    self._create(client, experiment, config, run_id)
+
+    def end(self, run_id: str, status: str) -> None:
+        """End a started run that is not recorded, as FAILED or KILLED.
+
+        Raises:
+            TrackingError: if that could not be sent.
+        """
+        with recording_errors(self.uri, None):
+            client = self._client()
+            experiment = experiment_of(client, self.uri, self.config.experiment)
+            for run in find_runs(client, experiment, run_id=run_id):
+                if run.info.status == "RUNNING":
+                    client.set_terminated(run.info.run_id, status)
 
     def renew(self, result: RunResult, run: str) -> None:
         """Update a recorded run after its gate was decided again; results with other scores are not sent.
@@ -109,27 +136,61 @@ class MlflowTracker:
         with one_at_a_time(self.uri):
             return open_client(self.uri)
 
-    def _recorded(
+    def _known(
         self, client: MlflowClient, experiment: str, identity: str
-    ) -> str | None:
+    ) -> tuple[str | None, bool]:
+        """Return the run with this identity and whether it is recorded; else it was only started."""
+        started = None
         for run in find_runs(client, experiment, run_id=identity) if identity else []:
             if run.info.status == "FINISHED":
-                return str(run.info.run_id)
-            client.delete_run(run.info.run_id)  # left by an interrupted attempt
-        return None
+                return str(run.info.run_id), True
+            if started is None and not run.data.metrics:
+                started = str(run.info.run_id)
+            else:
+                client.delete_run(run.info.run_id)  # left by an interrupted attempt
+        return started, False
 
-    def _send(self, client: MlflowClient, experiment: str, result: RunResult) -> str:
+    def _create(
+        self, client: MlflowClient, experiment: str, config: RunConfig, run_id: str
+    ) -> None:
+        from mlflow.entities import Param
+
+        manifest = {
+            "run_id": run_id,
+            "config_hash": config.hash(),
+            "judge": config.judge.label,
+        }
+        result = RunResult(None, config, manifest, (), (), (), {})
+        tags = contents.tags(result, self.config.tags)
+        del tags[contents.DECISION]
+        name = contents.run_name(result, self.config.run_name)
+        run = client.create_run(experiment, tags=tags, run_name=name).info.run_id
+        params = [Param(key, value) for key, value in contents.params(result).items()]
+        for some in _chunks(params, 100):
+            client.log_batch(run, params=some)
+
+    def _send(
+        self,
+        client: MlflowClient,
+        experiment: str,
+        result: RunResult,
+        adopted: str | None,
+    ) -> str:
+        """Send a run, as a new one or as the one that was started for it, and return its id."""
         started = contents.milliseconds(result.manifest.get("started"))
         tags = contents.description(result) | contents.tags(result, self.config.tags)
         if sweep := result.manifest.get("sweep"):
             tags |= child_tags(client, experiment, sweep, started=started)
         tags |= prompt_tags(client, experiment, result)
         name = contents.run_name(result, self.config.run_name)
-        run = str(
-            client.create_run(
+        if adopted is None:
+            created = client.create_run(
                 experiment, start_time=started, tags=tags, run_name=name
-            ).info.run_id
-        )
+            )
+            run = str(created.info.run_id)
+        else:
+            run = adopted
+            _rename(client, run, name, tags)
         _log_numbers(client, run, result, every=self.config.metrics == "all")
         _log_dataset(client, run, result.manifest.get("dataset") or {})
         _log_files(client, run, result)
@@ -137,6 +198,15 @@ class MlflowTracker:
         ended = contents.milliseconds(result.manifest.get("ended"))
         client.set_terminated(run, "FINISHED", ended)
         return run
+
+
+def _rename(client: MlflowClient, run: str, name: str, tags: Mapping[str, str]) -> None:
+    """Set the name and the tags of a run that was started."""
+    from mlflow.entities import RunTag
+
+    client.update_run(run, name=name)
+    for some in _chunks([RunTag(key, value) for key, value in tags.items()], 100):
+        client.log_batch(run, tags=some)
 
 
 def _share_view(client: MlflowClient, experiment: str) -> None:
