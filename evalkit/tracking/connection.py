@@ -48,8 +48,12 @@ _SQL = (
 KEPT = "its results are not lost"
 
 
-def open_client(uri: str) -> MlflowClient:
+def open_client(uri: str, contacts: int = 2) -> MlflowClient:
     """Return a client of the store at `uri` after checking that the store answers.
+
+    Args:
+        uri: The store.
+        contacts: How often to ask a server that does not answer, about 4 seconds each.
 
     Raises:
         TrackingError: if it is a file store.
@@ -58,7 +62,7 @@ def open_client(uri: str) -> MlflowClient:
         mlflow.exceptions.MlflowException: if the server refused or did not answer.
     """
     if uri.startswith(("http:", "https:")):
-        _wait_for_answer(uri)
+        _wait_for_answer(uri, contacts)
     else:
         reach(uri, create=True)
     _quieten()
@@ -71,7 +75,7 @@ def open_client(uri: str) -> MlflowClient:
     return client
 
 
-def _wait_for_answer(uri: str) -> None:
+def _wait_for_answer(uri: str, contacts: int) -> None:
     """Ask a server for anything, perhaps by a proxy: MLflow itself waits for a minute or more.
 
     Raises:
@@ -85,9 +89,9 @@ def _wait_for_answer(uri: str) -> None:
         netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
     )
     request = Request(f"{place.geturl().rstrip('/')}/health")
-    for attempt in range(_CONTACTS):
+    for attempt in range(contacts):
         try:
-            urlopen(request, timeout=_SECONDS).close()
+            urlopen(request, timeout=_CONTACT_SECONDS).close()
         except HTTPError:
             return  # an answer, too
         except URLError as error:
@@ -97,7 +101,7 @@ def _wait_for_answer(uri: str) -> None:
             pass
         else:
             return
-        if attempt + 1 < _CONTACTS:
+        if attempt + 1 < contacts:
             time.sleep(0.5)
     raise OSError("no answer from the server")
 
@@ -309,7 +313,7 @@ def sqlite_file(uri: str) -> Path | None:
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SECONDS = 5.0
-_CONTACTS = 2
+_CONTACT_SECONDS = 4.0
 
 
 def check_tracking(uri: str) -> None:

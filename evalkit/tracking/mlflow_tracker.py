@@ -71,7 +71,7 @@ class MlflowTracker:
             TrackingError: if it could not be created.
         """
         with recording_errors(self.uri, None):
-            client = self._client()
+            client = self._client(contacts=1)
             experiment = experiment_of(client, self.uri, self.config.experiment)
             with one_at_a_time(f"{self.uri} {experiment} {run_id}"):
                 if not find_runs(client, experiment, run_id=run_id):
@@ -84,7 +84,7 @@ class MlflowTracker:
             TrackingError: if that could not be sent.
         """
         with recording_errors(self.uri, None):
-            client = self._client()
+            client = self._client(contacts=1)
             experiment = experiment_of(client, self.uri, self.config.experiment)
             for run in find_runs(client, experiment, run_id=run_id):
                 if run.info.status == "RUNNING":
@@ -131,10 +131,10 @@ class MlflowTracker:
         with recording_errors(self.uri, None):
             attach(self._client(), run, files)
 
-    def _client(self) -> MlflowClient:
+    def _client(self, contacts: int = 2) -> MlflowClient:
         # Two processes that both find an empty database would both create its tables.
         with one_at_a_time(self.uri):
-            return open_client(self.uri)
+            return open_client(self.uri, contacts)
 
     def _known(
         self, client: MlflowClient, experiment: str, identity: str
