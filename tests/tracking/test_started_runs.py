@@ -3,9 +3,10 @@
 import json
 import signal
 import socket
+import sqlite3
 import threading
 import time
-import warnings
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -21,23 +22,22 @@ from tests.support.servers import PATIENCE
 STORE = "sqlite:///mlflow.db"
 
 
-def runs(folder: Path) -> list[tuple[str, str, str]]:
-    """Return status, identity and a param of each run, newest first."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from mlflow import MlflowClient
+QUERY = """
+SELECT runs.status, tags.value, params.value FROM runs
+JOIN tags ON tags.run_uuid = runs.run_uuid AND tags.key = 'evalkit.run_id'
+LEFT JOIN params ON params.run_uuid = runs.run_uuid AND params.key = 'judge.model'
+WHERE runs.lifecycle_stage = 'active' ORDER BY runs.start_time DESC
+"""
 
-        client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-        experiment = client.get_experiment_by_name("evalkit")
-        found = client.search_runs([experiment.experiment_id]) if experiment else []
-    return [
-        (
-            run.info.status,
-            run.data.tags["evalkit.run_id"],
-            run.data.params.get("judge.model", ""),
-        )
-        for run in found
-    ]
+
+def runs(folder: Path) -> list[tuple[str, str, str]]:
+    """Return status, identity and a param of each run, newest first; MLflow may be creating the tables."""
+    with (
+        closing(sqlite3.connect(folder / "mlflow.db")) as connection,
+        suppress(sqlite3.OperationalError),
+    ):
+        return connection.execute(QUERY).fetchall()
+    return []
 
 
 def wait_for(folder: Path, status: str) -> list[tuple[str, str, str]]:
