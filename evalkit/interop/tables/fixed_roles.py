@@ -10,6 +10,7 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.words import (
     begins,
+    fold,
     is_first_name,
     is_model,
     matches,
@@ -22,7 +23,7 @@ _SIDES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("b", "2", "right", "second", "乙", "右"), "b"),
 }
 _NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_response"))
-_RATED: Final = ("human", "label", "judge", "verdict", "value", "text")
+_MOST_SHARED: Final = 20
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
 
 
@@ -60,6 +61,23 @@ def strength(name: str) -> tuple[str, int]:
     if matches(name, "value") or begins(name, "criteria"):
         return "judge", 1
     return "", 0
+
+
+def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether most words of a column are also those of another column, as verdicts of two raters are."""
+    column = typed[name]
+    words = {fold(word) for word in column.words}
+    if not words or len(words) > _MOST_SHARED:
+        return False
+    for other, values in typed.items():
+        if other == name or len(values.words) > _MOST_SHARED or not values.words:
+            continue
+        if matches(other, "system") and matches(name, "system"):
+            continue
+        shared = words & {fold(word) for word in values.words}
+        if 2 * len(shared) > len(words) and len(shared) > 1:
+            return True
+    return False
 
 
 def is_named(name: str) -> bool:
@@ -253,4 +271,5 @@ def _systems(typed: Mapping[str, TypedColumn]) -> list[str]:
         and not is_model(name)
         and column.kind in ("class", "text", "id")
         and not column.is_unique
+        and not shares_words(name, typed)
     ]

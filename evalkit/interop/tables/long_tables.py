@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, cell_text
-from evalkit.interop.tables.fixed_roles import Choices, strength
+from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
 from evalkit.interop.tables.raters import candidates, is_rater_name
 from evalkit.interop.tables.words import (
     fold,
@@ -45,8 +45,12 @@ class LongForm:
     kind: str
 
 
-def names_raters(name: str, column: TypedColumn, rows: int) -> bool:
+def names_raters(
+    name: str, column: TypedColumn, rows: int, typed: Mapping[str, TypedColumn]
+) -> bool:
     """Return whether a column names who judged."""
+    if shares_words(name, typed):
+        return False
     if not column.total or len(column.words) > min(_MOST_RATERS, max(1, rows - 1)):
         return False
     values = list(column.words)
@@ -59,8 +63,11 @@ def names_raters(name: str, column: TypedColumn, rows: int) -> bool:
         return False
     if column.share(column.pairs) > 0 and not by_value:
         return False
-    if column.is_numeric or column.kind in ("stated", "ordered"):
-        return any(matches(name, "id") or part in name.casefold() for part in _PEOPLE)
+    if column.kind in ("stated", "ordered", "percent", "stars", "fraction"):
+        return False
+    if column.is_numeric:
+        whole = all(value.is_integer() for value in column.distinct_numbers)
+        return whole and any(matches(name, "id") or part in name.casefold() for part in _PEOPLE)
     exact = any(
         word in name.casefold()
         for word in ("source", "author", "scorer", "who", "type")
@@ -105,7 +112,7 @@ def long_form(
             taken.get("model")
         }:
             continue
-        if not names_raters(name, column, rows):
+        if not names_raters(name, column, rows, typed):
             continue
         known = used - {taken.get("sample")}
         verdicts = [
