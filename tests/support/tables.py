@@ -56,7 +56,12 @@ FLAGS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Y", "N"),
         ("safe", "unsafe"),
     ),
-    "de": (("bestanden", "nicht bestanden"), ("ja", "nein"), ("richtig", "falsch"), ("gut", "schlecht")),
+    "de": (
+        ("bestanden", "nicht bestanden"),
+        ("ja", "nein"),
+        ("richtig", "falsch"),
+        ("gut", "schlecht"),
+    ),
     "zh": (("合格", "不合格"), ("正确", "错误"), ("是", "否"), ("通过", "不通过")),
     "ja": (("正解", "不正解"), ("合格", "不合格"), ("はい", "いいえ"), ("○", "×")),
     "fr": (("oui", "non"), ("vrai", "faux"), ("réussi", "échoué")),
@@ -136,7 +141,16 @@ KINDS: Final = (
     "annotators",
 )
 KEYS: Final = ("plain", "criterion", "long", "repeats", "turns")
-DEFECTS: Final = ("none", "none", "missing", "empty_labels", "title", "blank_columns", "semicolon", "shuffled")
+DEFECTS: Final = (
+    "none",
+    "none",
+    "missing",
+    "empty_labels",
+    "title",
+    "blank_columns",
+    "semicolon",
+    "shuffled",
+)
 
 
 @dataclass(slots=True)
@@ -221,9 +235,13 @@ def _made(
         if kind == "stars" and chance.random() < 0.5:
             to_judge = {value: value for value in values}
     if kind == "families":
-        judges = chance.sample(["gpt-4o", "claude-3-haiku", "llama-3-70b", "o3-mini", "qwen2.5-72b"], 2)
+        judges = chance.sample(
+            ["gpt-4o", "claude-3-haiku", "llama-3-70b", "o3-mini", "qwen2.5-72b"], 2
+        )
     if kind == "annotators":
-        labels = chance.choice((["human_1", "human_2", "human_3"], ["annotator_a1", "annotator_a2", "annotator_a3"]))
+        labels = chance.choice(
+            (["human_1", "human_2", "human_3"], ["annotator_a1", "annotator_a2", "annotator_a3"])
+        )
     wrong = chance.uniform(0.1, 0.4)
     rows: list[dict[str, Any]] = []
     truth: dict[str, list[tuple[Any, Any]]] = {name: [] for name in judges}
@@ -274,7 +292,15 @@ def _made(
                         row[name] = EXTRA[name](chance, number)
                     rows.append(row)
     return _finished(
-        chance, rows, truth, labels, kind, f"{seed} {kind} {language} {key} {defect}", key, defect, case
+        chance,
+        rows,
+        truth,
+        labels,
+        kind,
+        f"{seed} {kind} {language} {key} {defect}",
+        key,
+        defect,
+        case,
     )
 
 

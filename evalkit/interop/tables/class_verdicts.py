@@ -32,6 +32,7 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     same = len({frozenset(levels.values()) for levels in words.values() if levels}) <= 1
     if union and union <= meanings.keys():
         if same and not any(raw.mapped for raw in raws.values()):
+            _check_polarity(raws, where)
             space.values = {
                 name: {text: spelled[word] for text, word in levels.items()}
                 for name, levels in words.items()

@@ -79,6 +79,11 @@ _COMPARISON: Final = re.compile(
     r"(a|b|1|2|model[_ ]?[ab]|response[_ ]?[ab12]|output[_ ]?[ab12])\s*\]*",
     re.IGNORECASE,
 )
+_STRENGTH: Final = re.compile(
+    r"((?:model |response |output |answer |assistant )?[ab12]) (?:is |was )?"
+    r"(?:much |slightly |significantly |clearly |a bit |a lot |far |somewhat |strongly )*"
+    r"(?:better|wins|won|stronger|preferred|best)"
+)
 _WORSE: Final = ("<", "<<", "≺", "＜", "is worse than")
 _EVEN: Final = ("=", "==", "≈", "~", "＝")
 _TIME: Final = re.compile(
@@ -186,6 +191,8 @@ class TypedColumn:
             return float(text.replace(",", ".").replace("−", "-"))
         if _THOUSANDS.fullmatch(text) and not self.decimal_comma:
             return float(text.replace(",", ""))
+        if is_date(text):
+            return None
         if named := _NAMED_NUMBER.fullmatch(text):
             return float((named[1] or named[2]).replace(",", "."))
         if points := _POINTS.fullmatch(text):
@@ -239,6 +246,8 @@ class TypedColumn:
                 found[text] = _compared(match)
             elif (word := fold(text)) in known:
                 found[text] = known[word]
+            elif match := _STRENGTH.fullmatch(word):
+                found[text] = "A" if match[1][-1] in "a1" else "B"
             elif text.strip().casefold() == "[[c]]":
                 found[text] = "TIE"
         return found

@@ -12,7 +12,7 @@ from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.text import is_conversation
 from evalkit.errors import DatasetError
-from evalkit.interop.tables.words import fold, known_words
+from evalkit.interop.tables.words import fold, known_words, polarity
 
 Rows: TypeAlias = Sequence[Placed]
 _MOSTLY: Final = 0.8
@@ -20,6 +20,7 @@ _MOSTLY: Final = 0.8
 _DEPTH: Final = 4
 _LONGEST_CELL: Final = 1_000_000
 _MOST_ANNOTATORS: Final = 20
+_LONGEST_LIST: Final = 500
 _LAST_ROWS: Final = 5
 """The number of rows at the end that may be totals."""
 
@@ -166,6 +167,7 @@ def _object(cell: Any) -> dict[str, Any] | None:
 
 def _positions(name: str, column: Sequence[Any]) -> dict[str, list[Any]]:
     """Return a column for each position of lists of few short words or numbers; nothing if a column has others."""
+    column = [_listed(cell) for cell in column]
     filled = [cell for cell in column if cell is not None]
     if not filled or not all(isinstance(cell, list) for cell in filled):
         return {}
@@ -187,6 +189,29 @@ def _positions(name: str, column: Sequence[Any]) -> dict[str, list[Any]]:
         ]
         for position in range(longest)
     }
+
+
+def _listed(cell: Any) -> Any:
+    """Return a text of a list, or of several verdict words with a separator, as a list."""
+    if not isinstance(cell, str) or len(cell) > _LONGEST_LIST:
+        return cell
+    text = cell.strip()
+    if text.startswith("[") and text.endswith("]"):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                value = read(text)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+            if isinstance(value, list):
+                return value
+        return cell
+    meanings, _ = polarity()
+    for separator in (";", "|", ",", "/"):
+        parts = [part.strip() for part in text.split(separator)]
+        if len(parts) > 1 and all(fold(part) in meanings for part in parts):
+            digits = all(part.isdigit() for part in parts)
+            return cell if digits and separator in ",/" else parts
+    return cell
 
 
 def _lists(column: Sequence[Any]) -> list[list[Any]]:

@@ -149,6 +149,20 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
             yield Role(second, f"{role}_b", "name")
 
 
+def sided_pairs(
+    typed: Mapping[str, TypedColumn], taken: set[str]
+) -> list[tuple[str, str]]:
+    """Return the pairs of columns whose names differ only in the side, such as `score_a` and `score_b`."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in typed:
+        if name in taken:
+            continue
+        for base, side in _sided(name):
+            if matches(" ".join(base), "value"):
+                found.setdefault(base, {}).setdefault(side, name)
+    return [(names["a"], names["b"]) for names in found.values() if len(names) == 2]
+
+
 def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the words of a name without the one that names a side, and the side."""
     parts = tokens(name)
@@ -269,7 +283,7 @@ def _systems(typed: Mapping[str, TypedColumn]) -> list[str]:
         and not matches(name, "rater")
         and not matches(name, "measured")
         and not is_model(name)
-        and column.kind in ("class", "text", "id")
+        and column.kind in ("class", "text", "id", "pair", "ordered")
         and not column.is_unique
         and not shares_words(name, typed)
     ]

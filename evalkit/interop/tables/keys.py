@@ -15,11 +15,15 @@ from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.fixed_roles import PAIR_ROLES
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.raters import base
-from evalkit.interop.tables.words import begins, matches
+from evalkit.interop.tables.words import begins, matches, tokens
 
 _CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
 """Roles that tell responses to one question apart."""
 _MOST_VALUES: Final = 20
+_SETTINGS: Final = frozenset(
+    {"temperature", "temp", "version", "top", "level", "budget"}
+)
+"""Words of settings, whose values tell units apart."""
 
 
 @dataclass(slots=True)
@@ -103,6 +107,8 @@ def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
         return "unit"
     if matches(name, "rater"):
         return ""
+    if _SETTINGS.intersection(tokens(name)) and len(column.words) <= _MOST_VALUES:
+        return "unit"
     if (
         matches(name, "measured")
         or matches(name, "computed")

@@ -67,7 +67,9 @@ def names_raters(
         return False
     if column.is_numeric:
         whole = all(value.is_integer() for value in column.distinct_numbers)
-        return whole and any(matches(name, "id") or part in name.casefold() for part in _PEOPLE)
+        return whole and any(
+            matches(name, "id") or part in name.casefold() for part in _PEOPLE
+        )
     exact = any(
         word in name.casefold()
         for word in ("source", "author", "scorer", "who", "type")

@@ -68,7 +68,8 @@ def raw_levels(
         raw = Raw(column)
         for text, count in column.counts.items():
             key = text.strip().casefold()
-            meaning = mapped.get(key, mapped.get(fold(text)))
+            own = f"{name}:{text}".casefold()
+            meaning = mapped.get(own, mapped.get(key, mapped.get(fold(text))))
             if meaning is not None and meaning != NONE:
                 raw.mapped[text] = meaning
             elif meaning == NONE:

@@ -19,6 +19,9 @@ from evalkit.interop.tables.words import begins, fold, matches, tokens
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
 _MOST_ANSWERS: Final = 6
+_AGGREGATES: Final = frozenset(
+    {"majority", "consensus", "aggregate", "aggregated", "mean"}
+)
 _VOTES: Final = frozenset(
     {"winner", "preference", "preferred", "better", "vote", "choice"}
 )
@@ -152,6 +155,7 @@ def _assign(
         if chosen:
             for _, name in by_role[role]:
                 raters.unused[name] = f"not named by --{role}"
+    _drop_aggregates(raters, choices)
     _pair_by_base(weak, raters, choices)
     _one_of_each(typed, raters)
     left = [
@@ -162,6 +166,16 @@ def _assign(
     for name in left:
         if name not in raters.judges and name not in raters.criteria:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
+
+
+def _drop_aggregates(raters: Raters, choices: Choices) -> None:
+    """Drop the majority of annotators who have columns themselves."""
+    if choices.labels or len(raters.labels) < 3:
+        return
+    for name in list(raters.labels):
+        if _AGGREGATES.intersection(tokens(name)) and len(raters.labels) > 2:
+            del raters.labels[name]
+            raters.unused[name] = "sums up the annotators"
 
 
 def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None:
@@ -311,6 +325,7 @@ def _assign_unknown(
     judging = [name for name in unknown if _judges_like(name, typed, raters)]
     if raters.judges and not raters.labels and not choices.labels:
         judging += [name for name in raters.unused if _is_alike(name, typed, raters)]
+        judging += [name for name in unknown if _has_the_scores(name, typed, raters)]
     for name in unknown:
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
@@ -347,9 +362,9 @@ def _is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bo
     """Return whether an unnamed verdict has the form of the judges' verdicts, so that it may be a label."""
     if raters.unused[name] != MAY_BE_VERDICT or strength(name)[1] != 1:
         return False
-    if begins(name, "criteria") and not matches(name, "value"):
-        return False
     column = typed[name]
+    if column.is_numeric and begins(name, "criteria") and not matches(name, "value"):
+        return False
     for judge in raters.judges:
         if _is_score(column) and _is_score(typed[judge]):
             return True
@@ -357,6 +372,22 @@ def _is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bo
         if words and words <= {fold(word) for word in typed[judge].words}:
             return True
     return False
+
+
+def _has_the_scores(
+    name: str, typed: Mapping[str, TypedColumn], raters: Raters
+) -> bool:
+    """Return whether an unknown column has the integers of a judge's scale, so that it may be a label."""
+    column = typed[name]
+    if not _is_score(column) or matches(name, "process"):
+        return False
+    values = set(column.distinct_numbers)
+    return any(
+        len(values) > 2
+        and all(value.is_integer() for value in values)
+        and values == set(typed[judge].distinct_numbers)
+        for judge in raters.judges
+    )
 
 
 def _is_comparable(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -500,6 +531,7 @@ def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:
     """
     if choices.judges or choices.labels:
         return
+    _check_same_criterion(raters, where)
     judged = _by_criterion(raters.judges)
     labeled = _by_criterion(raters.labels)
     if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
@@ -512,6 +544,50 @@ def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:
     criteria = ", ".join(" ".join(key) for key in judged)
     raise OpenTableError(
         f"has verdicts by criterion ({criteria}): check one at a time", where, answers
+    )
+
+
+def _check_same_criterion(raters: Raters, where: str) -> None:
+    """Ask whether a judge of one criterion can be compared with labels of another.
+
+    Raises:
+        OpenTableError: If names say that they are about different criteria.
+    """
+    for label in raters.labels:
+        about = _criteria(label)
+        for judge in raters.judges:
+            judged = _criteria(judge)
+            if not about or not judged or _overlap(about, judged):
+                continue
+            if len(raters.judges) > 1 and len(raters.labels) > 1:
+                continue
+            if _is_opposite(about, judged):
+                continue
+            answers = [
+                Answer("yes, compare them", ("--judge", judge, "--label", label)),
+                Answer(
+                    f"no, '{judge}' has no labels",
+                    ("--judge", judge, "--label", "NONE"),
+                ),
+            ]
+            what = f"'{judge}' and '{label}' are named after different criteria: are they about the same?"
+            raise OpenTableError(what, where, answers)
+
+
+def _criteria(name: str) -> set[str]:
+    """Return the beginnings of the words of a name that are criteria."""
+    return {part for part in tokens(name) if begins(part, "criteria")}
+
+
+def _overlap(about: set[str], judged: set[str]) -> bool:
+    """Return whether words of two names have a beginning in common."""
+    return any(one[:5] == other[:5] for one in about for other in judged)
+
+
+def _is_opposite(about: set[str], judged: set[str]) -> bool:
+    """Return whether only one of two names is about a fault, which the words of the verdicts decide."""
+    return any(begins(part, "adverse") for part in about) != any(
+        begins(part, "adverse") for part in judged
     )
 
 

@@ -13,7 +13,12 @@ from evalkit.foreign_files.layouts import Unit, judgment_of, record_of
 from evalkit.foreign_files.records import Options, ParsedFile, Record, RecordedJudgment
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, Rows, cell_text, columns_of
-from evalkit.interop.tables.fixed_roles import Choices, fixed_roles, strength
+from evalkit.interop.tables.fixed_roles import (
+    Choices,
+    fixed_roles,
+    sided_pairs,
+    strength,
+)
 from evalkit.interop.tables.keys import Keys, find_keys
 from evalkit.interop.tables.long_tables import LongForm, long_form, widened
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
@@ -118,6 +123,7 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     _join_one_hot(parts)
     _check_named(parts, choices, where)
     parts.roles = fixed_roles(parts.typed, choices)
+    _join_sided_scores(parts)
     _widen(parts, choices)
     _check_raters_named(parts, choices, where)
     _name_chosen(parts)
@@ -207,6 +213,46 @@ def _join_one_hot(parts: _Parts) -> None:
         parts.notes.append(
             f"columns {', '.join(sides.values())} are read as one column of winners"
         )
+
+
+def _join_sided_scores(parts: _Parts) -> None:
+    """Join a rater's scores of the two responses of a row to a column of winners."""
+    if not _compares(parts.by_role()):
+        return
+    taken = {role.column for role in parts.roles}
+    for first, second in sided_pairs(parts.typed, taken):
+        columns = (parts.typed[first], parts.typed[second])
+        if not all(
+            column.is_numeric and column.share(column.numbers) == 1
+            for column in columns
+        ):
+            continue
+        if matches(first, "measured") or matches(first, "computed"):
+            continue
+        winners = [
+            _higher(
+                columns[0].numbers.get(one or ""), columns[1].numbers.get(other or "")
+            )
+            for one, other in zip(columns[0].texts, columns[1].texts, strict=True)
+        ]
+        words = [
+            word for word in tokens(first) if word not in ("a", "1", "left", "first")
+        ]
+        name = f"{'_'.join(words)}_*"
+        for part in (first, second):
+            del parts.columns.cells[part]
+            del parts.typed[part]
+        parts.columns.cells[name] = winners
+        parts.typed[name] = TypedColumn(name, winners)
+        parts.notes.append(
+            f"columns {first}, {second} are read as one column of winners"
+        )
+
+
+def _higher(first: float | None, second: float | None) -> str | None:
+    if first is None or second is None:
+        return None
+    return "tie" if first == second else "A" if first > second else "B"
 
 
 def _one_hot(
