@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from evalkit.cli.check_summary import print_checked, reading_lines
 from evalkit.cli.parser import FOLDER, UsageError, check_overrides, is_override
+from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.values import Json, JsonObject, frozen
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
+    from evalkit.config.table_reading import TableReading
     from evalkit.foreign_files.criteria import OpenCriterionError
     from evalkit.interop import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from evalkit.interop.tables.questions import OpenTableError, Role
 
 STDIN: Final = "-"
+READING_FILE: Final = "reading.yaml"
 READING: Final = "How the table was read:"
 
 
@@ -36,6 +39,7 @@ class _Checked:
     roles: tuple[Role, ...] = ()
     warnings: tuple[str, ...] = ()
     settings: Json = field(default_factory=dict)
+    reading: TableReading | None = None
 
 
 def main(arguments: Namespace) -> int:
@@ -112,6 +116,7 @@ def _read(
     paths: Sequence[Path], names: Sequence[str], arguments: Namespace
 ) -> _Checked:
     """Return the judgments of a file in a known format, otherwise those of tables."""
+    from evalkit.config.table_reading import load_reading
     from evalkit.datasets.compression import refuse_stream
     from evalkit.foreign_files.criteria import OpenCriterionError
     from evalkit.foreign_files.judgment_files import peek
@@ -121,6 +126,7 @@ def _read(
     from evalkit.interop.importer_discovery import GENERIC, format_names, importer
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
+    from evalkit.interop.tables.reading import check_same, choices_of, reading_of
     from evalkit.interop.tables.table import read_table
 
     path = paths[0]
@@ -133,7 +139,8 @@ def _read(
         fields = dict(word.partition("=")[::2] for word in arguments.fields)
         options = Options(fields=fields, winners=dict(arguments.map or ()))
         return _Checked(import_judgments(GENERIC, path, options))
-    choices = _choices(arguments)
+    reading = None if arguments.reading is None else load_reading(arguments.reading)
+    choices = _choices(arguments) if reading is None else choices_of(reading)
     if len(paths) == 1 and choices == Choices() and peek(path).has(*EXPORTED):
         return _Checked(import_judgments(GENERIC, path, Options()))
     plain = choices == Choices(choices.judges[:1], choices.labels[:1])
@@ -175,11 +182,14 @@ def _read(
         ):
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         raise
+    if reading is not None:
+        check_same(reading, table, where)
     return _Checked(
         imported(table.parsed, "table", path),
         table.roles,
         table.warnings,
         table.settings,
+        reading_of(table),
     )
 
 
@@ -343,6 +353,12 @@ def _score_into(
         read=False,
         overwrite=arguments.overwrite,
     ).result
+    if checked.reading is not None:
+        content = checked.reading.yaml().encode()
+        write_file(folder / READING_FILE, [content])
+        if arguments.save is not None:
+            with file_errors("cannot be written", arguments.save):
+                write_file(arguments.save, [content])
     statuses: list[int] = []
     with reported(statuses):
         result = track(config, result) if config.tracking.enabled else result

@@ -62,6 +62,8 @@ class Table:
     warnings: tuple[str, ...]
     settings: Json = field(default_factory=dict)
     choices: Choices = Choices()
+    unit: Unit = "class"
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -153,7 +155,15 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     records = list(_records(parts, verdicts, space))
     parsed = ParsedFile(records, scale=space.scale)
     settings = _settings(parts, space)
-    return Table(parsed, tuple(_listed(parts)), tuple(warnings), settings, choices)
+    return Table(
+        parsed,
+        tuple(_listed(parts)),
+        tuple(warnings),
+        settings,
+        choices,
+        space.unit,
+        space.values,
+    )
 
 
 def _judge_columns(raters: Raters) -> list[str]:
