@@ -115,6 +115,8 @@ def _tells(name: str, column: TypedColumn, roles: Mapping[str, str]) -> str:
         or begins(name, "criteria")
     ):
         return ""
+    if column.judges:
+        return ""
     if matches(name, "system") or matches(name, "process") or name == "file":
         return "unit"
     if column.kind in ("number", "flag", "percent", "fraction"):

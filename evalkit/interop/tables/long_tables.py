@@ -193,7 +193,7 @@ def _form(
             other for other in verdicts if other not in judges or strength(other)[1] < 2
         ]
         strong = [other for other in judges if strength(other)[1] > 1]
-        if len(left) == 1 and strong:
+        if len(left) == 1 and (strong or len(verdicts) == 1):
             return LongForm(name, left[0], "people")
         return None
     if people or not verdicts:

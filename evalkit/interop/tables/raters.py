@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from evalkit.errors import DatasetError
-from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.fixed_roles import Choices, strength
+from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
+from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.words import begins, fold, matches, tokens
+from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
 
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
@@ -22,6 +22,7 @@ _MOST_ANSWERS: Final = 6
 _AGGREGATES: Final = frozenset(
     {"majority", "consensus", "aggregate", "aggregated", "mean"}
 )
+_SIDE_WORDS: Final = frozenset({"a", "b", "left", "right"})
 _VOTES: Final = frozenset(
     {"winner", "preference", "preferred", "better", "vote", "choice"}
 )
@@ -54,6 +55,10 @@ class Raters:
 def is_rater_name(name: str) -> bool:
     """Return whether a name may be that of a rater: it is not of a measure, a feature or a process."""
     _, clear = strength(name)
+    if matches(name, "system") and _SIDE_WORDS.intersection(tokens(name)):
+        return False
+    if matches(name, "criterion") and clear < 2:
+        return False
     if matches(name, "rater") and not _ABOUT_RATERS.isdisjoint(tokens(name)):
         return False
     if matches(name, "measured") or matches(name, "doubt"):
@@ -74,17 +79,39 @@ def candidates(
     return [
         name
         for name, column in typed.items()
-        if name in chosen or (name not in used and _may_rate(name, column))
+        if name in chosen or (name not in used and _may_rate(name, column, typed))
     ]
 
 
-def _may_rate(name: str, column: TypedColumn) -> bool:
+def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column named after raters has their ids, next to another column with verdicts."""
+    parts = tokens(name)
+    if len(parts) > 1 or not matches(name, "rater") or is_model(name):
+        return False
+    column = typed[name]
+    if shares_words(name, typed) or column.share(column.flags) > MOSTLY:
+        return False
+    if column.is_numeric and not all(
+        value.is_integer() for value in column.distinct_numbers
+    ):
+        return False
+    words = column.kind in ("class", "id") or column.is_numeric
+    judging = [
+        other
+        for other in typed
+        if other != name and typed[other].judges and is_rater_name(other)
+    ]
+    unnamed = [other for other in judging if strength(other)[1] < 2]
+    return words and bool(unnamed if column.is_numeric else judging)
+
+
+def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
     if not is_rater_name(name) or matches(name, "computed"):
         return False
     if column.kind == "id":
         # all different whole numbers are ids, unless a rater is named
         return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
-    if not column.may_be_verdict:
+    if not column.may_be_verdict or is_names_of_raters(name, typed):
         return False
     if matches(name, "text") and column.kind in ("class", "stated"):
         return strength(name)[1] > 2
@@ -382,10 +409,8 @@ def _has_the_scores(
     if not _is_score(column) or matches(name, "process"):
         return False
     values = set(column.distinct_numbers)
-    return any(
-        len(values) > 2
-        and all(value.is_integer() for value in values)
-        and values == set(typed[judge].distinct_numbers)
+    return 2 < len(values) <= MOST_CLASSES and any(
+        len(values & set(typed[judge].distinct_numbers)) >= MOSTLY * len(values)
         for judge in raters.judges
     )
 
@@ -485,7 +510,8 @@ def _explain_no_judge(
         OpenTableError: If some can be.
         DatasetError: If none can be.
     """
-    if not raters.labels and len(names) == 1:
+    clear = names and (strength(names[0])[1] or not typed[names[0]].is_numeric)
+    if not raters.labels and len(names) == 1 and clear:
         raters.judges[names[0]] = "the only verdicts"
         raters.unused.pop(names[0], None)
         return

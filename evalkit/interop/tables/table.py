@@ -239,6 +239,8 @@ def _join_sided_scores(parts: _Parts) -> None:
             continue
         if matches(first, "measured") or matches(first, "computed"):
             continue
+        if all(column.is_binary for column in columns):
+            continue
         winners = [
             _higher(
                 columns[0].numbers.get(one or ""), columns[1].numbers.get(other or "")
@@ -269,7 +271,10 @@ def _one_hot(
     typed: Mapping[str, TypedColumn], sides: Mapping[str, str], row: int
 ) -> str | None:
     """Return the winner of a row; `None` if it has no values, and empty if not exactly one is set."""
-    texts = {side: typed[name].texts[row] for side, name in sides.items()}
+    texts = {
+        side: (typed[name].texts[row] or "").strip() or None
+        for side, name in sides.items()
+    }
     if all(value is None for value in texts.values()):
         return None
     chosen = [
@@ -298,7 +303,8 @@ def _widen(parts: _Parts, choices: Choices) -> None:
     ]
     by_role = parts.by_role()
     keys = _long_keys(parts, form, by_role)
-    if form.kind == "people" and not _several(parts.typed, keys):
+    is_vote = form.rater == form.value
+    if form.kind == "people" and (is_vote or not _several(parts.typed, keys)):
         parts.roles.append(
             Role(form.rater, "annotator", "names the annotator of each row")
         )
