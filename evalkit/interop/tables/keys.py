@@ -150,7 +150,12 @@ def groups(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> list[int]:
     rows = len(next(iter(typed.values())).texts)
     if not texts:
         return list(range(rows))
-    return [numbers.setdefault(key, len(numbers)) for key in zip(*texts, strict=True)]
+    found = []
+    for row, key in enumerate(zip(*texts, strict=True)):
+        # a row without an id is like no other row
+        unit = key if key[0] is not None else (None, str(row))
+        found.append(numbers.setdefault(unit, len(numbers)))
+    return found
 
 
 def _repeated(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> bool:

@@ -101,6 +101,9 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         for other in typed
         if other != name and typed[other].judges and is_rater_name(other)
     ]
+    folded = {fold(word) for word in column.words}
+    if any(folded & {fold(word) for word in typed[other].words} for other in judging):
+        return False
     unnamed = [other for other in judging if strength(other)[1] < 2]
     return words and bool(unnamed if column.is_numeric else judging)
 
@@ -148,7 +151,7 @@ def find_raters(
     _assign_unknown(unknown, typed, raters, choices, where)
     if not raters.judges:
         _explain_no_judge(typed, names, raters, taken, where)
-    _check_criteria(raters, choices, where)
+    _check_criteria(raters, typed, choices, where)
 
 
 def _assign(
@@ -549,7 +552,12 @@ def _explain_no_judge(
     raise DatasetError(what, where=where, remedy=remedy)
 
 
-def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:
+def _check_criteria(
+    raters: Raters,
+    typed: Mapping[str, TypedColumn],
+    choices: Choices,
+    where: str,
+) -> None:
     """Ask for one criterion if the columns are judges and annotators by criterion, such as gpt_tone and human_tone.
 
     Raises:
@@ -557,6 +565,7 @@ def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:
     """
     if choices.judges or choices.labels:
         return
+    _check_ids(raters, typed, where)
     _check_same_criterion(raters, where)
     judged = _by_criterion(raters.judges)
     labeled = _by_criterion(raters.labels)
@@ -571,6 +580,38 @@ def _check_criteria(raters: Raters, choices: Choices, where: str) -> None:
     raise OpenTableError(
         f"has verdicts by criterion ({criteria}): check one at a time", where, answers
     )
+
+
+def _check_ids(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> None:
+    """Ask whether whole numbers in a column named after raters are their labels or their ids.
+
+    Raises:
+        OpenTableError: If the judges give words.
+    """
+    if not raters.judges or any(typed[judge].is_numeric for judge in raters.judges):
+        return
+    for label in raters.labels:
+        column = typed[label]
+        exact = len(tokens(label)) == 1 and matches(label, "rater")
+        whole = all(value.is_integer() for value in column.distinct_numbers)
+        if not (exact and column.is_numeric and whole) or column.is_binary:
+            continue
+        judge = next(iter(raters.judges))
+        others = [name for name in raters.unused if typed[name].judges]
+        answers = [
+            Answer(
+                f"ids, and '{name}' is the label", ("--judge", judge, "--label", name)
+            )
+            for name in others[:_MOST_ANSWERS]
+        ]
+        answers += [
+            Answer("labels", ("--judge", judge, "--label", label)),
+            Answer(
+                "ids, and there are no labels", ("--judge", judge, "--label", "NONE")
+            ),
+        ]
+        what = f"'{label}' has whole numbers: are they labels, or ids of annotators?"
+        raise OpenTableError(what, where, answers)
 
 
 def _check_same_criterion(raters: Raters, where: str) -> None:

@@ -387,6 +387,14 @@ def _find_keys(parts: _Parts, choices: Choices, where: str) -> None:
     if parts.form is not None and parts.form.kind == "judges":
         names.append(parts.form.rater)
     chosen = [name for name in choices.keys if name != NO_LABELS]
+    if identity := by_role.get("id"):
+        column = parts.typed[identity]
+        cells = [
+            None if text is None or text in column.missing else cell
+            for text, cell in zip(column.texts, column.cells, strict=True)
+        ]
+        parts.typed[identity] = TypedColumn(identity, cells)
+        parts.columns.cells[identity] = cells
     if NO_LABELS in choices.keys:
         names += list(parts.typed)
     roles = dict(by_role)
@@ -733,7 +741,7 @@ def _id(parts: _Parts, texts: Mapping[str, Sequence[str | None]], row: int) -> s
     values = [texts[name][row] for name in parts.keys.unit]
     named = [value for value in values if value is not None]
     if not named:
-        return str(row + 1)
+        return f"row {row + 1}" if parts.keys.unit else str(row + 1)
     return (
         "/".join(named) if len(named) < 2 else "/".join(value[:80] for value in named)
     )
