@@ -1,6 +1,7 @@
 """A judge that is a coin in one language: warnings, unknown slices, refusals, and older files of trust."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 import evalkit
 from evalkit.errors import ConfigError
 from evalkit.runs import read_run
+from evalkit.serving.known_slices import KnownSlices
 from evalkit.serving.rating import AdaptedJudge
 from evalkit.serving.trust import describe_trust
+from evalkit.types import Case, Response
 from tests.serving.conftest import make_judge
 from tests.support.serving import served
 
@@ -119,8 +122,6 @@ def test_an_older_file_says_once_that_no_slices_were_searched(folder, provider, 
     assert [warned(judge.sync(**TEXTS)) for _ in range(2)] == [["slices_not_searched"], []]
     result = read_run(tmp_path / "run")
     config = result.config.with_({"scoring.search": "none"})
-    from dataclasses import replace
-
     assert describe_trust(replace(result, config=config))["searched"] is None
 
 
@@ -138,3 +139,15 @@ def test_a_damaged_slice_is_one_line(folder, provider, change):
     (folder / "trust.json").write_text(json.dumps(trust))
     with pytest.raises(ConfigError, match="does not describe a judge"):
         evalkit.load_judge(folder, api_base=provider.api_base)
+
+
+def test_the_length_of_responses_is_always_known():
+    where = {"column": "length", "slice": "900..2000", "allows": "none"}
+    where |= {"from": 900.0, "below": None, "computed": True}
+    decision = {"use": "single", "where": [where]}
+    known = KnownSlices({"decision": decision, "searched": {"values": {}}})
+    for size, kinds in ((100, []), (900, ["slice"]), (5000, ["slice"])):
+        asked = Case("1", "q", (Response("x" * size),), metadata={"length": "short"})
+        assert [kind for kind, _ in known.warnings(asked)] == kinds
+    asked = Case("1", "q", (Response("x" * 900),))
+    assert [kind for kind, _ in known.warnings(asked, "rates_corrected")] == ["slice"]
