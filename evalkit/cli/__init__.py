@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import TypeVar
 
+from evalkit.cli.output import printable_output
 from evalkit.cli.parser import COMMANDS, parse, root_help
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
@@ -65,7 +66,8 @@ def _catch_signals() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; an error becomes one line on standard error."""
-    return _status_of(_run, argv)
+    with printable_output():
+        return _status_of(_run, argv)
 
 
 def _status_of(function: Callable[[T], int], given: T) -> int:

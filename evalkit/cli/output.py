@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from rich.console import Console
-from rich.segment import Segment
-
 from evalkit.core.display import printable
 
 
@@ -50,14 +47,3 @@ def printable_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout = before
-
-
-class PrintableConsole(Console):
-    """A console that styles texts, and shows control characters in them as `\ufffd`."""
-
-    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        shown = (
-            part if part.control else Segment(printable(part.text), part.style)
-            for part in buffer
-        )
-        return super()._render_buffer(shown)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from evalkit.core.display import printable
 from evalkit.decision import Use
 from evalkit.report.comparison import differences_table, sentences, values_table
 from evalkit.report.findings.decisions import TONES
@@ -72,4 +73,6 @@ def judge_html(
 def _html(values: Json, language: str = "en") -> str:
     page = render("notebook.html.j2", {**_NONE, **values}, data={})
     other = "en" if language == "zh" else "zh"
-    return re.sub(f'<span class="{other}" lang="{other}">[^<]*</span>', "", page)
+    return printable(
+        re.sub(f'<span class="{other}" lang="{other}">[^<]*</span>', "", page)
+    )
