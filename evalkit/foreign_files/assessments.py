@@ -136,7 +136,7 @@ def read_assessed(
         records,
         rubric={"real": True} if scales else {},
         notes=(
-            _read_as(choice),
+            *_read_as(choice),
             *([scales] if scales else []),
             *notes,
             *choice.notes,
@@ -352,14 +352,16 @@ def _names(
     }
 
 
-def _read_as(choice: _Choice) -> str:
+def _read_as(choice: _Choice) -> list[str]:
     """Return how the file is read: the judges and the annotators, with their criteria."""
     judges = dict.fromkeys(
         rater if rater == name else f"{rater} ({name})" for rater, name in choice.judges
     )
     labels = dict.fromkeys(f"{rater} ({name})" for rater, name in choice.labels)
-    labeled = f"; labels: {_listed(labels)}" if labels else ""
-    return f"read as judges: {_listed(judges)}{labeled}"
+    notes = [f"read as judges: {_listed(judges)}"]
+    if labels:
+        notes.append(f"read as labels: {_listed(labels)}")
+    return notes
 
 
 def _listed(names: Iterable[str]) -> str:
