@@ -12,7 +12,6 @@ from evalkit.cli.console import log, log_handler
 from evalkit.cli.finished_run import read_value
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.core.translation import in_every_language
-from evalkit.decision import USES
 from evalkit.errors import ConfigError, ExitStatus
 from evalkit.values import JsonObject
 
@@ -42,9 +41,8 @@ def main(arguments: Namespace) -> int:
         runner=settings["runner"],
     )
     use = judge.validation.use
-    if arguments.require is not None and USES.index(use) < USES.index(
-        arguments.require
-    ):
+    required = arguments.require
+    if required is not None and not judge.validation.allows(required):
         what = (
             f"the judge can be used for less than --require {arguments.require} ({use})"
         )

@@ -82,6 +82,7 @@ class Validation:
             if self.use not in USES:
                 raise ValueError(f"unknown use '{self.use}'")
             self.sentence = str(content["decision"]["sentence"])
+            self.orders = content["decision"].get("order") is True
             self.labeled = content["decision"]["reason"] != _NO_LABELS
             data = content["dataset"]
             self.title = f"{content['judge']} · {content['mode']} · {data['name']} ({data['rows']} cases)"
@@ -109,6 +110,12 @@ class Validation:
                 remedy="export the judge again",
             ) from None
         self.content = content
+
+    def allows(self, use: Use) -> bool:
+        """Return whether the judge can be used for this, or for something that needs more."""
+        if use == "order":
+            return self.orders
+        return USES.index(self.use) >= USES.index(use)
 
     def trust(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.core.display import dollars, percent, points
 from evalkit.core.translation import gettext, joined, pgettext
-from evalkit.decision import Metrics, known
+from evalkit.decision import Metrics, decide, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
 
@@ -18,6 +18,8 @@ def subset_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     lead = known(metrics, LEAD)
     if accuracy is None or lead is None or lead.low is None or not table:
         return
+    if not decide(metrics).trusted:
+        return  # a cheaper panel that nobody should use is no advice
     chosen = next(row for row in table["subsets"] if row["chosen"])
     whole = max(table["subsets"], key=lambda row: len(row["judges"]))
     facts = {
