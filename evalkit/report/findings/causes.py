@@ -83,7 +83,7 @@ def cause_findings(result: RunResult, details: Json) -> Iterator[Finding]:
 
 
 def _read(rows: object) -> list[Cause]:
-    """Return the causes in a table of a run folder, none if it is damaged."""
+    """Return the causes in a table of a run folder, empty if it is damaged."""
     try:
         return TypeAdapter(list[Cause]).validate_python(rows)
     except ValidationError:
