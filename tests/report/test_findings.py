@@ -343,11 +343,11 @@ WRONG = [(0, 1), (1, 0)]
             "warn",
             "Trust this judge only for rates over many responses, corrected by labels",
         ),
-        (RIGHT * 40 + [(0, U)] * 30, "warn", "but it abstains in 27% [19, 35] of answers."),
+        (RIGHT * 40 + [(0, U)] * 30, "warn", "Also, it abstains in 27% [19, 35] of answers."),
         (
             [(0, 0)] * 60 + [(1, 1)] * 8 + [(1, 0)] * 12,
             "warn",
-            "it finds only 40% [23, 62] of the 20 responses labeled",
+            "But it answers 'comply' more often than the labels do",
         ),
         (
             RIGHT * 40 + [(0, 0)] * 40 + [(0, X)] * 121,
