@@ -130,7 +130,7 @@ def test_one_comment_is_updated_in_place(tmp_path, github):
 def test_a_fork_has_the_page_alone(tmp_path, github):
     github.forbidden = True
     (tmp_path / "my answers.csv").write_text(
-        "prompt,judge,label\n" + "q,A,A\nr,B,B\n" * 10, "utf-8"
+        "prompt,judge,label\n" + "q,A,A\nr,B,B\ns,A,B\n" * 10, "utf-8"
     )
     status, page, printed = act(tmp_path, github, "my answers.csv\n", "check")
     assert status == 0

@@ -28,7 +28,7 @@ _SETTINGS: Final = frozenset(
 
 @dataclass(slots=True)
 class Keys:
-    """The columns of a unit: its id, what else tells units apart, and how repeats are told apart."""
+    """The columns of a unit: its id, what else tells units apart, and what distinguishes repeats."""
 
     unit: list[str] = field(default_factory=list)
     criterion: str | None = None

@@ -1,4 +1,4 @@
-"""A table as records: its columns typed, its rows told apart, its raters found, and its verdicts read in one space."""
+"""A table as records: typed columns, units and repeats, raters, and verdicts in one space."""
 
 from __future__ import annotations
 
@@ -758,7 +758,7 @@ def _check_prompt(prompts: dict[str, str], cells: Json, place: str) -> None:
 
 
 def _check_samples(parts: _Parts) -> None:
-    """Number repeats that are told apart by words."""
+    """Number repeats that words tell apart."""
     name = parts.keys.sample
     if name is None or parts.typed[name].is_numeric:
         return
