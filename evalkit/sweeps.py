@@ -25,6 +25,7 @@ from evalkit.errors import ConfigError
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.findings.sweeps import choice_text
 from evalkit.report.page import language_of
+from evalkit.report.sweep_names import folded_names
 from evalkit.results import RunResult
 from evalkit.runs import (
     layout,
@@ -244,7 +245,7 @@ def as_json(board: Leaderboard, definition: Json | None = None) -> str:
         "confidence": board.confidence,
         "margin": board.margin,
         "choices": [_choice(board, choice) for choice in board.choices],
-        "rows": [_row(row) for row in board.rows],
+        "rows": [_row(row, board.twins_of(row)) for row in board.rows],
         "contrasts": [asdict(contrast) for contrast in board.contrasts],
         "contradictions": [
             {
@@ -261,7 +262,7 @@ def as_json(board: Leaderboard, definition: Json | None = None) -> str:
 
 
 def _choice(board: Leaderboard, choice: Choice) -> JsonObject:
-    names = {row.job: row.name for row in board.rows}
+    names = folded_names(board)
     return {
         "dataset": choice.dataset,
         "reason": choice.reason,
@@ -273,7 +274,7 @@ def _choice(board: Leaderboard, choice: Choice) -> JsonObject:
     }
 
 
-def _row(row: Standing) -> JsonObject:
+def _row(row: Standing, twins: Sequence[str]) -> JsonObject:
     return {
         "rank": row.rank,
         "rank_low": row.rank_low,
@@ -286,6 +287,7 @@ def _row(row: Standing) -> JsonObject:
         "decision": row.decision.json(),
         "behind": metric_values(row.behind) if row.behind else None,
         "non_inferior": row.non_inferior,
+        "twins": twins,
         "metrics": {
             name: metric_values(metric) for name, metric in row.metrics.items()
         },

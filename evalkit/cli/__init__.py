@@ -162,6 +162,7 @@ def _run(argv: Sequence[str]) -> int:
         log_style="json" if arguments.json_logs else "quiet" if arguments.quiet else "",
         allow_code=arguments.allow_code,
         trust=tuple(arguments.trust),
+        verbose=getattr(arguments, "verbose", False),
     )
     from evalkit.cli.trust import keep_unused, or_ask
 

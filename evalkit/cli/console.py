@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 _PREFIXES = {"note": "evalkit: note: ", "progress": ""}
 LogStyle = Literal["", "json", "quiet"]
 _style: ContextVar[LogStyle] = ContextVar("evalkit_log_style", default="")
+_verbose: ContextVar[bool] = ContextVar("evalkit_verbose", default=False)
 
 
 def log_style() -> LogStyle:
     """Return `json` for JSON lines, `quiet` for errors only, or nothing for text."""
     return _style.get()
+
+
+def is_verbose() -> bool:
+    """Return whether to print all findings and metrics, as with `-v`."""
+    return _verbose.get()
 
 
 @frozen
@@ -42,21 +48,25 @@ class CommandSettings:
     log_style: LogStyle = ""
     allow_code: bool = False
     trust: tuple[str, ...] = ()
+    verbose: bool = False
 
     @staticmethod
     def current() -> CommandSettings:
         """Return the current settings."""
-        return CommandSettings(_style.get(), code_allowed(), tuple(trusted_words()))
+        trust = tuple(trusted_words())
+        return CommandSettings(_style.get(), code_allowed(), trust, _verbose.get())
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Apply these settings inside the block."""
-        token = _style.set(self.log_style)
+        style = _style.set(self.log_style)
+        verbose = _verbose.set(self.verbose)
         try:
             with allowing_code(self.allow_code), trusting(self.trust, keeps=True):
                 yield
         finally:
-            _style.reset(token)
+            _verbose.reset(verbose)
+            _style.reset(style)
 
 
 def log(event: str, text: str, **facts: Any) -> None:

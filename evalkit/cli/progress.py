@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
-from evalkit.cli.console import log, log_style
+from evalkit.cli.console import is_verbose, log, log_style
 from evalkit.cli.hydra_runner import Job
 from evalkit.core.display import dollars
 from evalkit.engine import Progress
@@ -99,6 +99,10 @@ class ProgressDisplay:
         self._title = f"{part}{job.config.mode.name} · {job.config.judge.label}"
         self._console = Console(stderr=True)
         self._live = self._console.is_terminal and not log_style()
+        # A job of a sweep has a line of its own when it is finished.
+        self._ends_silently = job.sweep is not None and not (
+            log_style() or is_verbose()
+        )
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._printed = 0.0
@@ -162,7 +166,7 @@ class ProgressDisplay:
                 words=words,
                 left=as_time(left),
             )
-        elif not self._live:
+        elif not self._live and not (finished and self._ends_silently):
             self._print(progress, rate, left)
 
     def _print(

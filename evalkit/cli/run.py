@@ -18,12 +18,12 @@ from evalkit.api import (
     track,
 )
 from evalkit.audit import all_probes
-from evalkit.cli.console import log, log_handler, log_style, reported
+from evalkit.cli.console import is_verbose, log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
 from evalkit.cli.hydra_runner import Job, run_jobs, split_study, study_jobs
 from evalkit.cli.parser import study_words
 from evalkit.cli.progress import ProgressDisplay
-from evalkit.cli.summary import print_summary
+from evalkit.cli.summary import print_job, print_summary
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars
 from evalkit.core.resources import own_version
@@ -173,7 +173,10 @@ def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
 
 def _print_result(result: RunResult, noted: Collection[str]) -> None:
     if not log_style():
-        print_summary(result, noted)
+        if result.manifest.get("sweep") and not is_verbose():
+            print_job(result)
+        else:
+            print_summary(result, noted)
         return
     values = {
         name: metric.value

@@ -13,19 +13,26 @@ from rich.table import Table
 from rich.text import Text
 
 from evalkit.audit import is_audit
-from evalkit.cli.console import plain_console, print_heading, terminal_width, text_table
+from evalkit.cli.console import (
+    is_verbose,
+    plain_console,
+    print_heading,
+    terminal_width,
+    text_table,
+)
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.translation import Translator, in_every_language, translator
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.comparison import with_interval
-from evalkit.report.findings import TABLES, findings_of
+from evalkit.report.findings import TABLES, conclusion, findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
+from evalkit.report.sweep_names import folded_names, no_effect
 from evalkit.results import RunResult
 from evalkit.runs import read_details
 from evalkit.runs.layout import CAUSES, DATASHEET
-from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, SHORT_TITLES
+from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, MAIN_COLUMNS, SHORT_TITLES
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric
 from evalkit.values import Json
@@ -46,7 +53,11 @@ def interval(metric: Metric) -> str:
 
 
 ROWS = 12
-"""The most metrics that a summary shows."""
+"""The most metrics that a summary shows with `-v`."""
+BRIEF_ROWS = 6
+"""The most metrics that it shows without."""
+BRIEF_FINDINGS = 5
+"""The most findings that it shows without `-v`, in addition to the decision."""
 WIDTH = 100
 """The characters of a line of the leaderboard, unless the terminal is wider."""
 NEWLINE = "\n"
@@ -84,15 +95,20 @@ def _worst(metric: Metric) -> str:
     return f"{number(metric.worst_low)} to {number(metric.worst_high)}"
 
 
-def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
-    """Return a table of at most 12 main metrics of a run; its folder and report have all."""
+def metric_table(
+    metrics: Mapping[str, Metric], confidence: float, limit: int = ROWS
+) -> Table:
+    """Return a table of the main metrics of a run, at most `limit`; its folder and report have all."""
     table = text_table(("metric",), ("value",))
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
     table.add_column("missing", justify="right")
-    main = CATALOG.main(
-        [name for name, metric in metrics.items() if _shown(metric)], ROWS
-    )
+    names = [name for name, metric in metrics.items() if _shown(metric)]
+    if limit < ROWS:
+        importance = {name: index for index, name in enumerate(MAIN_COLUMNS)}
+        names.sort(key=lambda name: importance.get(name, len(importance)))
+        names = names[:limit]
+    main = CATALOG.main(names, limit)
     shown = [metrics[name] for name in main]
     lacking = any(metric.missing and metric.worst_low is not None for metric in shown)
     if lacking:
@@ -163,39 +179,58 @@ def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
 
 
 def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
-    """Print a finished run on standard output, without the notes that the command has already printed."""
+    """Print a finished run on standard output, without the notes that the command has already printed.
+
+    Without `-v`: the decision, at most five findings that change what one does, six metrics and
+    where the report is.
+    """
     console = plain_console()
     manifest = result.manifest
     rows = manifest["dataset"]["rows"]
-    what = f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
-    console.print(print_heading(what, f" ({rows} case{'s' * (rows != 1)})"))
+    heading = (
+        f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
+    )
+    console.print(print_heading(heading, f" ({rows} case{'s' * (rows != 1)})"))
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
-    for finding in findings_of(result, details):
-        console.print(
-            Text.assemble(
-                "  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"
-            )
-        )
-    main = metric_table(result.metrics, result.config.scoring.confidence)
+    _print_findings(console, result, details)
+    limit = ROWS if is_verbose() else BRIEF_ROWS
+    confidence = result.config.scoring.confidence
+    main = metric_table(result.metrics, confidence, limit)
     console.print("", *([main, ""] if main.row_count else []))
-    if judges := judge_table(result.metrics, result.config.scoring.confidence):
+    if judges := judge_table(result.metrics, confidence):
         console.print(judges, "")
-    if rows := details.get("panel", {}).get("subsets"):
-        console.print(subset_table(rows), "")
+    subsets = details.get("panel", {}).get("subsets")
+    if subsets and is_verbose():
+        console.print(subset_table(subsets), "")
     if is_audit(result.config) and result.folder:
-        print_audit(
-            console,
-            json.loads((Path(result.folder) / f"{DATASHEET}.json").read_text("utf-8")),
-        )
+        sheet = Path(result.folder) / f"{DATASHEET}.json"
+        print_audit(console, json.loads(sheet.read_text("utf-8")))
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)
     if CAUSES in details and result.folder:
         folder = shlex.quote(str(relative(Path(result.folder))))
         console.print(f"unusable answers: evalkit export {folder} --to csv")
-    for note in [note for note in manifest.get("notes", []) if note not in noted]:
-        console.print(f"note: {note}")
-    _print_places(console, result)
+    notes = [note for note in manifest.get("notes", []) if note not in noted]
+    if is_verbose():
+        for note in notes:
+            console.print(f"note: {note}")
+    _print_places(console, result, len(notes))
+
+
+def _print_findings(console: Console, result: RunResult, details: Json) -> None:
+    """Print the decision, then the findings: all of them with `-v`, else those that change what one does."""
+    decision = conclusion(result)
+    findings = [
+        finding for finding in findings_of(result, details) if finding not in decision
+    ]
+    if not is_verbose():
+        urgent = [finding for finding in findings if finding.tone == "bad"]
+        urgent += [finding for finding in findings if finding.tone == "warn"]
+        findings = urgent[:BRIEF_FINDINGS]
+    for finding in (*decision, *findings):
+        symbol = (SYMBOLS[finding.tone], STYLES[finding.tone])
+        console.print(Text.assemble("  ", symbol, f" {finding.text}"))
 
 
 def print_changes(before: RunResult, after: RunResult) -> None:
@@ -275,26 +310,36 @@ def _print_calls(console: Console, result: RunResult) -> None:
     console.print(text)
 
 
-def _print_places(console: Console, result: RunResult) -> None:
+def _print_places(console: Console, result: RunResult, notes: int) -> None:
     if result.folder:
-        more = sum(metric.value is not None for metric in result.metrics.values())
-        console.print(
-            Text.assemble(
-                "report: ",
-                link(Path(result.folder) / "report.html"),
-                f" (all {more} metrics)",
-            )
-        )
+        count = sum(metric.value is not None for metric in result.metrics.values())
+        content = f"all {count} metrics"
+        if notes and not is_verbose():
+            content += f" and {notes} note{'s' * (notes != 1)}; -v prints them"
+        page = link(Path(result.folder) / "report.html")
+        console.print(Text.assemble("report: ", page, f" ({content})"))
         if is_audit(result.config):
-            console.print(
-                Text.assemble(
-                    "datasheet: ", link(Path(result.folder) / f"{DATASHEET}.html")
-                )
-            )
+            page = link(Path(result.folder) / f"{DATASHEET}.html")
+            console.print(Text.assemble("datasheet: ", page))
     if run_id := result.manifest.get("mlflow_run_id"):
         console.print(f"MLflow: run {run_id}; `evalkit ui` opens it")
     if tracked := result.manifest.get("tracked"):
         console.print(f"{tracked['tracker']}: run {tracked['id']}")
+
+
+def print_job(result: RunResult) -> None:
+    """Print one line about a finished job of a sweep: what differs, what its judge can be used for, calls and cost."""
+    sweep = result.manifest["sweep"]
+    name = ", ".join(sweep["overrides"]) or result.manifest["judge"]
+    use = USES[result.decision.use].message
+    calls = result.calls
+    parts = [f"{calls.planned:,} calls", f"{calls.sent:,} sent"]
+    if calls.failed:
+        parts.append(f"{calls.failed:,} failed")
+    parts.append(
+        "price unknown" if result.cost_usd is None else dollars(result.cost_usd)
+    )
+    plain_console().print(f"job {sweep['job']}  {name}: {use}; {', '.join(parts)}")
 
 
 SHOWN = 40
@@ -312,22 +357,22 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
             f", by {board.by or 'no common metric'}",
         )
     )
-    names = {row.job: row.name for row in board.rows}
+    names = folded_names(board)
     conclusions = []
     notes = _legend(board, names)
     for choice in board.choices:
-        rows = [row for row in board.rows if row.dataset == choice.dataset]
+        rows = [row for row in board.folded if row.dataset == choice.dataset]
         dataset = dataset_name(board, choice, {})
         console.print(*([f"\n{dataset}"] if dataset else []))
         table, omitted = leaderboard_table(
-            board, rows[:SHOWN], max(WIDTH, terminal_width())
+            board, rows[:SHOWN], max(WIDTH, terminal_width()), names
         )
         console.print(table)
         if len(rows) > SHOWN:
-            console.print(f"and {len(rows) - SHOWN:,} more jobs in {files[-1].name}")
+            console.print(f"and {len(rows) - SHOWN:,} more rows in {files[-1].name}")
         if omitted:
             console.print(f"{len(omitted)} more columns in {files[-1].name}")
-        conclusion, *decided = choice_findings(board, choice, names, dataset, SHOWN)
+        conclusion, *decided = choice_findings(board, choice, names, dataset)
         notes += [finding.text for finding in decided]
         conclusions.append(conclusion)
     console.print()
@@ -345,12 +390,18 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
 
 
 def leaderboard_table(
-    board: Leaderboard, rows: Sequence[Standing], width: int
+    board: Leaderboard,
+    rows: Sequence[Standing],
+    width: int,
+    names: Mapping[str, str] | None = None,
 ) -> tuple[Table, list[str]]:
     """Return the table of some jobs within `width` characters, and the metrics that do not fit.
 
+    `names` has the names of jobs that are not shown under their own.
+
     Metrics that are equal in all jobs are omitted. Each interval is below its value.
     """
+    shown_names = {row.job: (names or {}).get(row.job, row.name) for row in rows}
     table = text_table()
     table.add_column("", justify="right")
     marks = [
@@ -368,7 +419,7 @@ def leaderboard_table(
         width
         + 2
         - sum(side + 2 for side in sides)
-        - min(NAME, max(cell_len(row.name) for row in rows))
+        - min(NAME, max(map(cell_len, shown_names.values())))
         - 2
     )
     shown: set[str] = set()
@@ -391,7 +442,7 @@ def leaderboard_table(
     for row, mark, decision in zip(rows, marks, decisions, strict=True):
         table.add_row(
             _rank(row),
-            row.name,
+            shown_names[row.job],
             mark,
             decision,
             *(_cell(row.metrics.get(name)) for name in columns),
@@ -423,12 +474,11 @@ def _cell(metric: Metric | None) -> str:
 
 
 def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    lines = []
+    lines = [in_every_language(text)[0] for text in no_effect(board)]
     if board.contrasts:
         lines.append(
-            "Jobs that share a letter do not differ significantly (which does not show that they"
-            f" are equal). {len(board.differing)} of {len(board.contrasts)} pairs differ (Holm,"
-            f" {1 - board.confidence:.2g}). Ranks have simultaneous intervals."
+            "Jobs that share a letter do not differ significantly, which does not show that they"
+            f" are equal (Holm, {1 - board.confidence:.2g})."
         )
     lines += [
         f"{names[one.scores]} contradicts {names[one.comparisons]} in "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import quote
 
 from evalkit.core.display import dollars
@@ -16,8 +17,10 @@ from evalkit.report.figures.sweep_figures import (
     significance_groups,
 )
 from evalkit.report.findings.decisions import USES, simulated
+from evalkit.report.findings.finding import finding
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.page import filled, render
+from evalkit.report.sweep_names import folded_names, no_effect, settings_of
 from evalkit.report.texts import SWEEP, Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.values import JsonObject, frozen
@@ -27,9 +30,6 @@ MAIN = 5
 _WORD = re.compile(
     r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}", re.IGNORECASE
 )
-_OVERRIDE = re.compile(
-    r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)"
-)  # names of criteria can have spaces
 
 
 @frozen
@@ -59,6 +59,13 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
 
 def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
     """Return the values of the page's template."""
+    jobs = len(board.rows)
+    notes = [
+        finding(board.by or "leaderboard", "info", text) for text in no_effect(board)
+    ]
+    folded = folded_names(board)
+    rows = (replace(row, name=folded[row.job]) for row in board.folded)
+    board = replace(board, rows=tuple(rows))
     settings = {row.job: settings_of(row.name) for row in board.rows}
     varying = _varying(list(settings.values()))
     brief = _self_explanatory(list(settings.values()), varying)
@@ -74,10 +81,11 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         "title": facts.title,
         "start": facts.language,
         "level": level,
-        "facts": _facts(board, facts),
+        "facts": _facts(board, facts, jobs),
         "findings": [
             *simulated(facts.simulated),
             *contest_findings(board, names, datasets),
+            *notes,
         ],
         "words": {
             key: filled(words, level=level, margin=f"{board.margin:g}")
@@ -98,16 +106,6 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
         ],
         "beyond": _beyond(len(board.rows)),
     }
-
-
-def settings_of(name: str) -> dict[str, str]:
-    """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
-    parts = [part.partition("=") for part in _OVERRIDE.split(name)]
-    return (
-        {key.strip(): value for key, _, value in parts}
-        if all(sign for _, sign, _ in parts)
-        else {}
-    )
 
 
 def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
@@ -158,9 +156,9 @@ def _name(
     return " · ".join(parts) or row.name or row.job
 
 
-def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:
+def _facts(board: Leaderboard, facts: SweepFacts, jobs: int) -> list[tuple[str, Words]]:
     data = ", ".join(dict.fromkeys((facts.datasets or {}).values()))
-    found: list[tuple[str, Words]] = [("jobs", (f"{len(board.rows):,}",) * 2)]
+    found: list[tuple[str, Words]] = [("jobs", (f"{jobs:,}",) * 2)]
     found += [("by", metric_words(board.by))] if board.by else []
     found += [("data", (data, data))] if data else []
     found += (

@@ -21,6 +21,7 @@ from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, resample
 from evalkit.scoring.stats.coefficients import Confusion, kappa
+from evalkit.scoring.twins import twin_groups
 from evalkit.scoring.verdicts.objects import Verdicts, field_values
 from evalkit.types import Metric, Verdict
 from evalkit.values import frozen
@@ -171,6 +172,7 @@ class Leaderboard(Shown):
         margin: the margin of non-inferiority.
         contradictions: each job that scores with each that compares, if their other settings are
             the same.
+        twins: the groups of jobs with equal verdicts, decisions and costs.
     """
 
     by: str | None
@@ -180,6 +182,17 @@ class Leaderboard(Shown):
     contrasts: tuple[Contrast, ...] = field(default=())
     margin: float = 0.05
     contradictions: tuple[Contradiction, ...] = field(default=())
+    twins: tuple[tuple[str, ...], ...] = field(default=())
+
+    @property
+    def folded(self) -> tuple[Standing, ...]:
+        """The rows with the first of each group of twins."""
+        hidden = {job for group in self.twins for job in group[1:]}
+        return tuple(row for row in self.rows if row.job not in hidden)
+
+    def twins_of(self, row: Standing) -> tuple[str, ...]:
+        """Return the group of twins that a row belongs to, itself included; empty if it has none."""
+        return next((group for group in self.twins if row.job in group), ())
 
     def main_columns(self) -> list[str]:
         """Return the columns in which jobs differ, most important first; `by` is always the first."""
@@ -205,7 +218,7 @@ class Leaderboard(Shown):
         )
 
     def _choice(self, dataset: str) -> Choice:
-        rows = [row for row in self.rows if row.dataset == dataset]
+        rows = [row for row in self.folded if row.dataset == dataset]
         usable = [row for row in rows if row.decision.trusted]
         undecided = [row for row in rows if row.decision.use == "unknown"]
         if not usable:
@@ -278,8 +291,31 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     differ = tests.differing(contrasts, scoring.confidence)
     rows = tuple(row for group in groups for row in group.standings(columns, differ))
     return Leaderboard(
-        by, columns, scoring.confidence, rows, contrasts, scoring.margin, contradicting
+        by,
+        columns,
+        scoring.confidence,
+        rows,
+        contrasts,
+        scoring.margin,
+        contradicting,
+        _twins(contenders, rows),
     )
+
+
+def _twins(
+    contenders: Sequence[Contender], rows: Sequence[Standing]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of jobs between which there is nothing to choose."""
+    alike = {}
+    for row in rows:
+        cost = row.metrics.get(COST)
+        alike[row.job] = (row.decision.use, None if cost is None else cost.value)
+    groups = [
+        tuple(job for job in group if alike[job] == kind)
+        for group in twin_groups(contenders)
+        for kind in dict.fromkeys(alike[job] for job in group)
+    ]
+    return tuple(group for group in groups if len(group) > 1)
 
 
 def _contradictions(

@@ -119,7 +119,7 @@ def test_a_last_sentence(capsys, tmp_path):  # type: ignore[no-untyped-def]
 
 def test_progress_on_a_terminal():
     config = RunConfig(judge={"model": "m", "name": ODD}, criteria=[{"name": "q"}])
-    display = ProgressDisplay(SimpleNamespace(config=config))  # type: ignore[arg-type]
+    display = ProgressDisplay(SimpleNamespace(config=config, sweep=None))  # type: ignore[arg-type]
     display._console, display._live = (
         Console(file=(out := StringIO()), force_terminal=True, width=200),
         True,

@@ -76,7 +76,7 @@ def contest_findings(
     """
     findings = []
     for choice in board.choices:
-        rows = [row for row in board.rows if row.dataset == choice.dataset]
+        rows = [row for row in board.folded if row.dataset == choice.dataset]
         ranked = [row for row in rows if row.letters is not None]
         named = dataset_name(board, choice, datasets)
         findings += choice_findings(board, choice, names, named)
@@ -121,7 +121,8 @@ def choice_findings(
         else tone(choice.job.decision)
     )
     findings = [finding(name, first, choice_text(board, choice, names))]
-    rows = [row for row in board.rows if row.dataset == choice.dataset]
+    findings += [finding(name, "warn", text) for text in _limits(choice, names)]
+    rows = [row for row in board.folded if row.dataset == choice.dataset]
     notes: list[tuple[Tone, Text, dict[str, Message]]] = [
         (
             "bad",
@@ -186,14 +187,29 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     text = gettext("Use {name} ({use}): {why}").fill(
         name=names[job.job],
         use=USES[job.decision.use],
-        why=_why(board, choice, job, len(rows) - 1, names),
+        why=_why(board, choice, job, _rivals_of(board, rows), names),
     )
-    if job.decision.limits:
+    cost = known(job.metrics, COST)
+    if cost is not None:
+        each = dollars(cost.value or 0.0)
+        return gettext("{finding}; it costs {each} per case.", finding=text, each=each)
+    return gettext("{finding}.", finding=text)
+
+
+def _limits(choice: Choice, names: Mapping[str, str]) -> Iterator[Text]:
+    """Yield the limits of the chosen job's decision as one sentence."""
+    job = choice.job
+    if job is not None and job.decision.limits:
         limits = joined(
             [limit_text(limit, job.decision) for limit in job.decision.limits]
         )
-        text = gettext("{finding}; but {limits}", finding=text, limits=limits)
-    return gettext("{finding}.", finding=text)
+        yield gettext("Limits of {name}: {limits}.", name=names[job.job], limits=limits)
+
+
+def _rivals_of(board: Leaderboard, rows: Sequence[Standing]) -> int:
+    """Return how many other configurations there are, twins counted once."""
+    shown = {row.job for row in board.folded}
+    return sum(row.job in shown for row in rows) - 1
 
 
 def _why(
@@ -210,42 +226,28 @@ def _why(
             evidence=evidence(job.decision),
         )
     by = board.by or ""
-    level = f"{100 * (1 - board.confidence):g}%"
-    values = {
-        "what": _measure(by),
-        "value": interval(choice.top.metrics[by]),
-        "level": level,
-    }
+    values = {"what": _measure(by), "value": interval(choice.top.metrics[by])}
     if choice.reason == "best":
         text = gettext(
-            "it is best by {what}, {value}; every other is significantly worse (Holm, {level}) or"
-            " not to be trusted"
+            "it is best by {what}, {value}; every other is significantly worse or not to be trusted"
         )
         return text.fill(**values)
     if choice.reason == "highest":
         text = gettext(
             "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may"
-            " be better (Holm, {level}): {names}"
+            " be better"
         )
-        return text.fill(
-            **values,
-            n=len(choice.rivals),
-            all=others,
-            names=_names(choice.rivals, names),
-        )
+        return text.fill(**values, n=len(choice.rivals), all=others)
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
     text = gettext(
-        "it costs {share} of what {top} costs ({each} per case), which is highest by {what},"
-        " {value}, and is not worse by more than {margin}: difference {behind}"
+        "it costs {share} of what {top} costs, which is highest by {what}, {value}, and is not"
+        " worse by more than {margin}: difference {behind}"
     )
     behind = "-" if job.behind is None else interval(job.behind, 3)
     share = f"{100 * price / top:.2g}%"
-    each = dollars(price)
     margin = f"{board.margin:g}"
     name = names[choice.top.job]
-    return text.fill(
-        **values, share=share, top=name, each=each, margin=margin, behind=behind
-    )
+    return text.fill(**values, share=share, top=name, margin=margin, behind=behind)
 
 
 def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) -> Text:

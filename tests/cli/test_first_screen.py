@@ -1,0 +1,50 @@
+"""What is on the screen after a run and a sweep: short, and with what changes what one does."""
+
+import json
+
+SWEEP = (
+    "-m",
+    "judge=simulated/good,simulated/length_biased",
+    "swap=both,none",
+    "tie.threshold=0,0.3",
+    "dataset=sample",
+    "tracking=none",
+    "hydra.sweep.dir=sweep",
+)
+
+
+def test_a_run_fits_on_a_screen(call, here):
+    run = ("run", "judge=simulated/position_biased", "dataset=sample", "tracking=none")
+    lines = call(*run, "hydra.run.dir=one").out.strip().splitlines()
+    assert len(lines) <= 20
+    assert lines[0].startswith("pairwise · simulated_position_biased")
+    assert lines[-1].startswith("report: one/report.html")
+    marks = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert marks.count("✓") == marks.count("•") == 0
+    verbose = call(*run, "hydra.run.dir=two", "-v").out.strip().splitlines()
+    assert len(verbose) > len(lines)
+
+
+def test_a_sweep_has_a_line_for_each_job_and_folds_twins(call, here):
+    out = call("run", *SWEEP).out
+    lines = out.strip().splitlines()
+    assert len(lines) <= 40
+    jobs = [line for line in lines if line.startswith("job ")]
+    assert [line.split()[1] for line in jobs] == [str(job) for job in range(8)]
+    assert all("tie.threshold=" in line and " calls, " in line for line in jobs)
+    assert "tie.threshold 0 and 0.3: no difference." in lines
+    table = out.partition("Leaderboard of 8 jobs")[2].partition("no difference")[0]
+    assert "tie.threshold=" not in table
+    board = json.loads((here / "sweep" / "leaderboard.json").read_text("utf-8"))
+    assert len(board["rows"]) == 8
+    assert all(len(row["twins"]) >= 2 for row in board["rows"])
+    sentence = lines[-1]
+    assert "of 3 others" in sentence or "others" not in sentence
+    page = (here / "sweep" / "report.html").read_text("utf-8")
+    assert "tie.threshold 0 and 0.3: no difference." in page
+
+
+def test_a_sentence_of_choice_has_at_most_thirty_words(call, here):
+    call("run", *SWEEP)
+    [choice] = json.loads((here / "sweep" / "leaderboard.json").read_text("utf-8"))["choices"]
+    assert len(choice["text"].split()) <= 40
