@@ -555,7 +555,7 @@ def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[s
     (folder / "labels.json").write_text(json.dumps(tasks), "utf-8")
     if not known:
         (folder / "run" / "label-sample.json").unlink()
-    out = call("label", "run", "labels.json").out
+    out = call("label", "run", "labels.json", "-v").out
     metrics: dict[str, Any] = json.loads((folder / "run" / "metrics.json").read_text("utf-8"))[
         "metrics"
     ]
