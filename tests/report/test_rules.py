@@ -191,7 +191,7 @@ def wrong_decision(decision, labels, text):
             "less than chance" in text and agreement.high >= -FLOOR
         ):
             yield "the degree of agreement"
-    more = re.search(r"^Label (?:about |more than )?(\S+)", text)
+    more = re.search(r"^Label (?:about |more than )?(\d[\d,]*|some)", text)
     if more and (more[1] == "some" or int(more[1].replace(",", "")) < 1):
         yield "the number of labels"
     if labels < FEW and decision.use != "unknown" and not decision.reason.endswith("disagree"):
