@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evalkit.interop import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
     from evalkit.interop.tables.fixed_roles import Choices
-    from evalkit.interop.tables.questions import OpenTableError, Role
+    from evalkit.interop.tables.questions import Answer, OpenTableError, Role
 
 STDIN: Final = "-"
 READING_FILE: Final = "reading.yaml"
@@ -48,6 +48,9 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the arguments or the data are wrong; nothing is written then.
     """
+    from evalkit.cli import main as run_command
+    from evalkit.interop.tables.questions import OpenTableError
+
     names = [
         word
         for word in arguments.paths
@@ -70,6 +73,7 @@ def main(arguments: Namespace) -> int:
         overrides = ["tracking=none", *overrides]
     if len(names) == 1 and (Path(names[0]) / "manifest.json").exists():
         return _check_run(Path(names[0]), overrides, arguments)
+    answered: list[str] = []
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
         try:
@@ -81,6 +85,13 @@ def main(arguments: Namespace) -> int:
             for path, name in zip(paths, names, strict=True):
                 where = where.replace(str(path), name)
             raise DatasetError(error.what, where=where, remedy=error.remedy) from None
+        except OpenTableError as question:
+            chosen = _chosen_answer(question)
+            if chosen is None:
+                raise
+            answered = _answered_command(chosen, arguments)
+    if answered:
+        return run_command(answered)
     return _score(checked, ", ".join(names), overrides, arguments)
 
 
@@ -219,10 +230,29 @@ def _print_question(question: OpenTableError, arguments: Namespace) -> None:
     if question.roles:
         print(f"{READING}\n" + "\n".join(reading_lines(question.roles)))
     print(f"Question: {question.what}")
-    before = _given_options(arguments)
     for answer in question.answers:
-        words = ["evalkit", "check", *arguments.paths, *before, *answer.options]
-        print(f"  {answer.meaning}:\n    {command(_without_repeats(words))}")
+        words = ["evalkit", *_answered_command(answer, arguments)]
+        print(f"  {answer.meaning}:\n    {command(words)}")
+
+
+def _answered_command(answer: Answer, arguments: Namespace) -> list[str]:
+    """Return the arguments of the command that answers a question."""
+    before = _given_options(arguments)
+    return _without_repeats(["check", *arguments.paths, *before, *answer.options])
+
+
+def _chosen_answer(question: OpenTableError) -> Answer | None:
+    """Return the answer that the user chooses; `None` if nobody can be asked at a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    for number, answer in enumerate(question.answers, 1):
+        print(f"  {number}: {answer.meaning}")
+    try:
+        number = int(input(f"1 to {len(question.answers)}, or Enter to stop: "))
+    except (ValueError, EOFError):
+        return None
+    in_range = 1 <= number <= len(question.answers)
+    return question.answers[number - 1] if in_range else None
 
 
 def _given_options(arguments: Namespace) -> list[str]:
@@ -236,6 +266,12 @@ def _given_options(arguments: Namespace) -> list[str]:
             given += [f"--{name}", value]
     for word, meaning in arguments.map or ():
         given += ["--map", f"{word}={meaning}"]
+    for name in ("output", "save"):
+        if value := getattr(arguments, name, None):
+            given += [f"--{name}", str(value)]
+    for name in ("json", "overwrite"):
+        if getattr(arguments, name, False):
+            given.append(f"--{name}")
     return given
 
 
@@ -246,7 +282,7 @@ def _without_repeats(words: Sequence[str]) -> list[str]:
     position = 0
     while position < len(words):
         word = words[position]
-        if word.startswith("--") and position + 1 < len(words):
+        if word.startswith("--") and word not in ("--json", "--overwrite"):
             option = (word, words[position + 1])
             if option not in seen:
                 kept += option

@@ -242,6 +242,17 @@ def test_every_answer_to_a_question_is_a_command_that_runs(name, here, capsys):
         assert main([*words, "--output", f"o{index}", "scoring.bootstrap=100"]) == 0, line
 
 
+@pytest.mark.parametrize(("typed", "status"), [("1", 0), ("9", 1), ("", 1)])
+def test_a_question_is_asked_at_a_terminal(typed, status, here, capsys, monkeypatch):
+    row, _ = OPEN["no_judge"]
+    _write(Path("t.csv"), [row(index) for index in range(60)])
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: typed)
+    assert main(["check", "t.csv", "--output", "run", "scoring.bootstrap=100"]) == status
+    assert Path("run").exists() is (status == 0)
+
+
 def test_commands_are_quoted_for_posix_shells_and_powershell():
     words = ["evalkit", "check", "a b.csv", "--map", "it's=pass", "--map", "$x=fail"]
     assert command(words) == """evalkit check 'a b.csv' --map "it's=pass" --map '$x=fail'"""
