@@ -112,7 +112,7 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
     if not is_rater_name(name) or matches(name, "computed"):
         return False
     if column.kind == "id":
-        # all different whole numbers are ids, unless a rater is named
+        # all different integers are ids, unless a rater is named
         return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
     if not column.may_be_verdict or is_names_of_raters(name, typed):
         return False
@@ -583,7 +583,7 @@ def _check_criteria(
 
 
 def _check_ids(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> None:
-    """Ask whether whole numbers in a column named after raters are their labels or their ids.
+    """Ask whether integers in a column named after raters are their labels or their ids.
 
     Raises:
         OpenTableError: If the judges give words.
@@ -610,7 +610,7 @@ def _check_ids(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> 
                 "ids, and there are no labels", ("--judge", judge, "--label", "NONE")
             ),
         ]
-        what = f"'{label}' has whole numbers: are they labels, or ids of annotators?"
+        what = f"'{label}' has integers: are they labels, or ids of annotators?"
         raise OpenTableError(what, where, answers)
 
 
