@@ -294,8 +294,14 @@ def _labels_for_leans(
         low, total, high = _totals(distance, spread, confidence)
         scale = 1.0 if per_cluster >= 1 else per_cluster
         totals.append((low * scale, total * scale, high * scale))
-    most_demanding = max(totals, key=lambda counts: counts[1])
-    return _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED)
+    # Scores without a scale have no lean of a rate that labels could settle.
+    unknown = Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
+    most_demanding = max(totals, key=lambda counts: counts[1], default=None)
+    return (
+        unknown
+        if most_demanding is None
+        else _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED)
+    )
 
 
 def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:

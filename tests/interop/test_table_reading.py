@@ -253,6 +253,16 @@ def test_a_question_is_asked_at_a_terminal(typed, status, here, capsys, monkeypa
     assert Path("run").exists() is (status == 0)
 
 
+def test_scores_and_labels_on_two_scales_are_compared_by_order(here, capsys):
+    labels = [1 + index % 5 for index in range(200)]
+    rows = [{"id": i, "human": label, "judge_score": 20 * label} for i, label in enumerate(labels)]
+    _write(Path("t.csv"), rows)
+    assert main(["check", "t.csv", "--output", "run", "--json", "scoring.bootstrap=100"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["metrics"]["agreement/spearman"]["value"] == 1
+    assert "of the scale" not in content["conclusion"][0]
+
+
 def test_commands_are_quoted_for_posix_shells_and_powershell():
     words = ["evalkit", "check", "a b.csv", "--map", "it's=pass", "--map", "$x=fail"]
     assert command(words) == """evalkit check 'a b.csv' --map "it's=pass" --map '$x=fail'"""
