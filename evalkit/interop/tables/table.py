@@ -494,8 +494,8 @@ def _check_copies(parts: _Parts, choices: Choices, where: str) -> None:
             if len(both) < _SAME_ROWS or not equal or len(values) < 2:
                 continue
             what = (
-                f"columns '{judge}' and '{label}' are identical in all {len(both)} rows, which is"
-                " no evidence of agreement if one is a copy"
+                f"columns '{judge}' and '{label}' are identical in all {len(both)} rows:"
+                " a copy is no evidence of agreement"
             )
             answers = [
                 Answer("they are independent", ("--judge", judge, "--label", label)),
