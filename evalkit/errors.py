@@ -107,7 +107,7 @@ class JudgeSetupError(ConfigError):
 
 
 class AccessError(JudgeSetupError):
-    """The provider refuses the key, or the account has no budget left: no further call can succeed."""
+    """The provider refuses the key, or the account has no budget left: no later call can succeed."""
 
 
 Scope: TypeAlias = Literal[

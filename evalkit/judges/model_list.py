@@ -70,7 +70,7 @@ async def _models(target: setup.Target, config: JudgeConfig) -> tuple[int, bytes
 
 
 def _names(body: bytes) -> frozenset[str]:
-    """Return the names in a list of models; none if the server answers to any name."""
+    """Return the names in a list of models; empty if the server answers to any name."""
     try:
         parsed: Any = json.loads(body)
     except (ValueError, RecursionError):

@@ -59,7 +59,7 @@ def no_effect(board: Leaderboard) -> list[Text]:
 
 
 def _differing(settings: Sequence[dict[str, str]]) -> list[str]:
-    """Return the keys that do not have one value in all settings; none if one is no list of overrides."""
+    """Return the keys that do not have one value in all settings; empty if one is no list of overrides."""
     if not all(settings):
         return []
     keys = dict.fromkeys(key for setting in settings for key in setting)

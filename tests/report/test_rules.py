@@ -89,7 +89,8 @@ CHANGES = {
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 UNITS = "annotator|answer|case|checklist item|cluster|item|judge|label|pair|passe|response|score|system|verdict"
 NAMES = re.compile(
-    r"\b(Spearman|system-\d|TIE|yes|no|safe|rude|fatal|judge|target|mode|samples|scoring|swap)\b"
+    r"\b(Spearman|system-\d|TIE|yes|no|safe|rude|fatal|judge|target|mode|samples|scoring|swap"
+    r"|dataset\.label_source)\b"
 )
 
 

@@ -259,6 +259,35 @@ def cases_of(**columns):
     ]
 
 
+RATING_COLUMNS = (
+    *("inclusion_probability", "sampleWeight", "propensity", "score", "judge_tone", "GPTScore"),
+    *("explanation", "annotator_kind", "toneConfidence", "label", "Verdict", "is.correct.score"),
+)
+
+
+def test_ids_sampling_and_what_raters_say_are_no_slices_unless_listed():
+    cases = [
+        Case(
+            str(index),
+            "p",
+            (),
+            metadata={
+                **dict.fromkeys(RATING_COLUMNS, index % 2),
+                "rowId": index,
+                "row": str(index),
+                "task_id": index % 2,
+                "score_source": index % 2,
+                "标签": index % 2,
+            },
+        )
+        for index in range(40)
+    ]
+    names = [column.column for column in searched_columns(cases).slices]
+    assert names == ["task_id", "score_source", "标签"]
+    listed = searched_columns(cases, ["score"], only_listed=True)
+    assert [column.column for column in listed.slices] == ["score"]
+
+
 def test_columns_are_searched_up_to_a_number_of_slices(monkeypatch):
     cases = cases_of(
         tone=["a", "b"] * 10,

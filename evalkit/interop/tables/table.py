@@ -637,6 +637,8 @@ def _records(
     }
     if "id" in by_role and len(parts.keys.unit) < 2:
         used.add(by_role["id"])
+    # The case is what was rated: another verdict about it would tell who is right.
+    used |= {name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT}
     metadata = {
         name: cells for name, cells in parts.columns.cells.items() if name not in used
     }

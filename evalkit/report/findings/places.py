@@ -102,7 +102,7 @@ def search_findings(metrics: Metrics) -> Iterator[Finding]:
             for column, value, n in small
         ]
         text = gettext(
-            "Not enough labels to say whether the judge is worse where {slices}, as it seems.",
+            "Not enough labels to decide whether the judge is worse where {slices}, as it seems.",
             slices=joined(names, gettext(", or ")),
         )
         yield finding(TESTED, "warn", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,6 +23,29 @@ from evalkit.values import frozen
 LIMIT: Final = 1000
 """The most slices of all columns together; columns with few slices come first."""
 OTHERS: Final = "others"
+_TOKENS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_RATER_WORDS: Final = frozenset(
+    ("grader", "graders", "annotator", "annotators", "rater", "raters")
+)
+"""Any of these in a name: the column is about a judge or its labels, not about the case."""
+_SAMPLING_WORDS: Final = frozenset(("inclusion", "propensity", "weight", "weights"))
+"""Any of these in a name: the labels were sampled or are weighted by the column."""
+_VERDICT_WORDS: Final = frozenset(
+    (
+        *("score", "scores", "rating", "ratings", "vote", "votes"),
+        *("verdict", "verdicts", "prediction", "predicted"),
+        *("explanation", "rationale", "reasoning", "critique", "justification"),
+        *("confidence", "certainty", "logprob", "logprobs", "logit", "logits"),
+    )
+)
+"""The last word of a name of a verdict, or of what a judge or an annotator says with it."""
+_LABEL_NAMES: Final = frozenset(
+    ("label", "labels", "grade", "grades", "gold", "truth", "correct", "winner")
+)
+"""Whole names of columns of verdicts or labels."""
+_ID_WORDS: Final = frozenset(
+    ("id", "ids", "uuid", "guid", "uid", "index", "idx", "row")
+)
 
 
 @frozen
@@ -47,7 +71,8 @@ def searched_columns(
 ) -> SearchedColumns:
     """Return the columns with few values, those with numbers or dates in bins, and the length of responses.
 
-    The columns of `scoring.slices` are always among them.
+    The columns of `scoring.slices` are always among them. No others are ids, values by which labels
+    were sampled, or what a judge or an annotator says.
 
     Args:
         cases: the cases.
@@ -64,7 +89,7 @@ def searched_columns(
     for number, case in enumerate(() if only_listed else cases):
         lengths.append(mean_length(case) if case.responses else 0.0)
         for column, value in case.metadata.items():
-            if column not in listed:
+            if column not in listed and not _is_of_rating(column):
                 cells = values.setdefault(column, [])
                 cells.extend([None] * (number - len(cells)))
                 cells.append(value)
@@ -83,7 +108,7 @@ def searched_columns(
         except TooManySlicesError:
             omitted.append(visible(column))
             continue
-        if len(slices.values) > 1:
+        if len(slices.values) > 1 and not _names_units(slices):
             by_length = computed and column == LENGTH
             found.append(
                 Slices(
@@ -103,6 +128,29 @@ def searched_columns(
         room -= len(slices.values)
         kept.append(slices)
     return SearchedColumns(tuple(kept), tuple(omitted))
+
+
+def _words(name: str) -> list[str]:
+    return [word.casefold() for word in _TOKENS.findall(name)]
+
+
+def _is_of_rating(name: str) -> bool:
+    """Return whether a name is that of a verdict, a label, or what labels were sampled by."""
+    words = _words(name)
+    if not words:
+        return False
+    if any(word.startswith("judg") for word in words):
+        return True
+    if not (_RATER_WORDS | _SAMPLING_WORDS).isdisjoint(words):
+        return True
+    return words[-1] in _VERDICT_WORDS or (len(words) == 1 and words[0] in _LABEL_NAMES)
+
+
+def _names_units(slices: Slices) -> bool:
+    """Return whether a column has an id of each case, or of few, instead of a group of cases."""
+    if _ID_WORDS.isdisjoint(_words(slices.column)[-1:]):
+        return False
+    return bool(slices.ends) or 2 * len(slices.values) > len(slices.members)
 
 
 def says_who_is_right(slices: Slices, units: np.ndarray, wrong: np.ndarray) -> bool:
