@@ -56,6 +56,8 @@ ROWS = 12
 """The most metrics that a summary shows with `-v`."""
 BRIEF_ROWS = 6
 """The most metrics that it shows without."""
+BRIEF_NOTES = 2
+"""The most notes that it shows without `-v`."""
 BRIEF_FINDINGS = 5
 """The most findings that it shows without `-v`, in addition to the decision."""
 WIDTH = 100
@@ -212,10 +214,12 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
         folder = shlex.quote(str(relative(Path(result.folder))))
         console.print(f"unusable answers: evalkit export {folder} --to csv")
     notes = [note for note in manifest.get("notes", []) if note not in noted]
-    if is_verbose():
-        for note in notes:
-            console.print(f"note: {note}")
-    _print_places(console, result, len(notes))
+    # What an import could not use is part of its result.
+    everything = is_verbose() or "imported" in manifest
+    shown_notes = notes if everything else notes[:BRIEF_NOTES]
+    for note in shown_notes:
+        console.print(f"note: {note}")
+    _print_places(console, result, len(notes) - len(shown_notes))
 
 
 def _print_findings(console: Console, result: RunResult, details: Json) -> None:
@@ -311,11 +315,12 @@ def _print_calls(console: Console, result: RunResult) -> None:
 
 
 def _print_places(console: Console, result: RunResult, notes: int) -> None:
+    """Print where the report is; `notes` is the number of notes that were not printed."""
     if result.folder:
         count = sum(metric.value is not None for metric in result.metrics.values())
         content = f"all {count} metrics"
-        if notes and not is_verbose():
-            content += f" and {notes} note{'s' * (notes != 1)}; -v prints them"
+        if notes:
+            content += f" and {notes} more note{'s' * (notes != 1)}; -v prints them"
         page = link(Path(result.folder) / "report.html")
         console.print(Text.assemble("report: ", page, f" ({content})"))
         if is_audit(result.config):
