@@ -12,6 +12,7 @@ from evalkit.config.data import (
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults, refuse_cascade
 from evalkit.config.sections import (
     CHECKLIST,
+    DECISIONS,
     SCORED_MODES,
     SIMULATED,
     Criterion,
@@ -36,6 +37,7 @@ from evalkit.config.tracking import TrackingConfig
 
 __all__ = [
     "CHECKLIST",
+    "DECISIONS",
     "NOT_MEASURED",
     "SCORED_MODES",
     "SIMULATED",

@@ -39,6 +39,7 @@ from evalkit.core.display import relative
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.core.resources import shipped
+from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError, did_you_mean
 
 _CHINESE = re.compile("[\u3400-\u9fff]")
@@ -67,6 +68,10 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
+DECIDED_MODES = ("pointwise", "pairwise")
+"""The modes whose questions have choices that a decision model can weigh."""
+MOST_CHOICES = 255
+"""The most choices of a question to a decision model."""
 NOT_MEASURED = ("store", "runner", "tracking", "objective", "gate")
 """The sections that do not change a run's numbers."""
 
@@ -178,6 +183,7 @@ class RunConfig(Section):
 
     def _problems(self) -> list[str]:
         found = self._meaning_problems() + self._reward_problems()
+        found += self._decision_problems()
         if self.dataset.fit and not all(one.context for one in self.judge.members):
             found.append(
                 "dataset.fit: needs the judge's context length in tokens: set judge.context"
@@ -251,6 +257,40 @@ class RunConfig(Section):
             )
         return found
 
+    def _decision_problems(self) -> list[str]:
+        """Return the settings that do not apply to decision models."""
+        arbiter = self.swap.arbiter
+        if arbiter is not None and arbiter.decides != self.judge.decides:
+            return [
+                "swap.arbiter: a decision model and another judge cannot share a question"
+            ]
+        if not self.judge.decides:
+            return []
+        what = f"judge.endpoint={self.judge.members[0].endpoint} answers questions with"
+        found = []
+        if self.mode.name not in DECIDED_MODES:
+            found.append(
+                f"mode.name: {what} choices, and mode {self.mode.name} has none: set mode to"
+                f" {' or '.join(DECIDED_MODES)}"
+            )
+        if self.mode.commit_first:
+            found.append(f"mode.commit_first: {what} no text: set it to false")
+        if not self.output.structured:
+            found.append(f"output.format: {what} no text: set output=json")
+        if self.prompt.template is not None:
+            found.append(
+                f"prompt.template: {what} choices that come from criteria and rubric: remove it"
+            )
+        if self.rubric.examples or self.rubric.examples_path:
+            found.append(f"rubric.examples: {what} no examples: remove them")
+        if self.rubric.real:
+            found.append(f"rubric.real: {what} choices: set rubric.min and rubric.max")
+        elif not self.rubric.classes and len(Scale.of(self.rubric)) > MOST_CHOICES:
+            found.append(
+                f"rubric: {what} at most {MOST_CHOICES} choices: choose a larger rubric.step"
+            )
+        return found
+
     def _cascade_problems(self) -> list[str]:
         """Return the settings with which a cascade cannot tell how sure a judge is, or whom to ask next."""
         found = list[str]()
@@ -266,7 +306,9 @@ class RunConfig(Section):
             else self.judge.members
         )
         sure = self.mode.samples > 1 or (pairs and self.swap.policy == "both")
-        if not sure and (mute := [one.label for one in before if not one.logprobs]):
+        if not sure and (
+            mute := [one.label for one in before if not one.probabilities]
+        ):
             also = ", or swap=both" if pairs else ""
             found.append(
                 f"judge.vote: nothing shows how sure {mute[0]} is: set its logprobs, or"

@@ -52,6 +52,8 @@ SCORED_MODES = ("pointwise", CHECKLIST)
 _SHORT_SCALE = 10
 REWARDS = ("classify", "pooling", "score")
 """The values of `judge.endpoint` that answer with numbers or a label instead of text."""
+DECISIONS = ("systemone", "decisions")
+"""The values of `judge.endpoint` that answer questions with probabilities of given choices."""
 Spelling = Annotated[Text, Field(coerce_numbers_to_str=True)]
 
 
@@ -110,10 +112,19 @@ class JudgeConfig(Section):
     api_base: Server | None = None
     """URL of an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama's `/v1`, a LiteLLM
     proxy)."""
-    endpoint: Literal["chat", "completion", "classify", "pooling", "score"] = "chat"
-    """What the server is asked for: a `chat` answer, the `completion` of a text, or the reward of a
+    endpoint: Literal[
+        "chat",
+        "completion",
+        "classify",
+        "pooling",
+        "score",
+        "systemone",
+        "decisions",
+    ] = "chat"
+    """What the server is asked for: a `chat` answer, the `completion` of a text, the reward of a
     conversation (`classify`, `pooling` or `score`, as vLLM, SGLang and TEI name them), which needs
-    `mode=pointwise`.
+    `mode=pointwise`, or a decision model's probabilities of given choices (`systemone` or
+    `decisions`, as LiteLLM names the two protocols).
     """
     template: ReadPath | None = None
     """With `classify` and `pooling`: Jinja file that renders the conversation, for a model without
@@ -205,16 +216,19 @@ class JudgeConfig(Section):
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:
-        if len({(one.rewards, one.template) for one in self.members}) > 1:
+        kinds = {
+            (member.rewards, member.decides, member.template) for member in self.members
+        }
+        if len(kinds) > 1:
             raise ValueError(
-                "judges mixes reward models and other judges, or templates: give each its own run,"
-                " as a sweep does"
+                "judges mixes reward models, decision models and other judges, or templates: give"
+                " each its own run, as a sweep does"
             )
         if self.judges is not None or self.endpoint == "chat":
             return self
         if self.template is not None and self.endpoint not in ("classify", "pooling"):
             raise ValueError("template is for classify and pooling: remove it")
-        if self.api_base is None or self.simulated:
+        if self.simulated or (self.api_base is None and not self.decides):
             raise ValueError(
                 f"endpoint is {self.endpoint}, which needs a server: set api_base, and the model's"
                 " name"
@@ -300,9 +314,19 @@ class JudgeConfig(Section):
         return all(one.endpoint in REWARDS for one in self.members)
 
     @property
+    def decides(self) -> bool:
+        """Whether it, or every judge of the panel, is a decision model."""
+        return all(member.endpoint in DECISIONS for member in self.members)
+
+    @property
+    def probabilities(self) -> bool | Literal["fallback"]:
+        """Whether its answers have probabilities: those of a decision model, or of tokens."""
+        return True if self.decides else self.logprobs
+
+    @property
     def weighs(self) -> bool:
-        """Whether this judge, or any judge of the panel, requests log-probabilities."""
-        return any(member.logprobs for member in self.members)
+        """Whether this judge, or any judge of the panel, answers with probabilities."""
+        return any(member.probabilities for member in self.members)
 
     @property
     def label(self) -> str:

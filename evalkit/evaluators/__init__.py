@@ -11,7 +11,13 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
-from evalkit.evaluators.mode_registry import MODES, MODES_OF_CLASSES, MODES_OF_REWARDS
+from evalkit.evaluators.mode_registry import (
+    DECISIONS_OF_CLASSES,
+    DECISIONS_OF_MODES,
+    MODES,
+    MODES_OF_CLASSES,
+    MODES_OF_REWARDS,
+)
 from evalkit.evaluators.wrappers import CommitFirst, explain_turns, guard_evaluator
 from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
 from evalkit.prompting import Prompts, foreign_template
@@ -50,14 +56,9 @@ def make_evaluator(
             where="rubric.real",
             remedy=remedy,
         )
-    known = (
-        MODES_OF_REWARDS
-        if config.judge.rewards
-        else MODES_OF_CLASSES
-        if config.rubric.classes
-        else MODES
+    found = find(
+        EVALUATORS, name, _known_modes(config), where="mode.name", methods=("plan",)
     )
-    found = find(EVALUATORS, name, known, where="mode.name", methods=("plan",))
     if not (isclass(found) and issubclass(found, Evaluator)):
         raise PluginError(
             f"'{name}' is not an evaluator",
@@ -77,9 +78,19 @@ def make_evaluator(
     if name not in MODES:
         made = guard_evaluator(made, name)
     _check_abilities(made, config)
-    if config.dataset.has_turns and source is None and not config.judge.rewards:
+    chats = not (config.judge.rewards or config.judge.decides)
+    if config.dataset.has_turns and source is None and chats:
         made = explain_turns(made, config, prompts)
     return CommitFirst(made, prompts) if config.mode.commit_first else made
+
+
+def _known_modes(config: RunConfig) -> Mapping[str, str]:
+    """Return the evaluators by mode, for the judge's kind of answer."""
+    if config.judge.decides:
+        return DECISIONS_OF_CLASSES if config.rubric.classes else DECISIONS_OF_MODES
+    if config.judge.rewards:
+        return MODES_OF_REWARDS
+    return MODES_OF_CLASSES if config.rubric.classes else MODES
 
 
 def _check_abilities(made: Evaluator, config: RunConfig) -> None:

@@ -10,3 +10,11 @@ MODES = {
 `evalkit.evaluators`."""
 MODES_OF_CLASSES = {**MODES, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
 MODES_OF_REWARDS = {**MODES, "pointwise": "evalkit.evaluators.pointwise:Rewards"}
+DECISIONS_OF_MODES = {
+    "pointwise": "evalkit.evaluators.decisions:ScoreDecision",
+    "pairwise": "evalkit.evaluators.decisions:PairDecision",
+}
+DECISIONS_OF_CLASSES = {
+    **DECISIONS_OF_MODES,
+    "pointwise": "evalkit.evaluators.decisions:ClassDecision",
+}

@@ -27,7 +27,9 @@ def room(config: JudgeConfig, entry: Json, served: int | None) -> int | None:
     if whole is None:
         listed = entry.get("max_input_tokens")
         return listed if type(listed) is int and listed > 0 else None
-    return max(1, whole - (0 if config.rewards else config.max_tokens or 0))
+    return max(
+        1, whole - (0 if config.rewards or config.decides else config.max_tokens or 0)
+    )
 
 
 Count = Callable[[], Awaitable[int | None]]

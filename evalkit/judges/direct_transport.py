@@ -91,6 +91,7 @@ class DirectTransport:
             entry_of(prices, target.model),
             setup.proxy_of(self._base),
         )
+        setup.check_listed_mode(self._entry, self.config)
         self._session = self._session or _session(
             target, self.timeout, self.config.headers
         )

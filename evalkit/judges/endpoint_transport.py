@@ -7,12 +7,14 @@ last.
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError
 from evalkit.judges import context, setup
 from evalkit.judges.adaptations import LIMITS, Shape
+from evalkit.judges.decision_protocol import decided, request_fields
 from evalkit.judges.direct_transport import DirectTransport
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
@@ -24,6 +26,8 @@ _PATHS = MappingProxyType(
         "classify": ("classify", "predict"),
         "pooling": ("pooling",),
         "score": ("score", "rerank"),
+        "systemone": ("v1/systemone",),
+        "decisions": ("v1/decisions",),
     }
 )
 
@@ -45,13 +49,13 @@ class EndpointTransport(DirectTransport):
         self._urls = [
             f"{base}/{path}"
             for path in _PATHS[config.endpoint]
-            for base in dict.fromkeys([self._base, root])
+            for base in dict.fromkeys([root] if config.decides else [self._base, root])
         ]
 
     async def open(
         self, judge: str, *, check: bool = True
     ) -> tuple[setup.Target, Shape]:
-        """Check the server, unless `check` is false; return the target and the shape, which is always text.
+        """Check the server, unless `check` is false; return the target and the shape: text, or questions.
 
         Raises:
             JudgeSetupError: If the server does not accept connections.
@@ -59,7 +63,7 @@ class EndpointTransport(DirectTransport):
         target, _ = await super().open(judge, check=check)
         if self._asking is not None:
             await self._asking  # such a server may cut a text instead
-        return target, Shape("text")
+        return target, Shape("json_schema" if self.config.decides else "text")
 
     async def send(self, target: setup.Target, call: Json) -> Reply:
         """Send one call to the first address that exists, and return the reply.
@@ -77,6 +81,8 @@ class EndpointTransport(DirectTransport):
             if url == self._urls[0]:  # another call may have removed it
                 del self._urls[0]
         read = rewards_in if self.config.rewards else completed_text
+        if self.config.decides:
+            read = partial(decided, call=call)
         answer = answer_in(status, content, headers, read)
         room = context.room(self.config, self._entry, self.context)
         tokens = answer.usage.prompt_tokens
@@ -94,6 +100,11 @@ class EndpointTransport(DirectTransport):
         return self._reply(target, call, answer, headers)
 
     def _endpoint_body(self, url: str, target: setup.Target, call: Json) -> JsonObject:
+        if self.config.decides:
+            unsent = ("messages", "response_format")
+            params = {name: value for name, value in call.items() if name not in unsent}
+            fields = request_fields(self.config.endpoint, call)
+            return {"model": target.name, **fields, **params}
         unsent = ("messages", *(LIMITS if self.config.rewards else ()))
         settings = {name: value for name, value in call.items() if name not in unsent}
         *before, last = [message["content"] for message in call["messages"]]

@@ -18,7 +18,7 @@ from evalkit.judges import smollm2_transport as smollm2
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.responses import priced
 from evalkit.judges.setup import ENDPOINT, HEADERS, LOCAL
-from evalkit.judges.transport_registry import ENDPOINTS, TRANSPORTS
+from evalkit.judges.transport_registry import DECIDERS, ENDPOINTS, TRANSPORTS
 from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
@@ -113,8 +113,7 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         ):
             made = smollm2.SmolLM2Transport(member, runner)
         else:
-            known = TRANSPORTS if member.endpoint == "chat" else ENDPOINTS
-            kind = find(JUDGES, name, known, where=_KEY, methods=_METHODS)
+            kind = find(JUDGES, name, _transports(member), where=_KEY, methods=_METHODS)
             made = construct(kind, member, runner, name=name, where=_KEY)
         custom = hasattr(made, "complete")
         judges.append(
@@ -123,6 +122,13 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
             else ModelJudge(member, spec, made)
         )
     return tuple(judges)
+
+
+def _transports(config: JudgeConfig) -> Mapping[str, str]:
+    """Return the transports for an endpoint, by name."""
+    if config.endpoint == "chat":
+        return TRANSPORTS
+    return DECIDERS if config.decides else ENDPOINTS
 
 
 def make_arbiter(config: RunConfig) -> Judge | None:
@@ -225,7 +231,7 @@ def params_of(config: JudgeConfig) -> JsonObject:
         simulated.check(config)
     headers = {name.lower(): value for name, value in config.headers.items()}
     sent_headers = {HEADERS: headers} if headers else {}
-    if config.rewards:
+    if config.rewards or config.decides:
         return {ENDPOINT: config.endpoint, **sent_headers, **config.params}
     options: JsonObject = {
         "temperature": config.temperature,

@@ -548,6 +548,7 @@ class LiteLLMTransport:
             await asyncio.to_thread(load_litellm)
             self._litellm = enter()
         target = setup.resolve_target(self._litellm, self.config)
+        setup.check_listed_mode(self.entry(), self.config)
         if check:
             await setup.check(target, judge=judge)
         shape = setup.first_shape(self._litellm, self.config, target)

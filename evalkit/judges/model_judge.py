@@ -359,7 +359,9 @@ class ModelJudge:
         return True
 
     def _is_fixed(self, request: JudgeRequest) -> bool:
-        return self.config.response_format != "auto" or request.answer is None
+        # The questions to a decision model are its format.
+        fixed = self.config.response_format != "auto" or self.config.decides
+        return fixed or request.answer is None
 
     def _top(self, shape: Shape) -> int | None:
         """Return the number of alternatives that were requested with log-probabilities."""

@@ -16,7 +16,7 @@ from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.config import SIMULATED, JudgeConfig
+from evalkit.config import DECISIONS, SIMULATED, JudgeConfig
 from evalkit.errors import AccessError, CallError, JudgeSetupError
 from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.guard.hosts import host_of
@@ -225,6 +225,37 @@ async def check(target: Target, *, judge: str) -> None:
         await check_reachable(target.address, judge=judge)
 
 
+_DECISION_MODES = ("evaluation", "decisions")
+_DECISION_PATHS = ("/v1/decisions", "/v1/systemone")
+
+
+def check_listed_mode(entry: Json, config: JudgeConfig) -> None:
+    """Check the endpoint by the model's entry in the price list; do nothing without an entry.
+
+    Raises:
+        JudgeSetupError: If a decision model is asked to chat, or a chat model is asked for
+            decisions; a server of one's own may have another model of this name.
+    """
+    mode = entry.get("mode")
+    if config.endpoint == "chat" and mode in _DECISION_MODES:
+        paths = entry.get("supported_endpoints") or _DECISION_PATHS
+        endpoints = [path.rpartition("/")[2] for path in paths]
+        known = [name for name in reversed(endpoints) if name in DECISIONS]
+        raise JudgeSetupError(
+            f"{config.model} is a decision model, which writes no text",
+            where="judge.endpoint",
+            remedy=f"set judge.endpoint={known[0] if known else DECISIONS[0]}",
+        )
+    chats = mode is not None and mode not in _DECISION_MODES
+    both = set(_DECISION_PATHS) & set(entry.get("supported_endpoints") or ())
+    if config.decides and chats and not both and config.api_base is None:
+        raise JudgeSetupError(
+            f"{config.model} is no decision model (LiteLLM lists it for {mode})",
+            where="judge.endpoint",
+            remedy="set judge.endpoint=chat, or choose a decision model",
+        )
+
+
 def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     """Return the shape of a judge's first request, from what LiteLLM knows about the model.
 
@@ -280,7 +311,7 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
         or entry.get("max_output_tokens")
         or None
     )
-    longest = 0 if config.rewards else found
+    longest = 0 if config.rewards or config.decides else found
     input_price = entry.get("input_cost_per_token")
     output_price = entry.get("output_cost_per_token")
     if config.price is not None:

@@ -16,3 +16,10 @@ ENDPOINTS = MappingProxyType(
     )
 )
 """The transports for endpoints other than chat completions."""
+DECIDERS = MappingProxyType(
+    {
+        "litellm": "evalkit.judges.decision_transport:DecisionTransport",
+        "direct": "evalkit.judges.endpoint_transport:EndpointTransport",
+    }
+)
+"""The transports for the endpoints of decision models."""

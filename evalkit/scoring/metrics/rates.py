@@ -337,7 +337,7 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Sta
         config: the run's config.
         judgments: the judgments.
     """
-    judges = {judge.label for judge in judges_asked(config) if judge.logprobs}
+    judges = {judge.label for judge in judges_asked(config) if judge.probabilities}
     if not judges or (len(judgments) and not given_by(judgments, judges).any()):
         return []
     judgments = judgments.asked

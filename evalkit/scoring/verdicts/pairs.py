@@ -186,7 +186,9 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
     if not config.scoring.weighted:
         return judgments
     requested = {
-        judge.label: judge.logprobs for judge in judges_asked(config) if judge.logprobs
+        judge.label: judge.probabilities
+        for judge in judges_asked(config)
+        if judge.probabilities
     }
     unweighted = {
         judgments.judges[place]

@@ -1,0 +1,343 @@
+"""Questions to decision models, which answer with a probability for each given choice and write no text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+from evalkit.config import RunConfig
+from evalkit.core.scale import Classes, Scale
+from evalkit.evaluators.base import SHARED, Reading, conclude
+from evalkit.evaluators.logprobs import margins, swap_distribution
+from evalkit.evaluators.pairwise import Pairwise
+from evalkit.evaluators.pointwise import SingleResponse
+from evalkit.parsing import UnreadableError
+from evalkit.prompting import Prompts, neutralize
+from evalkit.prompting.templates import PartialTemplate
+from evalkit.types import (
+    AnswerFormat,
+    Case,
+    Completion,
+    JudgeRequest,
+    Judgment,
+    Response,
+    WeightedJudgment,
+)
+from evalkit.values import Json, JsonObject
+
+OVERALL = "overall"
+"""The key of the question about a whole response or pair."""
+READ_BY = "probabilities"
+_MOST_LEVELS = 10
+"""The most levels of a question about a scale; a finer scale is a question with choices."""
+_ROUNDING = 0.02
+"""How far the sum of rounded probabilities may be from 1."""
+_EQUAL = 0.005
+"""Rounded probabilities closer than this may be equal, so that either is the choice."""
+
+
+def _question(
+    kind: str, description: str, options: Sequence[tuple[JsonObject, str]]
+) -> JsonObject:
+    """Return the JSON schema of the answer to a question, whose options each have a meaning or none."""
+    described = [
+        {**option, "description": meaning} if meaning else option
+        for option, meaning in options
+    ]
+    return {"type": kind, "description": description, "oneOf": described}
+
+
+def _format(questions: Mapping[str, Json]) -> AnswerFormat:
+    schema = {
+        "type": "object",
+        "properties": dict(questions),
+        "required": list(questions),
+        "additionalProperties": False,
+    }
+    return AnswerFormat("decision", schema)
+
+
+def _distribution(answer: object, values: Sequence[str]) -> list[float]:
+    """Return the probability of each value, which sum to 1.
+
+    Raises:
+        UnreadableError: If another value is probable, the probabilities do not sum to 1, or the
+            stated choice is not the most probable value.
+    """
+    if not isinstance(answer, Mapping):
+        raise UnreadableError("no_answer", "a question has no answer")
+    shares: Mapping[str, float] = answer["probabilities"]
+    for name, share in shares.items():
+        if name not in values and share > 0:
+            raise UnreadableError("invalid", f"'{name[:60]}' is not one of the choices")
+    found = [shares.get(value, 0.0) for value in values]
+    total = sum(found)
+    if abs(total - 1) > _ROUNDING:
+        raise UnreadableError(
+            "invalid", f"the probabilities of the choices sum to {total:.3g}, not to 1"
+        )
+    choice = answer["choice"]
+    if choice is not None:
+        if choice not in values:
+            raise UnreadableError(
+                "invalid", f"'{choice[:60]}' is not one of the choices"
+            )
+        best = max(range(len(values)), key=found.__getitem__)
+        if found[best] - found[values.index(choice)] > _EQUAL:
+            raise UnreadableError(
+                "invalid",
+                f"the choice is {choice}, and the most probable is {values[best]}",
+            )
+    return [share / total for share in found]
+
+
+def _chosen(answer: object, values: Sequence[str], found: Sequence[float]) -> int:
+    """Return the index of the choice: as stated, or else the most probable value."""
+    stated = answer["choice"] if isinstance(answer, Mapping) else None
+    if stated in values:
+        return values.index(stated)
+    return max(range(len(values)), key=found.__getitem__)
+
+
+class _Decider:
+    """What the evaluators for decision models share: the texts of material and questions, and the reading."""
+
+    _config: RunConfig
+    _prompts: Prompts
+
+    def _material(self, names: Sequence[str]) -> PartialTemplate:
+        """Return the template of the material, which shows `names`."""
+        shown = ("response", "response_a", "response_b")
+        empty = dict.fromkeys((name for name in shown if name not in names), "")
+        return self._prompts.partial("decision", names, **empty)
+
+    def _instructions(self, kind: str, **variables: object) -> str:
+        """Return the text of a question."""
+        settings: JsonObject = {
+            "criteria": [],
+            "ordered": False,
+            "abstain": "",
+            "tie_allowed": False,
+            **variables,
+        }
+        return self._prompts.instruction("decision_question", kind=kind, **settings)
+
+    def read(
+        self, request: JudgeRequest, completion: Completion
+    ) -> Judgment | JudgeRequest:
+        """Return the judgment in a completion."""
+        return conclude(
+            request, completion, partial(self._read, request, completion), None
+        )
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        raise NotImplementedError
+
+
+def _answers(completion: Completion) -> Mapping[str, Json]:
+    """Return the answers by question, as the transport writes them.
+
+    Raises:
+        UnreadableError: If they are not such answers.
+    """
+    try:
+        answers = json.loads(completion.text)
+    except (ValueError, RecursionError):
+        answers = None
+    fine = isinstance(answers, dict) and all(
+        isinstance(answer, dict)
+        and set(answer) == {"choice", "probabilities"}
+        and isinstance(answer["choice"], str | None)
+        and isinstance(answer["probabilities"], dict)
+        and all(
+            isinstance(share, int | float) and 0 <= share <= 1
+            for share in answer["probabilities"].values()
+        )
+        for answer in answers.values()
+    )
+    if not fine:
+        raise UnreadableError("invalid", "the answer is not that of a decision model")
+    decided: Mapping[str, Json] = answers
+    return decided
+
+
+class ClassDecision(_Decider, SingleResponse):
+    """The class of every response, with the probability of each class.
+
+    Raises:
+        PromptError: If a template cannot be found, parsed or filled.
+    """
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        self._config, self._prompts = config, prompts
+        self._classes = Classes.of(config.rubric)
+        self._prompt = self._material((*SHARED, "response"))
+        meanings = self._classes.meanings
+        options: list[tuple[JsonObject, str]] = [
+            ({"const": name}, neutralize(meanings.get(name, "")))
+            for name in self._classes.answers
+        ]
+        text = self._instructions(
+            "class",
+            criteria=self._shown_criteria(),
+            ordered=self._classes.ordered,
+            abstain=self._classes.abstain or "",
+        )
+        self._answer = _format({OVERALL: _question("string", text, options)})
+        self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        del request
+        answer = _answers(completion).get(OVERALL)
+        names = self._classes.answers
+        found = _distribution(answer, names)
+        chosen = _chosen(answer, names, found)
+        return Reading(
+            read_by=READ_BY,
+            class_name=names[chosen],
+            answer={"class": names[chosen], "confidence": found[chosen]},
+            weighted=WeightedJudgment(classes=dict(zip(names, found, strict=True))),
+        )
+
+
+class ScoreDecision(_Decider, SingleResponse):
+    """A score of every response on each criterion, with the probability of each level.
+
+    Raises:
+        PromptError: If a template cannot be found, parsed or filled.
+    """
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        self._config, self._prompts = config, prompts
+        self._scale = Scale.of(config.rubric)
+        self._prompt = self._material((*SHARED, "response"))
+        self._keys = _criterion_keys(config)
+        self._levels = len(self._scale) <= _MOST_LEVELS
+        questions = {}
+        for name, shown in zip(config.criteria, self._shown_criteria(), strict=True):
+            text = self._instructions("score", criteria=[shown])
+            questions[self._keys[name]] = self._scored(name, text)
+        self._answer = _format(questions)
+        self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
+
+    def _scored(self, name: str, text: str) -> JsonObject:
+        meanings = self._config.criteria[name].levels or self._config.rubric.levels
+        options: list[tuple[JsonObject, str]] = []
+        for value in self._scale.values():
+            label = self._scale.text(value)
+            option: JsonObject = {"const": label}
+            if self._levels:
+                option = {"const": value, "title": label}
+            options.append((option, neutralize(meanings.get(value, ""))))
+        return _question("number" if self._levels else "string", text, options)
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        del request
+        answers = _answers(completion)
+        values = self._scale.values()
+        labels = [self._scale.text(value) for value in values]
+        if self._levels:  # the protocols number the levels
+            labels = [str(index) for index in range(len(values))]
+        scores: dict[str, float] = {}
+        expected: dict[str, float] = {}
+        sure: dict[str, float] = {}
+        for name, key in self._keys.items():
+            answer = answers.get(key)
+            found = _distribution(answer, labels)
+            chosen = _chosen(answer, labels, found)
+            scores[name] = values[chosen]
+            sure[name] = found[chosen]
+            expected[name] = sum(map(float.__mul__, values, found))
+        return Reading(
+            read_by=READ_BY,
+            criteria=scores,
+            answer={"scores": scores, "confidence": sure},
+            weighted=WeightedJudgment(criteria=expected),
+        )
+
+
+class PairDecision(_Decider, Pairwise):
+    """The better response of every pair in each order of `swap.policy`, with the probability of each winner.
+
+    With several criteria there is one question about each, and one about the whole.
+
+    Raises:
+        PromptError: If a template cannot be found, parsed or filled.
+    """
+
+    def __init__(self, config: RunConfig, prompts: Prompts) -> None:
+        self._config, self._prompts = config, prompts
+        self._names = list(config.criteria)
+        self._winners = ("A", "B", "TIE") if config.tie.allow else ("A", "B")
+        self._prompt = self._material((*SHARED, "response_a", "response_b"))
+        shown = self._shown_criteria()
+        self._keys = _criterion_keys(config) if len(shown) > 1 else {}
+        about = {OVERALL: shown}
+        for key, criterion in zip(self._keys.values(), shown, strict=False):
+            about[key] = [criterion]
+        options: list[tuple[JsonObject, str]] = [
+            ({"const": winner}, "") for winner in self._winners
+        ]
+        self._answer = _format(
+            {
+                key: _question("string", self._text(criteria), options)
+                for key, criteria in about.items()
+            }
+        )
+        pair = (Response("A"), Response("B"))
+        self.plan(Case("rehearsal", "text", pair, context="text"))
+
+    def _text(self, criteria: Sequence[Mapping[str, str]]) -> str:
+        return self._instructions(
+            "pair", criteria=criteria, tie_allowed=self._config.tie.allow
+        )
+
+    def _read(self, request: JudgeRequest, completion: Completion) -> Reading:
+        answers = _answers(completion)
+        units = margins(tie_allowed=True)
+        winners: dict[str, str] = {}
+        expected: dict[str, float] = {}
+        sure: dict[str, float] = {}
+        for key in chain((OVERALL,), self._keys.values()):
+            found = _distribution(answers.get(key), self._winners)
+            chosen = _chosen(answers.get(key), self._winners, found)
+            winners[key] = self._winners[chosen]
+            sure[key] = found[chosen]
+            expected[key] = sum(
+                units[winner] * share
+                for winner, share in zip(self._winners, found, strict=True)
+            )
+        # A single criterion is the whole.
+        keys = self._keys or dict.fromkeys(self._names, OVERALL)
+        sign = 1.0 if request.shown == request.unit else -1.0
+        weighted = WeightedJudgment(
+            value=expected[OVERALL],
+            criteria={name: expected[key] for name, key in keys.items()},
+        )
+        if sign < 0:
+            weighted = swap_distribution(weighted)
+        value = sign * units[winners[OVERALL]]
+        return Reading(
+            read_by=READ_BY,
+            value=value,
+            confidence=sure[OVERALL],
+            criteria={name: sign * units[winners[key]] for name, key in keys.items()},
+            answer={"winner": _winner(value), "confidence": sure[OVERALL]},
+            weighted=weighted,
+        )
+
+
+def _winner(value: float) -> str:
+    """Return the winner of a margin, in the case's order."""
+    if value == 0:
+        return "TIE"
+    return "A" if value > 0 else "B"
+
+
+def _criterion_keys(config: RunConfig) -> dict[str, str]:
+    """Return the key of the question about each criterion, which does not depend on its name."""
+    return {
+        name: f"criterion_{number}" for number, name in enumerate(config.criteria, 1)
+    }

@@ -1,0 +1,150 @@
+"""Call decision models through LiteLLM: `litellm.asystemone` and `litellm.adecisions`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from evalkit.errors import JudgeSetupError
+from evalkit.guard.credentials import is_withheld
+from evalkit.judges import setup
+from evalkit.judges.adaptations import Shape
+from evalkit.judges.decision_protocol import decided, request_fields
+from evalkit.judges.error_mapping import call_error, clean_message
+from evalkit.judges.litellm_transport import (
+    Guard,
+    LiteLLMTransport,
+    enter,
+    guarded,
+    load_litellm,
+    skip_logging,
+)
+from evalkit.judges.model_judge import Reply
+from evalkit.judges.responses import amount, bad_response
+from evalkit.values import Json
+
+_NEEDED = "1.110"
+"""The first version of LiteLLM that has both protocols."""
+_FUNCTIONS = {"systemone": "asystemone", "decisions": "adecisions"}
+_UNEXPECTED = "returned an unexpected response"
+
+
+class DecisionTransport(LiteLLMTransport):
+    """Calls `litellm.asystemone` or `litellm.adecisions`, by `judge.endpoint`.
+
+    Args:
+        config: The config of one judge, not of a panel.
+        runner: Provides the timeout of one call, in seconds.
+    """
+
+    async def open(
+        self, judge: str, *, check: bool = True
+    ) -> tuple[setup.Target, Shape]:
+        """Import LiteLLM; check the version, model, key and endpoint; return the target and the shape.
+
+        The questions are sent as the schema of the answer, which is the only shape.
+
+        Raises:
+            JudgeSetupError: If no call to this judge can succeed.
+        """
+        if self._litellm is None:
+            await asyncio.to_thread(load_litellm)
+            self._litellm = enter()
+        if not hasattr(self._litellm, _FUNCTIONS[self.config.endpoint]):
+            raise JudgeSetupError(
+                f"judge.endpoint={self.config.endpoint} needs LiteLLM {_NEEDED} or newer, and"
+                f" {version('litellm')} is installed",
+                where="judge.endpoint",
+                remedy=f"pip install 'litellm>={_NEEDED}'",
+            )
+        target = setup.resolve_target(self._litellm, self.config)
+        target = await asyncio.to_thread(self._connected, target)
+        setup.check_listed_mode(self.entry(), self.config)
+        if check:
+            await setup.check(target, judge=judge)
+        return target, Shape("json_schema")
+
+    async def send(self, target: setup.Target, call: Json) -> Reply:
+        """Send one call and return the reply.
+
+        Raises:
+            CallError: If the call fails.
+            JudgeSetupError: If no call to this judge can succeed.
+        """
+        endpoint = self.config.endpoint
+        ask = getattr(self._litellm, _FUNCTIONS[endpoint])
+        unsent = ("messages", "response_format")
+        params = {name: value for name, value in call.items() if name not in unsent}
+        guard = Guard(
+            self.config.max_answer_bytes,
+            openai=False,
+            withheld=is_withheld(self.config.api_base),
+            extra_headers=self.config.headers,
+        )
+        await self._wait_for_turn()
+        send = partial(
+            ask,
+            **params,
+            **request_fields(endpoint, call),
+            **target.settings,
+            timeout=self.timeout,
+            num_retries=0,
+        )
+        with skip_logging(), guarded(guard):
+            try:
+                response = await send()
+            except (JudgeSetupError, asyncio.CancelledError):
+                raise
+            except Exception as error:
+                hidden = setup.hidden_setup_error(error, target.model)
+                original = guard.refused or hidden or guard.failure
+                if original is None and _UNEXPECTED in str(error):
+                    message = clean_message(str(error))
+                    original = bad_response(message, retryable=False)
+                raise original or call_error(error) from error
+        # LiteLLM's price list has zeros for models with an unknown price.
+        cost = amount(response._hidden_params.get("response_cost")) or None
+        answer = decided(response.model_dump(), call)
+        return Reply(replace(answer, model=answer.model or target.name), cost)
+
+    def _connected(self, target: setup.Target) -> setup.Target:
+        """Return the target with the address and the missing key of the decision provider.
+
+        Raises:
+            JudgeSetupError: If the provider has no decision models, or no address is set.
+        """
+        try:
+            from litellm.decisions.call import get_decisions_provider_config
+
+            provider: Any = get_decisions_provider_config(target.name, target.provider)
+        except Exception as error:
+            raise JudgeSetupError(
+                f"{target.model}: {clean_message(str(error))}",
+                where="judge.model",
+                remedy="choose a decision model, or set judge.endpoint=chat",
+            ) from error
+        try:
+            address, key = provider.resolve_connection(self.config.api_base, None)
+        except Exception as error:
+            raise _no_address(target, clean_message(str(error))) from error
+        if address is None:
+            raise _no_address(target, "no address is known")
+        missing: tuple[str, ...] = ()
+        if key is None and provider.api_key_required:
+            names = provider.api_key_env or target.missing
+            missing = tuple(names) or (f"{target.provider.upper()}_API_KEY",)
+        settings = dict(target.settings)
+        if missing and self.config.api_base is not None:
+            settings.setdefault("api_key", "none")
+        return replace(target, address=address, missing=missing, settings=settings)
+
+
+def _no_address(target: setup.Target, why: str) -> JudgeSetupError:
+    return JudgeSetupError(
+        f"{target.model}: {why}",
+        where="judge.api_base",
+        remedy="set it to the address of the model's server",
+    )
