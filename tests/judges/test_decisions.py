@@ -114,9 +114,7 @@ async def test_scores_are_levels_with_an_expected_value(provider, protocol):
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_pairs_are_asked_in_both_orders(provider, protocol):
     DecisionServer().install(provider)
-    run = config(
-        provider, protocol, mode={"name": "pairwise"}, criteria=("clear", "right")
-    )
+    run = config(provider, protocol, mode={"name": "pairwise"}, criteria=("clear", "right"))
     first, second = await judged(run, case("P(A)=0.7 P(TIE)=0.1", "other"))
     # The server prefers the position A in both orders.
     assert (first.value, second.value) == (1.0, -1.0)
