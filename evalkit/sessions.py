@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from evalkit.api import build_evaluator, shared_limits
@@ -87,7 +88,10 @@ class JudgingSession:
             if session.stopped or not (units := self._escalated(cases, judgments)):
                 break
             evaluator = Escalated(self.evaluator, units)
-        return judgments, verdicts_of(self.config, cases, judgments)
+        # Scoring takes as long as the cases are large; other calls of the event loop continue.
+        return judgments, await asyncio.to_thread(
+            verdicts_of, self.config, cases, judgments
+        )
 
     def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
         return (

@@ -30,7 +30,8 @@ def main(arguments: Namespace) -> int:
     from evalkit.judges import check_judges
     from evalkit.plugins import code_allowed
     from evalkit.serving import load_judge
-    from evalkit.serving.service import Service
+    from evalkit.serving.bounds import Bounds
+    from evalkit.serving.service import STOP_SECONDS, Service
 
     settings = _settings(arguments.overrides)
     judge = load_judge(
@@ -56,6 +57,13 @@ def main(arguments: Namespace) -> int:
         seconds=arguments.timeout,
         rate=arguments.rate,
         require=arguments.require,
+        bounds=Bounds(
+            criteria=arguments.max_criteria,
+            responses=arguments.max_responses,
+            items=arguments.max_items,
+            calls=arguments.max_calls,
+        ),
+        grace=arguments.grace or STOP_SECONDS,
     )
     unsearched = judge.validation.unsearched()
     if unsearched is not None:

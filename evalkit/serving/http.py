@@ -24,7 +24,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evalkit.core.resources import own_version
 from evalkit.core.scale import PASSES
 from evalkit.engine.event_loop import freeze_imports, on_interrupt
-from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.report.page import render
 from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
 from evalkit.serving.judge import JudgeVerdict
@@ -302,7 +301,7 @@ class Server(uvicorn.Server):
             quiet_config(
                 app,
                 limit_concurrency=CONNECTIONS,
-                timeout_graceful_shutdown=int(GRACE_SECONDS),
+                timeout_graceful_shutdown=service.grace,
             )
         )
         self._service, self._listener = service, listener

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
+from evalkit.api import build_evaluator
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.turns import UNIT_KEYS
@@ -22,6 +24,7 @@ from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.json_answers import rationale
 from evalkit.guard import check, from_judge_folder, origin_of, trusting
 from evalkit.plugins import allowing_code
+from evalkit.protocols import Evaluator
 from evalkit.report.notebook import judge_html
 from evalkit.report.page import level_of
 from evalkit.results import Spent
@@ -29,6 +32,7 @@ from evalkit.serving.folder import JudgeFolder, read_judge
 from evalkit.serving.trust import Trust
 from evalkit.sessions import JudgingSession
 from evalkit.types import Case, Judgment, Verdict, Winner
+from evalkit.values import frozen
 
 FIELDS: Final = (
     "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference", "checklist",
@@ -94,6 +98,19 @@ class JudgeVerdict:
         return asdict(self)
 
 
+@frozen
+class QuestionSize:
+    """How large a question is.
+
+    Attributes:
+        calls: The number of calls, before any further ones that answers may need.
+        questions: As how many questions it counts: its pairs, responses or items.
+    """
+
+    calls: int
+    questions: int
+
+
 class Judge:
     """A judge with the configuration that was validated.
 
@@ -124,6 +141,7 @@ class Judge:
             WeakKeyDictionary()
         )
         self._stopped: str | None = None
+        self._evaluator: Evaluator | None = None
 
     @property
     def trust(self) -> Trust:
@@ -154,6 +172,7 @@ class Judge:
         """Return a judge with another config, whose answers have a warning; it shares the budget of this one."""
         other = copy(self)
         other.config = config
+        other._evaluator = None
         other._sessions = WeakKeyDictionary()
         return other if other.changed else self
 
@@ -199,7 +218,7 @@ class Judge:
         # Ids of callers may repeat; scoring needs each once.
         # Metadata only says in which slice a case is.
         numbered = [
-            replace(case, id=str(number), metadata=_of_unit(case))
+            replace(case, id=str(number), metadata=of_unit(case))
             for number, case in enumerate(read)
         ]
         judgments, verdicts = await self.judged(numbered)
@@ -214,6 +233,27 @@ class Judge:
             self._verdict(case, *by_case[str(number)])
             for number, case in enumerate(read)
         ]
+
+    def size_of(self, case: Case) -> QuestionSize:
+        """Return how large the question about a case is; nothing is sent.
+
+        Raises:
+            EvalkitError: If it is not a case for this judge.
+        """
+        evaluator = self._evaluator
+        if evaluator is None:
+            with allowing_code(self._allow_code):
+                evaluator = build_evaluator(self.config, self._templates)
+            self._evaluator = evaluator
+        bare = replace(case, metadata=of_unit(case))
+        judges = 1 if self.config.judge.cascades else len(self.config.judge.members)
+        planned = len(evaluator.plan(bare))
+        orders = 1
+        if self.config.mode.name == "pairwise" and self.config.swap.policy == "both":
+            orders = 2
+        # A pair or a response counts once, with all its orders, samples and judges.
+        for_each = orders * self.config.mode.samples
+        return QuestionSize(planned * judges, max(1, ceil(planned / for_each)))
 
     def stop(self, why: str) -> None:
         """Send nothing more: answers on their way are stored, and all other verdicts are missing."""
@@ -370,7 +410,7 @@ def _metadata(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _of_unit(case: Case) -> dict[str, Any]:
+def of_unit(case: Case) -> dict[str, Any]:
     """Return the metadata of a turn or step that its judging depends on."""
     return {name: case.metadata[name] for name in UNIT_KEYS if name in case.metadata}
 

@@ -100,7 +100,8 @@ async def _answer(service: Service, name: str, arguments: Any) -> JsonObject:
             return await service.judge(CaseInput.model_validate(arguments))
         if (tool := service.tools.get(name)) is None:
             raise Refusal(404, f"this judge has no tool '{name[:100]}'")
-        result = await service.use(tool, tool.arguments.model_validate(arguments))
+        parsed: Any = tool.arguments.model_validate(arguments)
+        result = await service.use(tool, parsed)
     except ValidationError as error:
         raise Refusal(422, problem(error.errors())) from None
     return result.model_dump(mode="json", by_alias=True)

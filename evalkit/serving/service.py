@@ -6,20 +6,21 @@ import asyncio
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Use
-from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.errors import EvalkitError
 from evalkit.serving.admission import Refusal
-from evalkit.serving.judge import Judge, failure_of
+from evalkit.serving.bounds import THREADS, Bounds
+from evalkit.serving.judge import Judge, failure_of, of_unit
 from evalkit.serving.rating import NO_SCALE, WANTED, AdaptedJudge
 from evalkit.serving.trust import Trust
-from evalkit.tools import TOOLS, PairwiseCompareInput, Tool
-from evalkit.tools.models import ToolInput, ToolModel, ToolTrust
+from evalkit.tools import TOOLS, DirectScoreInput, PairwiseCompareInput, Tool
+from evalkit.tools.models import ToolModel, ToolTrust
 from evalkit.tools.results import compared, scored
 from evalkit.tools.settings import direct_settings, pairwise_settings
 from evalkit.types import Case
@@ -28,7 +29,13 @@ from evalkit.values import Json, JsonObject
 T = TypeVar("T")
 VARIANTS: Final = 16
 """The number of other criteria and rubrics that stay prepared."""
-_TEXTS: Final = {"prompt", "context", "response", "response_a", "response_b"}
+_FIELDS: Final = {
+    "prompt", "context", "response", "response_a", "response_b", "metadata",
+}  # fmt: skip
+"""The arguments of a tool that are a case, not settings."""
+STOP_SECONDS: Final = 1.0
+"""How long calls in flight may take after a stop, unless `--grace` allows more."""
+_CLOSE_SECONDS: Final = 0.5
 _STATUSES: Final = {
     "budget": 429,
     "too_long": 413,
@@ -36,6 +43,7 @@ _STATUSES: Final = {
     "bad_request": 422,
 }
 """The status of a failed question; clients repeat a 503, which helps only if another try can succeed."""
+JudgingInput: TypeAlias = PairwiseCompareInput | DirectScoreInput
 Answer: TypeAlias = str | list[Any]
 MESSAGES: Final = (
     " For a judge of turns or steps, it can be a list of messages with role and content, or"
@@ -111,27 +119,34 @@ class Rate:
         self._left = float(per_minute or 0)
         self._at = now()
 
-    def take(self) -> None:
-        """Count one request.
+    def take(self, count: int = 1) -> None:
+        """Count one request, or a large one as several.
 
         Raises:
             Refusal: If there were too many.
         """
         if self._most is None:
             return
+        if count > self._most:
+            raise Refusal(
+                422,
+                f"the question counts as {count:,}, and the server answers {self._most:,} in a"
+                " minute; send fewer responses or items",
+            )
         now = self._now()
         self._left = min(
             float(self._most), self._left + (now - self._at) * self._most / 60
         )
         self._at = now
-        if self._left < 1:
-            wait = {"Retry-After": str(int((1 - self._left) * 60 / self._most) + 1)}
+        if self._left < count:
+            seconds = int((count - self._left) * 60 / self._most) + 1
+            wait = {"Retry-After": str(seconds)}
             raise Refusal(
                 429,
                 f"more than {self._most} requests in a minute; try again later",
                 wait,
             )
-        self._left -= 1
+        self._left -= count
 
 
 class Service:
@@ -144,8 +159,11 @@ class Service:
         rate: The most questions in a minute.
         require: What the judge must be good for; cases in slices in which it is not, or may not be,
             are refused.
+        bounds: The largest question.
+        grace: How many seconds calls in flight may take after a stop.
 
     Attributes:
+        grace: How many seconds calls in flight may take after a stop.
         tools: The tools for verdicts of this judge's kind, by name.
         counts: How often something happened, or for how many seconds, by its name and labels.
     """
@@ -158,12 +176,17 @@ class Service:
         seconds: float = 300.0,
         rate: int | None = None,
         require: Use | None = None,
+        bounds: Bounds | None = None,
+        grace: float = STOP_SECONDS,
     ) -> None:
         self._judge = judge
         self._require = require
         self._strict = strict
         self._seconds = seconds
         self._rate = Rate(rate)
+        self._bounds = bounds or Bounds()
+        self.grace = grace
+        self._threads = asyncio.Semaphore(THREADS)
         mode = judge.config.mode.name
         config = judge.config
         kinds = {
@@ -192,12 +215,11 @@ class Service:
         Raises:
             Refusal: If it is not a case for this judge, or there is no answer.
         """
-        try:
-            case = self._judge.case(fields.model_dump(exclude_none=True))
-        except EvalkitError as error:
-            raise Refusal(422, str(error)) from None
-        self._check_slices(case)
-        (verdict,) = await self._ask(self._judge.verdicts([case]))
+        self._bounds.check_responses(fields.responses)
+        self._bounds.check_items("checklist items", fields.checklist)
+        self._bounds.check_items("columns of metadata", fields.metadata)
+        case = await self._case(self._judge, fields.model_dump(exclude_none=True))
+        (verdict,) = await self._ask(self._judge, case, self._judge.verdicts)
         self._count(verdict.status, verdict.trust)
         _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
@@ -243,32 +265,28 @@ class Service:
             "reason": verdict["explanation"] or verdict["reason"],
         }
 
-    async def use(self, tool: Tool, arguments: ToolInput) -> ToolModel:
+    async def use(self, tool: Tool, arguments: JudgingInput) -> ToolModel:
         """Return the result of a tool.
 
         Raises:
             Refusal: If the judge cannot honor the arguments, or there is no answer.
         """
-        judge = self._variant(arguments)
+        self._bounds.check_criteria(arguments.criteria, self._judge.config.criteria)
+        self._bounds.check_items("columns of metadata", arguments.metadata)
+        rubric = getattr(arguments, "rubric", None)
+        if rubric is not None:
+            self._bounds.check_items("examples", rubric.examples)
+        judge = await self._variant(arguments)
         started = time.perf_counter()
-        texts = {
-            name: value
-            for name in _TEXTS
-            if (value := getattr(arguments, name, None)) is not None
-        }
-        try:
-            case = judge.case(texts)
-        except EvalkitError as error:
-            raise Refusal(422, str(error)) from None
-        self._check_slices(case)
-        judgments, verdicts = await self._ask(judge.judged([case]))
+        fields = arguments.model_dump(include=_FIELDS, exclude_none=True)
+        case = await self._case(judge, fields)
+        # Metadata only says in which slice the case is.
+        bare = replace(case, metadata=of_unit(case))
+        judgments, verdicts = await self._ask(judge, bare, judge.judged)
         make: Any = compared if tool.arguments is PairwiseCompareInput else scored
-        result = make(
-            judge.config,
-            case,
-            judgments,
-            verdicts[0],
-            (time.perf_counter() - started) * 1000,
+        elapsed = (time.perf_counter() - started) * 1000
+        result = await self._aside(
+            make, judge.config, bare, judgments, verdicts[0], elapsed
         )
         trust = judge.trust_in(case, judgments)
         self._count("ok" if result.success else "missing", trust)
@@ -278,6 +296,24 @@ class Service:
             update={"trust": ToolTrust.model_validate(trust, from_attributes=True)}
         )
         return shown
+
+    async def _case(self, judge: Judge, fields: JsonObject) -> Case:
+        """Return the case in the fields of a question.
+
+        Raises:
+            Refusal: If it is not a case for this judge, or in a slice that `require` excludes.
+        """
+        try:
+            case = await self._aside(judge.case, fields)
+        except EvalkitError as error:
+            raise Refusal(422, str(error)) from None
+        self._check_slices(case)
+        return case
+
+    async def _aside(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function returns; it runs outside the event loop, and only some at a time."""
+        async with self._threads:
+            return await asyncio.to_thread(work, *arguments)
 
     def _check_slices(self, case: Case) -> None:
         """Refuse a case for which the judge is not shown to be good enough."""
@@ -289,23 +325,27 @@ class Service:
             raise Refusal(422, f"--require {self._require}: {kind}: {english}")
 
     async def stop(self) -> None:
-        """Let calls in flight finish, for `GRACE_SECONDS` at most, and close the judge; nothing more is sent."""
+        """Let calls in flight finish, for some seconds at most, and close the judge; nothing more is sent."""
         self.stopping = True
         judges = [self._judge, *self._variants.values()]
         for judge in judges:
             judge.stop("the server is stopping")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)
-        for judge in judges:
-            await judge.close()
+            await asyncio.wait(self._tasks, timeout=self.grace)
+        closing = [self._start(judge.close()) for judge in judges]
+        await asyncio.wait(closing, timeout=_CLOSE_SECONDS)
 
-    def _variant(self, arguments: ToolInput) -> Judge:
-        key = repr(arguments.model_dump(exclude=_TEXTS, exclude_unset=True))
-        if (judge := self._variants.pop(key, None)) is None:
+    async def _variant(self, arguments: JudgingInput) -> Judge:
+        key = repr(arguments.model_dump(exclude=_FIELDS, exclude_unset=True))
+        judge = self._variants.pop(key, None)
+        if judge is None:
             try:
-                judge = self._judge.with_config(_config(self._judge, arguments))
+                config = await self._aside(_config, self._judge, arguments)
+                judge = self._judge.with_config(config)
             except EvalkitError as error:
                 raise Refusal(422, str(error)) from None
+            # Another client may have prepared the same meanwhile.
+            judge = self._variants.pop(key, judge)
         self._variants[key] = judge
         if self._strict and judge.changed:
             raise Refusal(
@@ -318,16 +358,25 @@ class Service:
                 self._start(oldest.close())
         return judge
 
-    async def _ask(self, question: Coroutine[Any, Any, T]) -> T:
+    async def _ask(
+        self,
+        judge: Judge,
+        case: Case,
+        question: Callable[[Sequence[Case]], Coroutine[Any, Any, T]],
+    ) -> T:
         """Return an answer in time; a question that is asked is answered and stored, even if nobody waits for it."""
+        if self.stopping:
+            raise Refusal(503, "the server is stopping")
         try:
-            if self.stopping:
-                raise Refusal(503, "the server is stopping")
-            self._rate.take()
-        except Refusal:
-            question.close()
-            raise
-        task = self._start(question)
+            size = await self._aside(judge.size_of, case)
+        except EvalkitError as error:
+            raise Refusal(422, str(error)) from None
+        if size.questions > 1:  # whatever the validated judge needs for one is fine
+            self._bounds.check_calls(size.calls)
+        self._rate.take(size.questions)
+        if self.stopping:
+            raise Refusal(503, "the server is stopping")
+        task = self._start(question([case]))
         done, _ = await asyncio.wait([task], timeout=self._seconds)
         if not done:
             raise Refusal(

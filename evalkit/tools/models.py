@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -85,11 +86,21 @@ def _accept_null(schema: JsonObject) -> None:
 
 
 def _different(names: list[str]) -> list[str]:
-    if repeated := [name for name in names if names.count(name) > 1]:
+    counts = Counter(names)
+    name, count = counts.most_common(1)[0]
+    if count > 1:
         raise ValueError(
-            f"two criteria are named '{repeated[0]}'; give each criterion a unique name"
+            f"two criteria are named '{name}'; give each criterion a unique name"
         )
     return names
+
+
+_METADATA = (
+    "Values of columns of the validation's data, such as {'language': 'de'}: a validated judge may"
+    " not be trusted for some of them. The judge does not see them."
+)
+_Plain: TypeAlias = str | int | float | bool | None
+Metadata: TypeAlias = dict[str, _Plain | list[_Plain]]
 
 
 class PairwiseCompareInput(ToolInput):
@@ -112,6 +123,7 @@ class PairwiseCompareInput(ToolInput):
     the texts."""
     swap_positions: bool = True
     """Whether to judge twice, with the responses in both orders, to cancel position bias."""
+    metadata: Metadata | None = Field(None, description=_METADATA)
 
 
 class CriterionComparison(ToolModel):
@@ -277,6 +289,7 @@ class DirectScoreInput(ToolInput):
     """The criteria; the response gets one score per criterion."""
     rubric: ScoreRubric | None = None
     """The scale, its level descriptions and examples. Default: 1 to 5, or the configured rubric."""
+    metadata: Metadata | None = Field(None, description=_METADATA)
 
     @model_validator(mode="after")
     def _criteria_of_weight(self) -> DirectScoreInput:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.parsing import drop_thinking
-from evalkit.scoring import score_run
+from evalkit.scoring import verdicts_of
 from evalkit.tools.models import (
     CriterionComparison,
     CriterionScore,
@@ -103,7 +102,7 @@ def scored(
     success = verdict.score is not None
     answers = list(_answers(judgments, (0,)))
     equal = (
-        _verdict(settings, case, judgments, dict.fromkeys(names, 1.0)).score
+        _weighted(settings, case, judgments, dict.fromkeys(names, 1.0)).score
         if success
         else None
     )
@@ -143,25 +142,30 @@ def _answers(
             )
 
 
-def _verdict(
+def _weighted(
     settings: RunConfig,
     case: Case,
     judgments: Sequence[Judgment],
     weights: Mapping[str, float],
-    swap: Json = MappingProxyType({}),
 ) -> Verdict:
     """Return the verdict for other weights of the criteria, with the rules of the overall result."""
-    scoring = {
-        "scoring.weights": dict(weights),
-        "scoring.aggregate": "criteria",
-        "scoring.bootstrap": 0,
-    }
-    config = settings.with_({**scoring, **swap})
-    return score_run(config, [case], judgments).verdicts[0]
+    scoring = settings.scoring.model_copy(
+        update={"weights": dict(weights), "aggregate": "criteria", "bootstrap": 0}
+    )
+    config = settings.model_copy(update={"scoring": scoring})
+    return verdicts_of(config, [case], judgments)[0]
 
 
-def _only(settings: RunConfig, name: str) -> dict[str, float]:
-    return {one: float(one == name) for one in settings.criteria}
+def _on_criterion(
+    settings: RunConfig, case: Case, judgments: Sequence[Judgment], name: str
+) -> Verdict:
+    """Return the verdict on one criterion, with the rules of the overall result."""
+    if any(name in judgment.criteria for judgment in judgments):
+        # Without the other criteria, the time for all of them is not quadratic.
+        criteria = {name: settings.criteria[name]}
+        settings = settings.model_copy(update={"criteria": criteria})
+    weights = {known: float(known == name) for known in settings.criteria}
+    return _weighted(settings, case, judgments, weights)
 
 
 def _rows(
@@ -174,16 +178,13 @@ def _rows(
         return []
     # A third judgment is requested if the overall winners differ; without it, criteria that differ
     # are ties.
-    third = settings.swap.resolve == "third_pass" and not any(
-        one.arbiter for one in judgments
-    )
-    swap = {"swap.resolve": "tie"} if third else {}
+    if settings.swap.resolve == "third_pass" and not any(
+        judgment.arbiter for judgment in judgments
+    ):
+        swap = settings.swap.model_copy(update={"resolve": "tie"})
+        settings = settings.model_copy(update={"swap": swap})
     return [
-        _row(
-            _verdict(settings, case, judgments, _only(settings, name), swap),
-            answers,
-            name,
-        )
+        _row(_on_criterion(settings, case, judgments, name), answers, name)
         for name in settings.criteria
     ]
 
@@ -216,7 +217,7 @@ def _score(
     name: str,
 ) -> CriterionScore:
     structured = settings.output.structured
-    score = _verdict(settings, case, judgments, _only(settings, name)).score
+    score = _on_criterion(settings, case, judgments, name).score
     assert score is not None  # the weighted score exists, and uses the same answers
     best = _nearest(
         answers,

@@ -109,6 +109,17 @@ def test_a_server_that_requires_a_use_refuses_other_slices(folder, provider):
         status, body = server.post("/judge", TEXTS)
         assert (status, "slice_unknown:" in json.dumps(body)) == (422, True)
         assert not provider.requests
+        tool = {
+            "prompt": TEXTS["prompt"],
+            "responseA": TEXTS["response_a"],
+            "responseB": TEXTS["response_b"],
+            "criteria": ["clarity"],
+        }
+        for metadata, kind in (({"language": "de"}, "slice:"), ({}, "slice_unknown:")):
+            status, body = server.post("/pairwise_compare", {**tool, "metadata": metadata})
+            assert (status, kind in json.dumps(body)) == (422, True)
+        known = {**tool, "metadata": {"language": "en"}}
+        assert server.post("/pairwise_compare", known)[0] == 200
         status, body = server.post("/judge", {**TEXTS, "metadata": {"language": "en"}})
         assert (status, body["trust"]["warnings"]) == (200, [])
 

@@ -1,0 +1,99 @@
+"""`evalkit serve` under load that clients choose: large questions are bounded and block nobody."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.serving.test_serve import CRITERIA, NEW, TOOL, hanging
+from tests.support.servers import PATIENCE
+from tests.support.serving import Served, served
+
+PROMPT = {"prompt": "Question 78: is sport healthy?"}
+
+
+def named(count: int) -> list[str]:
+    return [f"criterion {number}" for number in range(count)]
+
+
+@pytest.fixture
+def judge(judge_folder, provider):
+    """Return the words that serve the judge."""
+    return str(judge_folder), "--api-base", provider.api_base
+
+
+def slowest_health(server: Served, question: object) -> float:
+    """Return the longest time to answer `/health` until a question is answered."""
+    slowest = 0.0
+    while not question.done():
+        started = time.perf_counter()
+        assert server.get("/health").status_code == 200
+        slowest = max(slowest, time.perf_counter() - started)
+    return slowest
+
+
+def test_a_question_with_many_criteria_blocks_nobody(judge):
+    question = {**TOOL, "criteria": named(100)}
+    with served(*judge) as server, ThreadPoolExecutor(1) as clients:
+        answer = clients.submit(server.post, "/pairwise_compare", question)
+        assert slowest_health(server, answer) < 0.5
+        status, result = answer.result()
+    assert (status, len(result["comparison"])) == (200, 100)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "problem"),
+    [
+        ("/pairwise_compare", {**TOOL, "criteria": named(101)}, "--max-criteria allows 100"),
+        ("/pairwise_compare", {**TOOL, "criteria": named(50_000)}, "--max-criteria allows 100"),
+        ("/pairwise_compare", {**TOOL, "criteria": ["x"] * 50_000}, "two criteria are named"),
+        ("/judge", {**PROMPT, "responses": named(21)}, "--max-responses allows 20"),
+        ("/judge", {**PROMPT, "responses": named(11)}, "has 110 calls to the judge"),
+        ("/judge", {**NEW, "checklist": named(101)}, "--max-items allows 100"),
+        ("/judge", {**NEW, "metadata": dict.fromkeys(named(101), 1)}, "--max-items allows 100"),
+        (
+            "/pairwise_compare",
+            {**TOOL, "criteria": CRITERIA, "metadata": dict.fromkeys(named(101), 1)},
+            "--max-items allows 100",
+        ),
+    ],
+)
+def test_a_question_over_a_bound_is_one_line_and_costs_nothing(shared, path, fields, problem):
+    before = len(shared.sent)
+    status, answer = shared.post(path, fields)
+    assert (status, problem in answer["error"]) == (422, True), answer
+    assert len(shared.sent) == before
+
+
+def test_the_bounds_can_be_chosen(judge):
+    words = ("--max-criteria", "3", "--max-calls", "6")
+    with served(*judge, *words) as server:
+        statuses = [
+            server.post("/pairwise_compare", {**TOOL, "criteria": named(count)})[0]
+            for count in (3, 4)
+        ]
+        statuses += [
+            server.post("/judge", {**PROMPT, "responses": named(count)})[0] for count in (3, 4)
+        ]
+    assert statuses == [200, 422, 200, 422]
+
+
+def test_a_question_counts_by_its_pairs(judge, provider):
+    with served(*judge, "--rate", "7") as server:
+        ends = [server.post("/judge", {**PROMPT, "responses": named(count)}) for count in (5, 4, 3)]
+        single = server.post("/judge", NEW)[0]
+    assert [status for status, _ in ends] == [422, 200, 429]
+    assert "counts as 10" in ends[0][1]["error"]
+    assert (single, len(provider.requests)) == (200, 14)
+
+
+def test_a_stop_does_not_wait_for_a_provider_that_hangs(judge, provider):
+    reached, released = hanging(provider, 1)
+    with served(*judge) as server, ThreadPoolExecutor(1) as clients:
+        answer = clients.submit(server.post, "/judge", NEW)
+        assert reached.wait(PATIENCE)
+        started = time.perf_counter()
+        assert server.ended() == 0
+        assert time.perf_counter() - started < 2
+        released.set()
+        assert answer.exception() is not None or answer.result()[0] == 503
