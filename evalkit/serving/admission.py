@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import uvicorn
@@ -18,6 +18,11 @@ from evalkit.errors import ConfigError
 from evalkit.values import JsonObject, frozen
 
 SILENT_SECONDS: Final = 30.0
+"""How long the head of a request may take."""
+CONNECTIONS: Final = 1_000
+"""The most connections, also of clients that send nothing."""
+OF_ADDRESS: Final = 250
+"""The most connections of one address."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SECURITY: Final = {
     "Cache-Control": "no-store",
@@ -123,13 +128,63 @@ class Admission:
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which no request begins."""
+    """Ends a connection on which no request is complete in time, and bounds those of an address.
+
+    An address that opens more closes its own oldest connection without a request, so that it never
+    keeps others, or its next request, from an answer.
+    """
+
+    _waits: asyncio.TimerHandle | None = None
+    opened = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.loop.call_later(
-            SILENT_SECONDS, lambda: self.cycle is None and transport.close()
-        )
+        self.opened = self.loop.time()
+        self._await_head()
+        connections = [*self.connections]
+        address = self.client and self.client[0]
+        own = [
+            each for each in connections if (each.client and each.client[0]) == address
+        ]
+        if len(own) > OF_ADDRESS:
+            _close_oldest(own)
+        elif len(connections) > CONNECTIONS:
+            _close_oldest(connections)
+
+    def data_received(self, data: bytes) -> None:
+        if self.idle:
+            self._await_head()
+        super().data_received(data)
+        if not self.idle:
+            self._cancel_wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_wait()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        """Start the timer of a request, unless it runs; further bytes do not prolong it."""
+        if self._waits is None:
+            self._waits = self.loop.call_later(SILENT_SECONDS, self.transport.close)
+
+    def _cancel_wait(self) -> None:
+        if self._waits is not None:
+            self._waits.cancel()
+            self._waits = None
+
+
+def _close_oldest(connections: Sequence[Any]) -> None:
+    """Close the oldest connection without a request; the newest one if all have one."""
+    idle = [connection for connection in connections if connection.idle]
+    newest = max(connections, key=lambda connection: connection.opened)
+    oldest = min(idle, key=lambda connection: connection.opened, default=newest)
+    oldest.connections.discard(oldest)
+    oldest.transport.abort()
 
 
 def quiet_config(app: Any, **settings: Any) -> uvicorn.Config:

@@ -25,7 +25,14 @@ from evalkit.core.resources import own_version
 from evalkit.core.scale import PASSES
 from evalkit.engine.event_loop import freeze_imports, on_interrupt
 from evalkit.report.page import render
-from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
+from evalkit.serving.admission import (
+    CONNECTIONS,
+    SECURITY,
+    Admission,
+    Refusal,
+    quiet_config,
+    reply,
+)
 from evalkit.serving.judge import JudgeVerdict
 from evalkit.serving.service import CaseInput, OutputInput, Rate, Service, problem
 from evalkit.tools import Tool
@@ -33,8 +40,6 @@ from evalkit.values import JsonObject, frozen
 
 OPEN: Final = "/health"
 """The path that needs no key."""
-CONNECTIONS: Final = 1_000
-"""The most connections, also of clients that send nothing."""
 REFUSALS: Final = (401, 403, 404, 408, 413, 415, 422, 429, 500, 503)
 _OTHER: Final = "other"
 _BROKEN: Final = Refusal(500, "internal error; see the server's log")
@@ -300,7 +305,7 @@ class Server(uvicorn.Server):
         super().__init__(
             quiet_config(
                 app,
-                limit_concurrency=CONNECTIONS,
+                limit_concurrency=CONNECTIONS + 1,
                 timeout_graceful_shutdown=service.grace,
             )
         )

@@ -2,7 +2,9 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
+import httpx
 import pytest
 
 from tests.serving.test_serve import CRITERIA, NEW, TOOL, hanging
@@ -97,3 +99,30 @@ def test_a_stop_does_not_wait_for_a_provider_that_hangs(judge, provider):
         assert time.perf_counter() - started < 2
         released.set()
         assert answer.exception() is not None or answer.result()[0] == 503
+
+
+def test_slow_heads_are_ended_and_keep_nobody_from_an_answer(judge, monkeypatch):
+    monkeypatch.setattr("evalkit.serving.admission.SILENT_SECONDS", 0.5)
+    monkeypatch.setattr("evalkit.serving.admission.OF_ADDRESS", 20)
+    first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
+    with served(*judge) as server, server.connected() as slow, ExitStack() as stack:
+        slow.sendall(first % server.port)
+        assert slow.recv(12) == b"HTTP/1.1 200"
+        slow.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
+        slow.settimeout(PATIENCE)
+        while slow.recv(1000):  # until the server ends it
+            pass
+        for _ in range(60):
+            client = stack.enter_context(server.connected())
+            client.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
+        assert server.get("/health").status_code == 200
+        assert len(server.server.server_state.connections) <= 20
+
+
+def test_a_body_over_the_limit_is_413_however_large(judge):
+    chunks = (b" " * 1_000_000 for _ in range(400))
+    with served(*judge) as server:
+        reply = httpx.post(
+            f"{server.url}/judge", content=chunks, headers=server.headers({}), timeout=PATIENCE
+        )
+    assert (reply.status_code, "1,000,000 bytes" in reply.json()["error"]) == (413, True)
