@@ -146,7 +146,7 @@ class _Protocol(H11Protocol):
         super().connection_made(transport)
         self.opened = self.loop.time()
         self._await_head()
-        connections = [*self.connections]
+        connections: list[Any] = [*self.connections]
         address = self.client and self.client[0]
         own = [
             each for each in connections if (each.client and each.client[0]) == address
