@@ -111,6 +111,7 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
     absent = {name for name in certain if is_available(CATALOG[name], config)} - set(result.metrics)
     assert absent <= {
         "criteria/overall_disagreement",
+        "labels/identical",
         "tie_rate/split",
         "panel/unanimous",
         "variance/criterion",

@@ -533,7 +533,7 @@ def test_json_has_everything_but_the_metrics():
     assert json.loads(json.dumps(found, allow_nan=False)) == json.loads(json.dumps(found))
     assert (found["state"], found["changed"], found["cases"]) == ("worse", ["judge"], 200)
     assert found["agreement"]["difference"]["value"] == pytest.approx(-0.3)
-    assert found["before"]["use"] == "single"
+    assert found["before"]["use"] == "rates_corrected"  # one order of each pair
     assert measured(pairs(GOOD, [None] * 200), pairs(GOOD, [None] * 200)).json()["agreement"] == {}
 
 

@@ -360,7 +360,8 @@ def test_no_resamples_no_intervals(configure, make_case, passes):
         configure(scoring={"bootstrap": 0}), [make_case("c"), make_case("d")], passes("c", 1, 1)
     ).metrics
     assert metrics["tie_rate"].value == 0
-    assert {metric.low for metric in metrics.values()} == {None}
+    with_interval = {name for name, metric in metrics.items() if metric.low is not None}
+    assert with_interval <= {"decision/labels_needed"}  # a range of counts, not of resamples
 
 
 def test_a_wider_confidence_is_a_wider_interval(configure, make_case, passes):
@@ -525,7 +526,9 @@ def once_and_often(run):
 def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
     once, often = once_and_often
     assert (often.clusters.count, often.clusters.cases, often.clusters.by) == (40, 120, "prompt")
-    compared = [name for name in once.metrics if not name.startswith(OF_ROWS)]
+    # How many slices are tested depends on the number of cases.
+    omitted = (*OF_ROWS, "slices/")
+    compared = [name for name in once.metrics if not name.startswith(omitted)]
     assert len(compared) > 20
     for name in compared:
         one, other = once.metrics[name], often.metrics[name]

@@ -10,8 +10,8 @@ from evalkit.core.annotations import INCLUSION
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.turns import turn_findings
 from evalkit.scoring import score_run
+from evalkit.scoring.columns import NO_SCALE
 from evalkit.scoring.labels import ONLY_LABELED
-from evalkit.scoring.metrics.correlation import NO_SCALE
 from evalkit.scoring.metrics.turns import (
     EARLY,
     EXACT,

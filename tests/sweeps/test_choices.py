@@ -187,6 +187,8 @@ def test_a_perfect_judge_is_recommended_in_one_statement(mode):
     assert first.startswith(
         "Use perfect (single verdicts): it is the only one shown to be useful; "
     )
+    limits, *others = others
+    assert limits.startswith("Limits of perfect: ")  # it equals the labels everywhere
     assert not any("perfect" in text for text in others if "order is swapped" not in text)
     assert others[0].startswith("Do not trust 2 of 3: ")
 

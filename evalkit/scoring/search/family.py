@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from evalkit.scoring.search.outcomes import Outcomes
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
@@ -87,6 +86,8 @@ def compare_slices(
         confidence: one minus the probability of any false alarm.
         seed: the seed.
     """
+    from scipy.sparse import csr_array
+
     rows = csr_array(members[outcomes.case].astype(np.float64))
     of_row = np.unique(cluster[outcomes.case], return_inverse=True)[1]
     enough, units = _enough(outcomes, rows, of_row)
@@ -123,6 +124,8 @@ def _enough(outcomes: Outcomes, rows: Any, of_row: Ints) -> tuple[Bools, Floats]
     several = np.zeros(len(counts), dtype=bool)
     if counts.shape[1] > 1:
         several = counts[:, -2] >= LABELS
+    from scipy.sparse import csr_array
+
     some = csr_array(
         (np.ones(len(of_row)), (of_row, np.arange(len(of_row)))),
         shape=(of_row.max(initial=-1) + 1, len(of_row)),
@@ -137,6 +140,8 @@ def _hypotheses(outcomes: Outcomes, rows: Any, enough: Bools) -> _Hypotheses:
     strata = np.arange(outcomes.stratum.max(initial=0) + 1)
     by_label = (outcomes.stratum[:, None] == strata).astype(np.float64)
     slices = np.flatnonzero(enough)
+    from scipy.sparse import csr_array, vstack
+
     all_labels = rows[:, slices].T.tocsr()
     members = [all_labels]
     owners = [slices]
@@ -149,8 +154,6 @@ def _hypotheses(outcomes: Outcomes, rows: Any, enough: Bools) -> _Hypotheses:
             members.append(csr_array(part).T.tocsr())
             owners.append(chosen)
             about.append(np.tile(strata == label, (len(chosen), 1)))
-    from scipy.sparse import vstack
-
     return _Hypotheses(
         vstack(members, format="csr"), np.concatenate(owners), np.concatenate(about)
     )
@@ -253,6 +256,8 @@ def _flipped(
     residuals = outcomes.residuals
     count = int(of_row.max()) + 1
     strata = int(outcomes.stratum.max()) + 1
+    from scipy.sparse import csr_array
+
     by_cluster = csr_array(
         (residuals, (of_row, np.arange(len(of_row)))), shape=(count, len(of_row))
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from scipy.stats import binom
 
 from evalkit.scoring.search.family import FamilyTest
 from evalkit.scoring.search.outcomes import Outcomes
@@ -67,8 +66,11 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
     if not len(exceeding):
         return None
     rates = np.linspace(usual, 1, 1001)
-    found = binom.sf(exceeding[0] - 1, size, rates) >= POWER
-    return 1 - float(rates[found.argmax()])
+    # At the lowest rate the count is above what is usual, so it is at least 1.
+    from scipy.special import bdtrc
+
+    often_enough = bdtrc(exceeding[0] - 1, size, rates) >= POWER
+    return 1 - float(rates[often_enough.argmax()])
 
 
 def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
