@@ -27,10 +27,21 @@ class Shown:
 
 @dataclass(slots=True)
 class Spent:
-    """The amount spent under one budget; the jobs of a sweep may share it."""
+    """The amount spent under one budget; the jobs of a sweep may share it.
+
+    Attributes:
+        calls: The number of calls.
+        usd: Their cost, in USD.
+        questions: The number of questions in progress that have reserved all of their calls.
+        held_calls: The calls that these have reserved and not made.
+        held_usd: What these have reserved and not spent, in USD.
+    """
 
     calls: int = 0
     usd: float = 0.0
+    questions: int = 0
+    held_calls: int = 0
+    held_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

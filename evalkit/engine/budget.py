@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
 
@@ -40,6 +42,32 @@ class Reservation:
 
     amount: float
     limited: bool = False
+    held: float = 0.0
+    """The part that the call's question had reserved before."""
+
+
+@dataclass(slots=True)
+class Needs:
+    """The most that a question can need: its calls, their cost in USD, and the cost of limited calls."""
+
+    calls: int = 0
+    usd: float = 0.0
+    limited_usd: float = 0.0
+
+
+@dataclass(slots=True)
+class Hold:
+    """What one question has reserved and not used yet; nothing is sent for one that was refused."""
+
+    calls: int = 0
+    usd: float = 0.0
+    refused: str | None = None
+
+
+QUESTION: ContextVar[Hold | None] = ContextVar("question", default=None)
+"""What the question reserved to which the calls in this context belong."""
+_LOOK = 0.25
+"""How many seconds a question waits before it looks again at what other questions released."""
 
 
 class Budget:
@@ -86,7 +114,7 @@ class Budget:
         return (
             None
             if self._usd is None or self._shared is not None
-            else max(0.0, self._usd - self.spent - self.reserved)
+            else max(0.0, self._usd - self._committed())
         )
 
     async def reserve(
@@ -103,18 +131,24 @@ class Budget:
             BudgetReached: If the cap leaves no room for the call.
             ConfigError: If there is a cap in USD, and the cost of a call is unknown.
         """
+        hold = QUESTION.get() or Hold()
+        if hold.refused is not None:
+            raise BudgetReached(hold.refused)
         reservation = Reservation(ceiling or 0.0)
         if self._usd is not None:
             async with self._turn:
                 reservation = await self._room_for(
                     require_known(ceiling), limited, self._usd
                 )
-        if self._calls is not None and self.calls >= self._calls:
-            raise BudgetReached(
-                f"runner.budget_calls={self._calls} is reached{self._of_sweep}"
-            )
+        if not hold.calls and not self._has_calls(1):
+            raise BudgetReached(self._no_calls())
+        if hold.calls:
+            hold.calls -= 1
+            self._total.held_calls -= 1
+        reservation.held = min(hold.usd, reservation.amount)
+        hold.usd -= reservation.held
         self._total.calls += 1
-        self.reserved += reservation.amount
+        self.reserved += reservation.amount - reservation.held
         self._in_flight += 1
         return reservation
 
@@ -122,7 +156,9 @@ class Budget:
         """Replace a reservation by the actual cost in USD, or spend it all if the cost is unknown."""
         self._in_flight -= 1
         # Sums of floats drift: without calls in flight, any remainder is drift.
-        self.reserved = self.reserved - reservation.amount if self._in_flight else 0.0
+        self._total.held_usd -= reservation.held
+        free = reservation.amount - reservation.held
+        self.reserved = self.reserved - free if self._in_flight else 0.0
         # A budget never grows, whatever cost a judge reports.
         self._total.usd += (
             reservation.amount if cost is None or not 0 <= cost < inf else cost
@@ -130,6 +166,69 @@ class Budget:
         if self._usd is not None:
             async with self._settled:
                 self._settled.notify_all()
+
+    @property
+    def capped(self) -> bool:
+        """Whether there is a cap."""
+        return self._calls is not None or self._usd is not None
+
+    async def hold(self, needs: Callable[[], Needs]) -> Hold:
+        """Reserve all calls of a question, or none; wait while other questions may release enough.
+
+        Args:
+            needs: Returns the most that the question can need now.
+        """
+        while True:
+            hold = await self._hold(needs())
+            if hold.refused is None or not self._total.questions:
+                return hold
+            await asyncio.sleep(_LOOK)
+
+    def release(self, hold: Hold) -> None:
+        """Give back what a question has reserved and not used."""
+        if hold.refused is not None:
+            return
+        self._total.questions -= 1
+        self._total.held_calls -= hold.calls
+        self._total.held_usd -= hold.usd
+        if not self._total.questions:
+            self._total.held_usd = 0.0  # any remainder is drift
+
+    async def _hold(self, need: Needs) -> Hold:
+        amount = need.usd
+        if self._usd is not None:
+            async with self._turn:
+                if not await self._covers(amount, self._usd):
+                    amount = need.limited_usd
+                    if not await self._covers(amount, self._usd):
+                        spent = f"{dollars(self.spent)} spent"
+                        most = dollars(amount)
+                        return Hold(
+                            refused=f"runner.budget_usd={self._usd:g} is reached{self._of_sweep}:"
+                            f" {spent}, and the whole question may cost {most}"
+                        )
+        if not self._has_calls(need.calls):
+            return Hold(refused=self._no_calls(need.calls))
+        self._total.questions += 1
+        self._total.held_calls += need.calls
+        self._total.held_usd += amount
+        return Hold(need.calls, amount)
+
+    def _has_calls(self, count: int) -> bool:
+        used = self.calls + self._total.held_calls
+        return self._calls is None or not count or used + count <= self._calls
+
+    def _no_calls(self, count: int = 1) -> str:
+        reached = f"runner.budget_calls={self._calls} is reached{self._of_sweep}"
+        if count == 1:
+            return reached
+        return f"{reached}: {self.calls} made, and the whole question may need {count}"
+
+    def _committed(self) -> float:
+        """Return what is spent or reserved, without what the question in this context still holds."""
+        own = QUESTION.get()
+        held = self._total.held_usd - (0.0 if own is None else own.usd)
+        return self.spent + self.reserved + held
 
     async def close(self) -> None:
         """Give back what was taken of a shared budget and not spent."""
@@ -139,10 +238,11 @@ class Budget:
 
     async def _covers(self, amount: float, cap: float) -> bool:
         if self._shared is None:
-            return self.spent + self.reserved + amount <= cap
-        if (short := self.spent + self.reserved + amount - self._taken) > 0:
+            # Sums of what questions hold drift, too.
+            return self._committed() + amount <= cap + _DRIFT * cap
+        if (short := self._committed() + amount - self._taken) > 0:
             self._taken += await asyncio.to_thread(self._shared.take, short)
-        return self.spent + self.reserved + amount <= self._taken + _DRIFT
+        return self._committed() + amount <= self._taken + _DRIFT
 
     async def _room_for(
         self, ceiling: float, limited: float | None, cap: float

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,18 +15,18 @@ from typing import Any, Generic, TypeVar
 from evalkit.config import RunnerConfig
 from evalkit.core.redaction import redact
 from evalkit.core.spool import Spool
-from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached
+from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached, Needs
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.outages import Outage
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
-from evalkit.engine.requests import PlannedCall
+from evalkit.engine.requests import PlannedCall, steps_left
 from evalkit.errors import AccessError, CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
 from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
 from evalkit.results import Spent
-from evalkit.types import Completion, Failure, JudgeRequest
+from evalkit.types import Completion, Failure, JudgeRequest, Unit
 
 _log = logging.getLogger("evalkit.judges")
 V = TypeVar("V")
@@ -337,10 +338,10 @@ class Sender:
         self._limits = [JudgeLimit(judge, runner, clock, shared) for judge in judges]
         self._outages = [Outage(clock, runner.outage) for _ in judges]
         self._slots = asyncio.Semaphore(runner.concurrency)
-        self._budget = Budget(
+        self.budget = Budget(
             runner, spent, None if shared is None else shared.budget(runner)
         )
-        self.close = self._budget.close
+        self.close = self.budget.close
         self._ready: set[int] = set()
         self._flights: dict[str, asyncio.Future[Completion | Failure]] = {}
         self._outcomes: Spool[Completion | Failure] = Spool(folder=spool)
@@ -557,6 +558,18 @@ class Sender:
                 self._tally.retried += 1
             self.changed()
 
+    async def prepare(self, calls: Sequence[PlannedCall]) -> None:
+        """Prepare the judges of calls that are not stored; a failure is reported by the calls themselves."""
+        for index in {call.judge for call in calls if call.found is None}:
+            with suppress(EvalkitError):
+                await self._prepare_judge(index)
+
+    async def _prepare_judge(self, index: int) -> None:
+        prepare = getattr(self._judges[index], "prepare", None)
+        if prepare is not None and index not in self._ready:
+            await prepare()
+            self._ready.add(index)
+
     async def _prepare(self, call: PlannedCall) -> str | None:
         """Prepare the judges that the call may need; return why its request is too long, `None` if it may fit.
 
@@ -564,10 +577,7 @@ class Sender:
             JudgeSetupError: If no call to one of these judges can succeed.
         """
         for index in (call.judge, *self.also_checked):
-            prepare = getattr(self._judges[index], "prepare", None)
-            if prepare is not None and index not in self._ready:
-                await prepare()
-                self._ready.add(index)
+            await self._prepare_judge(index)
         measure = getattr(self._judges[call.judge], "too_long", None)
         why: str | None = None if measure is None else await measure(call.request)
         return why
@@ -586,7 +596,7 @@ class Sender:
         longest = self.lengths.limit(call.judge, call.request)
         limited = replace(call.request, max_tokens=longest)
         least = None if longest is None else self._ceiling(call.judge, limited)
-        reservation = await self._budget.reserve(
+        reservation = await self.budget.reserve(
             self._ceiling(call.judge, call.request), least
         )
         request = limited if reservation.limited else call.request
@@ -632,8 +642,8 @@ class Sender:
             raise
         finally:
             self.out.discard(task)
-            await self._budget.settle(reservation, cost)
-            self._tally.budget_left = self._budget.left
+            await self.budget.settle(reservation, cost)
+            self._tally.budget_left = self.budget.left
         self._tally.count_paid(completion)
         return completion
 
@@ -688,6 +698,36 @@ class Sender:
                 self._judges[index].spec.name,
                 self._runner.timeout,
             )
+
+    def needs(self, calls: Sequence[PlannedCall], further: int) -> Needs:
+        """Return the most that the calls of one question can need that are neither stored nor in flight.
+
+        Args:
+            calls: The calls, with the stored answers.
+            further: How many further calls each of its units can need.
+        """
+        needs = Needs()
+        units = set[tuple[int, Unit]]()
+        keys = set[str]()
+        for call in calls:
+            if call.found is not None or call.key in keys or call.key in self._flights:
+                continue
+            keys.add(call.key)
+            count = 1 + steps_left(call.request)
+            unit = (call.judge, call.request.unit)
+            if unit not in units:
+                units.add(unit)
+                count += further
+            ceiling = self._ceiling(call.judge, call.request) or 0.0
+            longest = self.lengths.limit(call.judge, call.request)
+            limited = ceiling
+            if longest is not None:
+                shortened = replace(call.request, max_tokens=longest)
+                limited = self._ceiling(call.judge, shortened) or ceiling
+            needs.calls += count
+            needs.usd += count * ceiling
+            needs.limited_usd += count * min(limited, ceiling)
+        return needs
 
     def _ceiling(self, judge: int, request: JudgeRequest) -> float | None:
         ceiling = getattr(self._judges[judge], "ceiling", None)

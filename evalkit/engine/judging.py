@@ -6,13 +6,15 @@ import asyncio
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evalkit.config import SIMULATED, RunnerConfig
 from evalkit.core.spool import Spool
+from evalkit.engine.budget import QUESTION, Needs
 from evalkit.engine.dispatch import AskedAnswers, RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
@@ -181,10 +183,37 @@ class Session:
         """
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, Tally(), evaluator=evaluator)
-        await run.workers(
-            len(self._own) * sum(len(evaluator.plan(case)) for case in cases)
-        )
+        workers = len(self._own) * sum(len(evaluator.plan(case)) for case in cases)
+        async with self._whole_question(cases, evaluator):
+            await run.workers(workers)
         return run.result().judgments
+
+    @asynccontextmanager
+    async def _whole_question(
+        self, cases: Sequence[Case], evaluator: Evaluator
+    ) -> AsyncIterator[None]:
+        """Reserve the budget of a single case before its first call, so that it is answered whole or not at all."""
+        budget = self._sender.budget
+        if not budget.capped or len(cases) != 1 or self.mode == "read_only":
+            yield
+            return
+        specs = [judge.spec for judge in self._own]
+
+        def planned() -> list[PlannedCall]:
+            return PlannedCalls(cases, evaluator, specs, self._reads).batch()
+
+        def needs() -> Needs:
+            calls = planned()
+            return self._sender.needs(calls, getattr(evaluator, "most_further", 0))
+
+        await self._sender.prepare(planned())
+        hold = await budget.hold(needs)
+        token = QUESTION.set(hold)
+        try:
+            yield
+        finally:
+            QUESTION.reset(token)
+            budget.release(hold)
 
     def stop(self, why: str) -> None:
         """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""

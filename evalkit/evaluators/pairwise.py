@@ -162,6 +162,13 @@ class Pairwise(TemplateEvaluator):
             for unit, shown, sample in self._orders_and_samples(case)
         ]
 
+    @property
+    def most_further(self) -> int:
+        """How many third requests a pair can need."""
+        swap = self._config.swap
+        third = swap.policy == "both" and swap.resolve == "third_pass"
+        return self._config.mode.samples if third else 0
+
     def follow(
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:

@@ -166,7 +166,7 @@ def explain(error: sqlite3.DatabaseError) -> str:
     text = str(error)
     if "not a database" in text:
         return f"not a store ({text}); set store.url to another file"
-    if "malformed" in text:
+    if "malformed" in text or "decode" in text.lower():
         return (
             f"damaged ({text}); save the readable answers with `evalkit store export FILE.jsonl`, "
             "then move the file away, or set store.url to another file"
@@ -340,6 +340,10 @@ class SqliteStore(DatabaseStore):
             return work()
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{self.path}: {explain(error)}") from error
+        except UnicodeDecodeError as error:
+            # SQLite reports some damage in bytes of the file that are no text.
+            damage = sqlite3.DatabaseError(f"malformed: {error.reason}")
+            raise StoreError(f"{self.path}: {explain(damage)}") from error
         except OSError as error:
             raise StoreError(
                 f"{self.path}: cannot be opened ({error.strerror or error}); set store.url "

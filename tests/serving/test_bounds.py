@@ -126,3 +126,12 @@ def test_a_body_over_the_limit_is_413_however_large(judge):
             f"{server.url}/judge", content=chunks, headers=server.headers({}), timeout=PATIENCE
         )
     assert (reply.status_code, "1,000,000 bytes" in reply.json()["error"]) == (413, True)
+
+
+def test_a_budget_pays_for_whole_questions_only(judge, provider):
+    cases = [{**NEW, "prompt": f"Question {number}?"} for number in range(20)]
+    with served(*judge, "runner.budget_calls=15") as server, ThreadPoolExecutor(20) as clients:
+        ends = [*clients.map(lambda case: server.post("/judge", case), cases)]
+    statuses = [status for status, _ in ends]
+    assert {*statuses} == {200, 429}
+    assert len(provider.requests) == 2 * statuses.count(200)
