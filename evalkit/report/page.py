@@ -54,7 +54,7 @@ from evalkit.report.texts import (
     note_words,
 )
 from evalkit.results import RunResult
-from evalkit.runs.layout import CAUSES, FIGURES, FINDINGS, PROMPTS, simulated_judges
+from evalkit.runs.layout import CAUSES, FIGURES, FINDINGS, PROMPTS
 from evalkit.scoring import Scores
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
 from evalkit.scoring.gate_rules import DECISION
@@ -251,16 +251,13 @@ def _judge_columns(metrics: Metrics) -> list[str]:
 
 
 def _judges(result: RunResult) -> Iterator[JsonObject]:
-    """Yield each judge of a panel: what it is good for and why, and its metrics; no advice if judges are simulated."""
-    planted = simulated_judges(result.manifest)
+    """Yield each judge of a panel: what it is good for and why, and its metrics."""
     for name, decision in result.decisions.items():
         metrics = metrics_of(result.metrics, name)
         yield {
             "name": name,
             "use": in_every_language(USES[decision.use]),
-            "why": ("", "")
-            if planted
-            else in_every_language(sentence(decision, metrics)),
+            "why": in_every_language(sentence(decision, metrics)),
             "metrics": metrics,
         }
 

@@ -86,7 +86,6 @@ def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(call, tmp_path, m
     assert "judge.params.strength=0.8 (simulated)" in (
         tmp_path / "swept" / "leaderboard.json"
     ).read_text("utf-8")
-    assert "Simulated judge: mine." in done.out
     assert "Simulated judge: mine." in (tmp_path / "swept" / "report.html").read_text("utf-8")
 
 

@@ -473,7 +473,7 @@ def test_quick_is_a_balanced_part_of_the_sample():
     )
     assert {c.id: c for c in cases}.items() <= {c.id: c for c in all_of_them}.items()
     assert Counter((c.label, better_is_shorter(c)) for c in cases) == {
-        (a, b): 2 for a in "AB" for b in (True, False)
+        (a, b): 3 for a in "AB" for b in (True, False)
     }
     assert {c.metadata["flaw"] for c in cases} == FLAWS
     assert sum(c.metadata["language"] == "zh" for c in cases) == 2

@@ -39,7 +39,6 @@ from evalkit.decision import (
     labels_at_hand,
     side,
 )
-from evalkit.judges.setup import LOCAL
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
 from evalkit.report.findings.places import places_text, stratum_values
@@ -454,18 +453,9 @@ def _missing(decision: Decision) -> Text:
 
 
 def conclusion(result: RunResult) -> list[Finding]:
-    """Return what to do with the judge of a run, or a warning that it is simulated.
-
-    The embedded judge has no such advice: it is there to try evalkit out.
-    """
-    warnings = list(simulated(simulated_judges(result.manifest)))
-    embedded = any(
-        str(one.get("model") or "").startswith(LOCAL)
-        for one in result.manifest.get("judges") or ()
-    )
-    return warnings or (
-        [] if embedded else [headline(result.metrics, result.config.scoring.confidence)]
-    )
+    """Return what to do with the judge of a run, and a warning if it is simulated."""
+    decision = headline(result.metrics, result.config.scoring.confidence)
+    return [decision, *simulated(simulated_judges(result.manifest))]
 
 
 def simulated(judges: Sequence[str]) -> Iterator[Finding]:
