@@ -234,7 +234,7 @@ def check_listed_mode(entry: Json, config: JudgeConfig) -> None:
 
     Raises:
         JudgeSetupError: If a decision model is asked to chat, or a chat model is asked for
-            decisions; a server of one's own may have another model of this name.
+            decisions; a custom server may have another model of this name.
     """
     mode = entry.get("mode")
     if config.endpoint == "chat" and mode in _DECISION_MODES:
