@@ -772,7 +772,7 @@ class ScoringConfig(Section):
     numbers or dates in bins, and the length of responses; only those `listed` in `slices`; or
     `none`.
     """
-    bootstrap: Annotated[int, Field(ge=0)] = 2000
+    bootstrap: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Number of bootstrap resamples; 0 omits intervals."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of intervals and tests."""
