@@ -12,7 +12,7 @@ import yaml
 
 from evalkit import load_config, run
 from evalkit.errors import ConfigError
-from evalkit.runs import read_config, read_run
+from evalkit.runs import read_run
 from tests.support.command_line import Done, fake, pair, prefers
 from tests.support.fake_provider import Provider, said
 
@@ -508,10 +508,12 @@ def test_an_override_applies_to_these_cases(call, tmp_path, elsewhere, monkeypat
     line = call("run", "../first/config.yaml", "dataset.path=none.jsonl", status=1).line()
     assert line == "none.jsonl: no such file; set dataset.path to a data file"
     write(elsewhere, rows[:1])
-    call("run", "../first/config.yaml", "dataset.sample=null", "hydra.run.dir=third")
-    assert (
-        read_config(elsewhere / "third").dataset.path == "data.jsonl"
-    )  # a dataset that is found is used
+    # The study is of another folder, so the data of this folder must be named.
+    line = call("run", "../first/config.yaml", "dataset.sample=null", status=1).line()
+    remedy = line.rpartition(" ")[2]
+    assert remedy == "dataset.path=data.jsonl"
+    call("run", "../first/config.yaml", "dataset.sample=null", remedy, "hydra.run.dir=third")
+    assert len(read_run(elsewhere / "third").cases) == 1
 
 
 def test_only_the_config_of_a_run_has_cases_beside_it(call, tmp_path, elsewhere, monkeypatch):
