@@ -119,13 +119,14 @@ def slices_of_values(column: str, values: Sequence[Any]) -> Slices:
     """
     lists = [_listed(value) for value in values]
     distinct = list(dict.fromkeys(_text(value) for row in lists for value in row))
-    if len(distinct) > BINS + 1:
-        plain = [row[0] if len(row) == 1 else None for row in lists]
-        single = not any(len(row) > 1 for row in lists)
+    # Numbers in lists are names, such as those of annotators; they measure nothing.
+    names = any(isinstance(value, list | tuple) for value in values)
+    if len(distinct) > BINS + 1 and not names:
+        plain = [row[0] if row else None for row in lists]
         for scale in (number_of, day_of):
             places = [None if value is None else scale(value) for value in plain]
             known = sum(place is not None for place in places)
-            if single and known == sum(map(len, lists)):
+            if known == sum(map(len, lists)):
                 numbers = [np.nan if place is None else place for place in places]
                 return _bins(column, np.array(numbers, dtype=float), scale is day_of)
     if len(distinct) > MOST:

@@ -242,7 +242,7 @@ def test_imported_annotations_have_the_same_number(tmp_path, monkeypatch, capsys
     ]
     (tmp_path / "annotations.json").write_text(json.dumps(rows), "utf-8")
     monkeypatch.chdir(tmp_path)
-    words = ("tracking=none", "hydra.run.dir=run", "scoring.bootstrap=50")
+    words = ("-v", "tracking=none", "hydra.run.dir=run", "scoring.bootstrap=50")
     assert main(["import", "alpaca_eval", "annotations.json", *words]) == 0
     metrics = json.loads((tmp_path / "run/metrics.json").read_text("utf-8"))["metrics"]
     assert metrics[METRIC]["value"] == pytest.approx(direct(tmp_path, preference)[0], abs=1e-9)

@@ -299,7 +299,7 @@ def test_labels_of_sampled_cases_are_weighted(many, write, capsys, layout, recor
     returned(many, write, layout, keep=not recorded)
     if not recorded:
         file.unlink()
-    assert label(many, f"{layout}.json") == 0
+    assert label(many, f"{layout}.json", "-v") == 0
     cases = {row["id"]: row["metadata"] for row in many.rows("cases.jsonl")}
     assert {name: one[INCLUSION] for name, one in cases.items() if INCLUSION in one} == chances
     right = sum(1 / p for name, p in chances.items() if int(name[1:]) < 108 and int(name[1:]) % 4)

@@ -314,7 +314,6 @@ def reasons() -> list[str]:
 RESULT = {"reasoning": "r", "winner": "A", "confidence": 0.5}
 PAIR_FAULTS: list[dict[str, Any]] = [
     *({"winner": one} for one in ("both", "TIE", 7)),
-    *({"confidence": one} for one in (7, -1, True, "high", None, "inf")),
     {"reasoning": None},
     {"differentiators": 3},
 ]

@@ -157,6 +157,9 @@ def test_bins_lists_and_lengths(make_case):
     assert slices_of("length", cases).values == bins.values
     tags = slices_of("tags", cases)
     assert (tags.values, tags.members.sum(axis=0).tolist()) == (("a", "b"), [40, 20])
+    # Numbers in lists are names: annotator 10 is not between annotators 9 and 11.
+    raters = slices_of("rater", [tagged(case, rater=[str(n % 20)]) for n, case in enumerate(cases)])
+    assert raters.members.sum(axis=0).tolist() == [2] * 20
     assert slices_of("size", cases[:3]).values == ("0", "1", "2")
     assert (
         slices_of("size", [*cases, make_case("none"), tagged(make_case("empty"), size="")])
