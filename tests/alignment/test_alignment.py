@@ -138,7 +138,7 @@ def test_test_labels_stay_closed_if_nothing_is_better_on_dev(capfd):
 
 def test_a_goal_ends_the_search(ties, capfd):
     cases, judgments = [], []
-    for k in range(150):
+    for k in range(200):
         sign = 1.0 if k % 2 else -1.0
         cases.append(pair(k, "A" if k % 2 else "B"))
         judgments += passes(k, -sign, accuracy=sign, tone=-sign)

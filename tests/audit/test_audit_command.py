@@ -79,7 +79,9 @@ def test_other_commands_read_an_audit(call):
     call("score", "audit", "scoring.confidence=0.5")
     after = read("audit/metrics.json")["metrics"]
     assert after["audit/padding/flip_rate"]["low"] > before["audit/padding/flip_rate"]["low"]
-    assert before.keys() == after.keys()
+    # Narrower intervals allow the judge something, so its slices are searched.
+    assert after.keys() - before.keys() == {"slices/tested"}
+    assert before.keys() <= after.keys()
 
 
 def test_a_gate_on_an_audit(call):

@@ -321,7 +321,7 @@ def test_what_is_no_paraphrase_is_not_judged(call, provider):
 
 
 def test_a_rewriter_that_always_fails_leaves_the_other_probes(call, provider):
-    provider.rule = lambda body: refused(400, "no such model")
+    provider.rule = lambda body: refused(400, "not this")
     words = [
         "judge=simulated/good",
         "probe=padding",

@@ -431,7 +431,7 @@ def test_a_benchmark_and_a_judge_from_the_command_line(example, capsys):
         *ECHO,
         "judge.price={input: 1, output: 1}",
     ]
-    assert main(["run", *words, "hydra.run.dir=run", "store=off"]) == 0
+    assert main(["run", "-v", *words, "hydra.run.dir=run", "store=off"]) == 0
     out = capsys.readouterr()
     assert "riddles/solved" in out.out
     assert "By Riddles's own rule: solved 0.00 (n = 4)." in " ".join(out.out.split())
