@@ -117,7 +117,9 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
         text = _useless(decision, metrics)
     for limit in limits:
         text = gettext("{finding} Also, {limits}.", finding=text, limits=limit)
-    if decision.reason != "lean_unclear" or decision.labels_needed is None:
+    needed = decision.labels_needed
+    # A lean at its margin is not decided by any number of labels that one could give.
+    if decision.reason != "lean_unclear" or needed is None or needed > TOO_MANY:
         return text
     text = gettext(
         "{finding} Label {more} more {units} to decide whether it leans.",
