@@ -90,7 +90,8 @@ def look_config(config: RunConfig, key: str) -> RunConfig:
         "probe": ProbeConfig(),
         "objective": None,
     }
-    config = config.with_({"runner.stop": None})
+    # Unusable answers are what a look reports: it needs all of them.
+    config = config.with_({"runner.stop": None, "runner.stop_if_useless": False})
     return config.model_copy(
         update={**bare, "swap": swap, "judge": _looking(config.judge, key)}
     )

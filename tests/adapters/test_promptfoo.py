@@ -74,7 +74,7 @@ def test_webhook(judges):
         assert asked(GOOD, "/webhook?threshold=1", response_b=GOOD)[1]["pass"] is False
         assert asked(GOOD)[0] == 422  # nothing to compare it with
         assert asked(GOOD, "/webhook?passing=good", response_b=BAD)[0] == 422
-        assert asked(DOWN, response_b=BAD)[0] == 503
+        assert asked(DOWN, response_b=BAD)[0] == 422  # a bad request: trying again cannot help
     with served(judges.classes, "--api-base", judges.api_base) as server:
         assert asked(GOOD)[0] == 422
         assert asked(GOOD, "/webhook?passing=good")[1]["pass"] is True
