@@ -12,6 +12,7 @@ import pytest
 from evalkit.cli import main
 from evalkit.cli.hydra_runner import Sweep
 from evalkit.config import RunConfig
+from evalkit.core.claims import claim_folder
 from evalkit.gating import check_gate
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
@@ -256,7 +257,9 @@ def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run, t
     assert [states(tmp_path / "sweep" / job) for job in "01"] == [["failed"], ["failed"]]
     assert "Leaderboard of 2 jobs" in done.out
     # Jobs in processes of their own tell by their folders alone.
-    assert Sweep(tmp_path / "sweep", None, resumed=False).finish() == 4
+    folder = tmp_path / "sweep"
+    with claim_folder(folder) as claim:
+        assert Sweep(folder, None, resumed=False, claim=claim).finish() == 4
     # Finished jobs are held against another gate without being run again.
     run("hydra.sweep.dir=sweep", HELD, "swap=both,none", "-m")
     assert states(tmp_path / "sweep" / "0") == ["held", "held"]
