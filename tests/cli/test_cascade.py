@@ -142,7 +142,7 @@ def expected(n: int) -> tuple[str, str | None]:
 
 
 def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(call, provider):
-    done = call("run", *words())
+    done = call("run", "-v", *words())
     assert asked(provider) == {
         "small": Counter(dict.fromkeys(range(COUNT), 2)),
         "large": Counter(dict.fromkeys(range(0, COUNT, 3), 2)),
@@ -174,10 +174,10 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     assert "calls: 320 planned, 320 stored, 0 sent, 0 failed" in again.out
     assert "all" in call("reproduce", "first").out
     strict = call(
-        "score", "first", "judge.target=0.95", "judge.last=answer", "scoring.bootstrap=20"
+        "score", "-v", "first", "judge.target=0.95", "judge.last=answer", "scoring.bootstrap=20"
     )
     assert "small 0%" in strict.out
-    voted = call("score", "first", "judge.vote=majority", "scoring.bootstrap=20")
+    voted = call("score", "-v", "first", "judge.vote=majority", "scoring.bootstrap=20")
     assert "of the cascade" not in voted.out
     files = json.loads(Path("first/manifest.json").read_text("utf-8"))["files"]
     assert [Path("first/cascade.json").exists(), "cascade.json" in files] == [False, False]
@@ -226,7 +226,7 @@ def test_too_few_labels_for_a_finished_run_leave_it_as_it_is(call, runs, vote):
 
 def test_the_terminal_shows_which_judges_are_enough(call, runs):
     shutil.copytree(runs["majority"] / "first", "first")
-    done = call("score", "first")
+    done = call("score", "first", "-v")
     table = json.loads(Path("first/panel.json").read_text("utf-8"))["subsets"]
     assert [row["judges"] for row in table if row["chosen"]] == [["large"]]
     assert "large can replace all 2 judges: at most 5 points less accurate." in re.sub(

@@ -337,7 +337,7 @@ def make_run(here):
             right_in(LABELS, 0.85, 1), labels, **{"scoring": {"bootstrap": 200}, **sections}
         )
         scored = score_run(run.config, run.cases, run.judgments)
-        manifest = {"run_id": "r", "judge": "m", "mode": "pairwise"}
+        manifest = {"run_id": "r", "judge": "m", "mode": "pairwise", "dataset": {}}
         result = RunResult(
             None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics
         )

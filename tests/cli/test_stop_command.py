@@ -64,7 +64,7 @@ def lines(name: str, folder: str = "first") -> list[Any]:
 
 
 def test_a_run_asks_what_it_needs_and_says_so(call, provider):
-    done = call("run", *words(provider))
+    done = call("run", "-v", *words(provider))
     cases, metric = lines("cases.jsonl"), read("metrics.json")["metrics"]["win_rate/a"]
     n, left, manifest = len(cases), COUNT - len(cases), read("manifest.json")
     assert 30 < n < 120
@@ -122,8 +122,8 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
 ):
     call("run", *words(provider, "runner.concurrency=2"))
     before, asked = read("metrics.json")["metrics"]["win_rate/a"], len(provider.requests)
-    assert "Settled: " in call("score", "first", "runner.stop.width=0.4").out
-    done = call("score", "first", "runner.stop.width=0.1")
+    assert "Settled: " in call("score", "-v", "first", "runner.stop.width=0.4").out
+    done = call("score", "-v", "first", "runner.stop.width=0.1")
     assert "Not settled: " in done.out
     assert re.search(
         r"The run had stopped at a larger width: run it again to judge more cases\. \d+ other",
@@ -135,7 +135,7 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
     line = call("score", "first", "scoring.cluster=id", status=1).line()
     assert line.startswith("scoring.cluster: the clusters of a run that stops cannot be changed")
     # A smaller width goes on where the run stopped.
-    done = call("run", *words(provider, width=0.2, folder="second"))
+    done = call("run", "-v", *words(provider, width=0.2, folder="second"))
     assert "Settled: " in done.out
     first, second = lines("cases.jsonl"), lines("cases.jsonl", "second")
     assert second[: len(first)] == first
@@ -144,14 +144,16 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
 
 
 def test_an_unsettled_run_is_written_with_its_interval(call, provider):
-    done = call("run", *words(provider, width=0.02))
+    done = call("run", "-v", *words(provider, width=0.02))
     assert "There are no other cases." in done.out
     assert len(lines("cases.jsonl")) == COUNT
     assert read("manifest.json")["not_needed"]["cases"] == 0
 
 
 def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call, provider):
-    done = call("run", *words(provider, "runner.budget_calls=41", "runner.concurrency=4"), status=2)
+    done = call(
+        "run", "-v", *words(provider, "runner.budget_calls=41", "runner.concurrency=4"), status=2
+    )
     assert "runner.budget_calls=41 is reached" in done.err
     assert "The run ended early: runner.budget_calls=41 is reached. " in done.out
     assert len(provider.requests) == 41
@@ -159,7 +161,7 @@ def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call, prov
     assert {one["status"] for one in judgments} == {"ok"}
     assert 30 <= len(judgments) == 2 * len(lines("cases.jsonl")) <= 40
     assert read("metrics.json")["metrics"]["missing/budget"]["value"] == 0
-    done = call("run", *words(provider, "runner.budget_calls=400", "--overwrite"))
+    done = call("run", "-v", *words(provider, "runner.budget_calls=400", "--overwrite"))
     assert "Settled: " in done.out
 
 
@@ -305,7 +307,7 @@ def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp
         "tracking=none",
         "hydra.run.dir=first",
     ]
-    done = call("run", *settings, *data, f"runner.stop={{metric: {metric}, width: {width}}}")
+    done = call("run", "-v", *settings, *data, f"runner.stop={{metric: {metric}, width: {width}}}")
     assert "Settled: " in done.out
     cases, found = lines("cases.jsonl"), read("metrics.json")["metrics"][metric]
     asked = {
@@ -338,7 +340,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(provider, tmp_path):
         started.send(signal.SIGINT)
         assert started.ended() == 130
     before = len(provider.requests)
-    done = commands("run", *words(provider, "runner.concurrency=1"))
+    done = commands("run", "-v", *words(provider, "runner.concurrency=1"))
     assert "Settled: " in done.out
     cases = (tmp_path / "first" / "cases.jsonl").read_text("utf-8").splitlines()
     assert len(provider.requests) <= 2 * len(cases) + 4

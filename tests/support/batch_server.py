@@ -88,6 +88,8 @@ class BatchServer:
             if self.looked[found[1]] >= self.looks and batch["status"] == "in_progress":
                 self.finish(batch)
             return 200, batch
+        if path.startswith("/v1/models"):
+            return 404, {"error": {"message": "No list of models", "code": None}}
         after = re.search(r"after=([^&]+)", path)
         names = list(reversed(self.batches))  # the newest first, as OpenAI lists them
         names = names[names.index(after[1]) + 1 :] if after else names
