@@ -442,7 +442,16 @@ def test_thresholds_need_no_labels(call, provider):
     assert "thresholds has 1 values, and there are 2 judges" in line
 
 
-def test_align_tunes_what_does_not_need_other_answers(call, finished):
+def mirrored(n: int) -> dict[str, Any]:
+    """A case whose second response is the better one."""
+    return pair(n, response_a=f"bad {n}", response_b=f"good {n}", label="B")
+
+
+def test_align_tunes_what_does_not_need_other_answers(call, provider):
+    provider.rule = unsure
+    cases = [mirrored(n) if n % 2 else pair(n) for n in range(COUNT)]
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, cases)), "utf-8")
+    call("run", *words(*SURE))
     line = call("align", "first", "tune=[threshold]", status=1).line()
     assert "evalkit score first judge.thresholds=" in line
     call("score", "first", "judge.thresholds=[1,1]", "scoring.bootstrap=20")
