@@ -135,13 +135,15 @@ verdicts = st.builds(
 metrics = st.dictionaries(
     texts, st.builds(Metric, name=st.just(""), value=maybe(finite), n=counts, note=maybe(texts))
 )
+NEEDED = {"judge": "j", "dataset": {"name": "pairs"}}
+"""What the manifest of every run has."""
 results = st.builds(
     RunResult,
     folder=st.none(),
     config=texts.filter(lambda text: not re.search("[\ud800-\udfff]", text)).map(
         lambda text: config(criteria={"q": {"description": text}})
     ),
-    manifest=objects,
+    manifest=objects.map(lambda facts: facts | NEEDED),
     cases=st.lists(cases, max_size=2).map(tuple),
     judgments=st.lists(judgments, max_size=2).map(tuple),
     verdicts=st.lists(verdicts, max_size=2).map(tuple),
@@ -188,7 +190,7 @@ def result():
     return RunResult(
         folder=None,
         config=config(rubric={"levels": {1.0: "low"}}),
-        manifest={"version": "1", "started": "2024-05-01T00:00:00Z", "notes": ["中"]},
+        manifest={"version": "1", "started": "2024-05-01T00:00:00Z", "notes": ["中"], **NEEDED},
         cases=(case,),
         judgments=(judgment(), judgment(1, status="failed", value=None, error="e", answer=None)),
         verdicts=(verdict,),
@@ -478,6 +480,7 @@ DAMAGE = [
     ("metrics.json", '"tie_rate": {', '"x": 3, "tie_rate": {', "metrics is not an object of obj"),
     ("metrics.json", "}", "", "Expecting"),
     ("manifest.json", "{", "[", "Expecting"),
+    ("manifest.json", '"dataset"', '"datset"', "key 'dataset' is missing)"),
     ("config.yaml", "judge:", "judge: [", "line "),
     ("config.yaml", "judge:", "\x00judge:", ""),
 ]
