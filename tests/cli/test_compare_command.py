@@ -60,7 +60,7 @@ def make_run(tmp_path):
 
 
 def test_each_run_has_its_decision_and_no_other(make_run, tmp_path, capsys):
-    rows = [("AB"[n % 2], *("AB"[(n + (n % 20 == 1)) % 2],) * 2) for n in range(200)]
+    rows = [("AB"[n % 2], *("AB"[(n + (n % 40 in (1, 20))) % 2],) * 2) for n in range(200)]
     coin = [("AB"[n % 2], *("AB"[n // 2 % 2],) * 2) for n in range(160)]
     runs = make_run("one", rows, "good"), make_run("two", coin, "coin")
     assert main(["compare", *map(str, runs), f"folder={tmp_path / 'found'}", "bootstrap=200"]) == 0
