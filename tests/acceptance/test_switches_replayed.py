@@ -208,7 +208,10 @@ def test_which_match_of_a_pattern_is_taken(judged, replay, take):
         None if not one or (take == "only" and len(one) > 1) else one[at.get(take, 0)].upper()
         for one in found
     ]
-    assert winners(judged("swap=none", f"output.take={take}", model=model)) == expected
+    verdicts = judged(
+        "swap=none", f"output.take={take}", "runner.stop_if_useless=false", model=model
+    )
+    assert winners(verdicts) == expected
 
 
 @pytest.mark.parametrize("format_", ["json", "bracket"])
