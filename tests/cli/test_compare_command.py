@@ -316,6 +316,7 @@ def make_drift_run(here):
             "run_id": name,
             "judge": "m",
             "mode": "pairwise",
+            "dataset": {},
             "prompt_hashes": {"pairwise": "1"},
         }
         result = RunResult(
