@@ -281,15 +281,12 @@ def _labels_for_leans(
     for lean in open_leans(metrics):
         metric = lean.metric
         spread = _spread_at_hand(metric, confidence)
-        if at_hand < FEW_LABELS or spread is None or metric.value is None:
+        if at_hand < FEW_LABELS or not spread or metric.value is None:
             return Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
-        if not spread:
-            return Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
-        distance = abs(lean.margin - abs(metric.value))
+        # At its margin, no number of labels decides: the largest number is reported.
+        distance = max(abs(lean.margin - abs(metric.value)), 1e-6)
         clusters_at_hand = clusters.get(metric.name, metric.n)
         per_cluster = metric.n / max(clusters_at_hand, 1)
-        if not distance:
-            return Metric(LABELS_NEEDED, float(MOST), n=at_hand, note=LEAN_AS_ESTIMATED)
         # The spread is that of one unit, so clusters are those units.
         low, total, high = _totals(distance, spread, confidence)
         scale = 1.0 if per_cluster >= 1 else per_cluster
