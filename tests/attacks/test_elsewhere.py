@@ -148,7 +148,9 @@ def judged_by(key: str, model: str, **values: Any) -> dict[str, Any]:
     own = nested(key, {"model": model, **values})
     judge = {} if key == "judge" else {"judge": {"model": "simulated/good"}}
     third = {"swap": {"policy": "both", "resolve": "third_pass"}} if key == "swap.arbiter" else {}
-    return merged(judge, third, own)
+    # Without probes of its own, an audit takes the standard ones, which need no rewriter.
+    probes = {"probe": {"probes": {"paraphrase": {}}}} if key == "probe.rewriter" else {}
+    return merged(judge, third, probes, own)
 
 
 def attacks(listener: Listener, home: Path) -> list[dict[str, Any]]:
