@@ -704,7 +704,7 @@ class Sender:
 
         Args:
             calls: The calls, with the stored answers.
-            further: How many further calls each of its units can need.
+            further: How many additional calls each of its units can need.
         """
         needs = Needs()
         units = set[tuple[int, Unit]]()
