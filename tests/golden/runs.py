@@ -330,7 +330,7 @@ _OLD = Golden(
         "score scores",
         "compare v0.2.0/pairs pairs metrics=[agreement/accuracy] bootstrap=200 --output compared",
         f"store stats {_OLD_STORE}",
-        _run(*_QUICK, _OLD_STORE, judge="faulty", to="pairs_again"),
+        _run(*_QUICK, _OLD_STORE, "dataset.limit=8", judge="faulty", to="pairs_again"),
         _run(*_POINTWISE, _OLD_STORE, to="scores_again"),
     ),
 )
