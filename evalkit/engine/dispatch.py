@@ -189,6 +189,8 @@ class AskedAnswers:
 
 
 LONGEST_RETRY_AFTER = 600.0
+LAST_ANSWERS = 30.0
+"""Seconds for which calls in flight are waited for after the key was refused."""
 _TOO_LITTLE = "runner.budget_usd leaves too little for a complete answer"
 # After these errors the provider may have done the work, and may bill it.
 _MAYBE_BILLED = ("timeout", "connection", "bad_response")
@@ -280,7 +282,9 @@ class Sender:
         also_checked: The judges to check before the first call to any judge: a problem with one
             that may be called later must show before anything is paid.
         changed: Called after each retry.
-        keeps: Returns whether there are answers that make a run, though no more can be requested.
+        keeps: Returns whether there are answers that make a run, though no more can be requested;
+            `None` if a refused key only ends its own question.
+        empty: Whether a refused key ended the run before its first answer.
         stopping: Whether the run is stopping.
         stopped: Why requests are not sent any more; `None` if they are.
 
@@ -351,7 +355,10 @@ class Sender:
         self.also_checked: tuple[int, ...] = ()
         self.out: set[asyncio.Task[Any] | None] = set()
         self.changed: Callable[[], None] = lambda: None
-        self.keeps: Callable[[], bool] = lambda: False
+        self.keeps: Callable[[], bool] | None = None
+        self.empty = False
+        self._answered = False
+        self._idle = asyncio.Event()
         self.stopping = False
         self.stopped: str | None = None
 
@@ -422,9 +429,8 @@ class Sender:
             else:
                 outcome, stored = await self._once(call)
         except BaseException as error:
-            if isinstance(error, AccessError) and self.keeps():
-                # Nothing more can be sent, and the answers so far make a run.
-                self.give_up(str(error))
+            if isinstance(error, AccessError) and await self._keeps_answers(error):
+                pass  # nothing more is sent, and the answers so far make a run
             # An error that ends the run ends it now, before another task takes the free slot.
             elif isinstance(error, Exception) and not isinstance(error, RunStopped):
                 self.stopping = True
@@ -447,6 +453,20 @@ class Sender:
             return outcome, stored
         finally:
             del self._flights[key]
+
+    async def _keeps_answers(self, error: AccessError) -> bool:
+        """Return whether there are answers that make a run, though no more can be requested.
+
+        Calls in flight are paid for, so they are waited for: one of them may be answered.
+        """
+        if self.keeps is None:
+            return False
+        self.give_up(str(error))
+        if not self.keeps() and self.out:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), LAST_ANSWERS)
+        self.empty = not self._answered and not self.keeps()
+        return not self.empty
 
     def _shared(
         self, outcome: Completion | Failure
@@ -610,9 +630,11 @@ class Sender:
                 self._tally.count_sent(first=first)
                 cost = None
                 self.out.add(task)
+                self._idle.clear()
                 completion = replace(
                     await self._answer(call.judge, request, turn), attempts=attempt
                 )
+                self._answered = True
             # The slot is free again by now: writing to disk must not delay the next call.
             cost = completion.cost_usd
             self.lengths.observe(call.judge, completion)
@@ -642,6 +664,8 @@ class Sender:
             raise
         finally:
             self.out.discard(task)
+            if not self.out:
+                self._idle.set()
             await self.budget.settle(reservation, cost)
             self._tally.budget_left = self.budget.left
         self._tally.count_paid(completion)

@@ -627,7 +627,7 @@ class _Run:
             try:
                 return await self.sender.obtain(call, again=again)
             except AccessError as error:
-                if not self.sender.aborted:
+                if self.sender.empty or not self.sender.aborted:
                     raise
                 return Failure(_ACCESS, str(error), attempts=1), False
         self.answers += 1

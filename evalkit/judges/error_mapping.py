@@ -228,6 +228,11 @@ _LIMIT_CODES = _names(
     *("toomanyrequestsexception", "too_many_requests", "rate_limited", "rate_limit"),
     *("requests_limit_exceeded", "throttling.ratequota", "1302", "1303", "1305"),
 )
+_LIMIT = _words(
+    r"too many (?:concurrent )?requests",
+    r"rate.?limit(?:ed)? (?:is |was |has been )?(?:reached|exceeded|hit)|rate_limit_(?:exceeded|error)",
+    r"(?:exceeded|reached|hit) (?:the |your |its )?(?:\w+ )?rate.?limit",
+)
 _BUSY_CODES = _names(
     *(
         "overloaded_error",
@@ -274,7 +279,7 @@ _RULES = (
     _Rule("account", False, "account", (429,), text=_QUOTA, waits=False),
     _Rule("auth", False, "key", (401, 407)),
     _Rule("auth", False, "key", (400, 403), _KEY_CODES),
-    _Rule("rate_limit", True, "server", (*_ASKING, 0, 200), _LIMIT_CODES),
+    _Rule("rate_limit", True, "server", (*_ASKING, 0, 200), _LIMIT_CODES, text=_LIMIT),
     _Rule("content_filter", False, "request", (*_ASKING, 500), _FILTER_CODES),
     _Rule("too_long", False, "request", (*_ASKING, 500), _LONG_CODES),
     _Rule("too_long", False, classes=_names("ContextWindowExceededError")),

@@ -19,6 +19,7 @@ from typing import Any
 from evalkit.config import Price
 from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
 from evalkit.errors import CallError
+from evalkit.judges.error_bodies import error_of, start_of, text_of
 from evalkit.judges.error_mapping import RefusedError, call_error, writable
 from evalkit.types import Completion, Rung, TokenLogprob, Usage
 from evalkit.values import Json, JsonObject, frozen
@@ -140,7 +141,7 @@ def _check_choice(choice: object) -> None:
     if not error or isinstance(error, int | float):
         return
     fields = error if isinstance(error, Mapping) else {"message": error}
-    message = _message(fields.get("message") or _FAILED_CHOICE)
+    message = text_of(fields.get("message") or _FAILED_CHOICE)
     code = fields.get("code")
     status = code if type(code) is int and 400 <= code < 600 else 500
     name = None if code is None else str(code)
@@ -212,7 +213,7 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
         rung: The rung that the request was sent with.
         latency: Seconds from sending to receiving.
     """
-    text = _text_of(answer, rung)
+    text = _text_in(answer, rung)
     filtered = None
     if end_of(answer.finish_reason) == "refused":
         filtered = "stopped by the provider's content filter"
@@ -232,7 +233,7 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
     )
 
 
-def _text_of(answer: Answer, rung: Rung) -> str:
+def _text_in(answer: Answer, rung: Rung) -> str:
     """Return the text of an answer; that of a tool call if there is nothing else, or if it was asked for."""
     content = answer.content or ""
     if not answer.arguments:
@@ -568,7 +569,7 @@ def _end_of_response(parsed: Json) -> OtherEnd:
     """
     error = parsed.get("error")
     if isinstance(error, Mapping):
-        message = _message(error.get("message") or _FAILED_CHOICE)
+        message = text_of(error.get("message") or _FAILED_CHOICE)
         code = _name(error.get("code"))
         raise call_error(RefusedError(message, code, 500, {}, error))
     status = _name(parsed.get("status"))
@@ -587,14 +588,13 @@ def error_in(status: int, body: bytes, headers: Mapping[str, str]) -> CallError:
         parsed = json.loads(body) if len(body) <= _LONGEST_ERROR else None
     except (ValueError, RecursionError):
         parsed = None
-    start = body[:200].decode("utf-8", "replace") or "it is empty"
-    return _error_from(status, parsed, start, headers)
+    return _error_from(status, parsed, start_of(body, status), headers)
 
 
 def _error_from(
     status: int, parsed: object, start: str, headers: Mapping[str, str]
 ) -> CallError:
-    message, code = _error_of(parsed) or (start, None)
+    message, code = error_of(parsed, status) or (start, None)
     return call_error(RefusedError(message, code, status, headers, parsed))
 
 
@@ -628,8 +628,8 @@ def _answer_from(
     headers: Mapping[str, str] = MappingProxyType({}),
     read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
-    start = body[:200].decode("utf-8", "replace") or "it is empty"
-    error = _error_of(parsed)
+    start = start_of(body, status)
+    error = error_of(parsed)
     if status >= 400:
         raise _error_from(status, parsed, start, headers)
     if read is not None and isinstance(parsed, list):
@@ -741,30 +741,3 @@ def positive(container: object, name: str) -> int | None:
 
 
 _REWARD_KEYS = ("probs", "data", "score", "embedding")
-
-
-def _error_of(parsed: Any) -> tuple[str, str | None] | None:
-    """Return the message and code of an error in the format of OpenAI, vLLM, llama.cpp or FastAPI; `None` if absent."""
-    if isinstance(parsed, list) and len(parsed) == 1:
-        parsed = parsed[0]  # as Google writes it
-    if not isinstance(parsed, Mapping):
-        return None
-    error = parsed.get("error") or (parsed if "choices" not in parsed else None)
-    if not isinstance(error, Mapping):
-        return None if error is None else (_message(error), None)
-    message = error.get("message") or error.get("detail") or error.get("Message")
-    code = error.get("code")
-    code = code if code is not None else error.get("type") if message else None
-    if not message and code is None:
-        return None
-    return _message(message or code), None if code is None else _message(code)
-
-
-def _message(value: object) -> str:
-    try:
-        return writable(str(value))
-    except (
-        RecursionError,
-        ValueError,
-    ):  # nested too deeply, or an integer with too many digits
-        return "an error without a message"

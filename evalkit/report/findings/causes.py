@@ -27,7 +27,7 @@ _STATUSES: Final = {
 }
 _WITHOUT_EXAMPLE: Final = gettext("{what} (for example case {case} by {judge}).")
 _WITH_EXAMPLE: Final = gettext("{what}. Example, case {case} by {judge}: {answer}")
-_REMEDIES: Final = {
+REMEDIES: Final = {
     "truncated": gettext("raise judge.max_tokens"),
     "no_answer": gettext(
         "read the example, then set judge.response_format=json_schema or another output"
@@ -41,6 +41,16 @@ _REMEDIES: Final = {
     "timeout": gettext("raise runner.timeout, or lower runner.concurrency"),
     "rate_limit": gettext("lower runner.concurrency, or set judge.rpm"),
     "too_long": gettext("set dataset.fit, or choose a judge with a larger context"),
+    "connection": gettext("check that the server of judge.api_base runs and stays up"),
+    "server": gettext("wait until the server recovers, or lower runner.concurrency"),
+    "bad_response": gettext(
+        "check that judge.api_base is the address of a model server, not of a web page"
+    ),
+    "bad_request": gettext("change the setting that the message names (judge.params)"),
+    "auth": gettext("check that the key may use this model, and these cases"),
+    "not_found": gettext("check judge.model and judge.api_base"),
+    "account": gettext("add credit or raise the budget, or check the key"),
+    "refused": gettext("choose another judge for these cases"),
 }
 """What to do first, by the kind of the most frequent cause."""
 _ANY: Final = gettext("read the example, and repair the judge or its settings")
@@ -75,7 +85,7 @@ def cause_findings(result: RunResult, details: Json) -> Iterator[Finding]:
         yield finding(f"missing/{cause.status}", "bad", _text(cause))
     if not causes or result.manifest.get("imported"):
         return
-    remedy = _REMEDIES.get(causes[0].kind, _ANY)
+    remedy = REMEDIES.get(causes[0].kind or causes[0].status, _ANY)
     yield finding(f"missing/{causes[0].status}", "info", _NEXT.fill(remedy=remedy))
     stored = sum(cause.stored for cause in causes)
     if stored:

@@ -1,0 +1,84 @@
+"""Read the body of an error: its message and code, whatever form a provider gives it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from evalkit.judges.error_mapping import writable
+
+_SHOWN = 200
+_PAGE = re.compile(rb"\s*(?:<!doctype|<\?xml|<html|<head|<body|<h\d)", re.IGNORECASE)
+_UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.I)
+_TAG = re.compile(r"<[^>]*>")
+_LONGEST_PAGE = 2**16
+_NO_MESSAGE = "an error without a message"
+
+
+def start_of(body: bytes, status: int) -> str:
+    """Return the beginning of a body that is no JSON, or what it is instead of a text."""
+    if not body.strip():
+        return f"an empty response with status {status}"
+    if not _PAGE.match(body):
+        return body[:_SHOWN].decode("utf-8", "replace")
+    page = body[:_LONGEST_PAGE].decode("utf-8", "replace")
+    words = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", page)))
+    text = " ".join(words.split())[:_SHOWN]
+    return f"a web page with status {status}{': ' * bool(text)}{text}"
+
+
+def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
+    """Return the message and code of an error; `None` if a body has none.
+
+    Args:
+        parsed: The parsed body, in the form of OpenAI, Google, Anthropic, Cloudflare, vLLM,
+            llama.cpp or FastAPI.
+        status: The status, which an error without words is described by.
+    """
+    if isinstance(parsed, list) and len(parsed) == 1:
+        parsed = parsed[0]  # as Google writes it
+    if not isinstance(parsed, Mapping):
+        return None
+    error = parsed.get("error") or (parsed if "choices" not in parsed else None)
+    if not isinstance(error, Mapping):
+        return None if error is None else (_message(error, status), None)
+    words = (error.get(name) for name in ("message", "detail", "Message", "errors"))
+    message = next(filter(None, words), None)
+    code = error.get("code")
+    code = code if code is not None else error.get("type") if message else None
+    if not message and code is None:
+        return (_without_words(status), None) if status >= 400 else None
+    name = None if code is None else text_of(code)
+    return _message(message or code, status), name
+
+
+def _message(value: object, status: int) -> str:
+    """Return a message; of a list of problems, as FastAPI has them, each with its place."""
+    if isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
+        value = "; ".join(filter(None, map(_problem, value))) or value
+    text = text_of(value)
+    return text if text.strip() else _without_words(status)
+
+
+def _problem(part: Mapping[str, Any]) -> str:
+    what = part.get("msg") or part.get("message")
+    if not isinstance(what, str):
+        return ""
+    where = part.get("loc")
+    if isinstance(where, list) and where:
+        return f"{'.'.join(map(text_of, where))}: {what}"
+    return what
+
+
+def _without_words(status: int) -> str:
+    return f"{_NO_MESSAGE} (status {status})" if status else _NO_MESSAGE
+
+
+def text_of(value: object) -> str:
+    """Return a value of a body as a text that can be written."""
+    try:
+        return writable(str(value))
+    except (RecursionError, ValueError):  # too deep, or an integer of too many digits
+        return _NO_MESSAGE
