@@ -89,7 +89,7 @@ def provider(module_provider, monkeypatch):
 
 @pytest.fixture
 def run(finished, provider, here, capfd):
-    """Run a judge on loopback in the test's folder, with labels held out; the same run is made once in a module."""
+    """Run a judge on loopback in the test's folder, with labels held out; a run of the same rule is made once."""
 
     def make(
         rule: Callable[[dict[str, Any]], Reply], rows: Sequence[dict[str, Any]], *words: str
@@ -106,7 +106,7 @@ def run(finished, provider, here, capfd):
             call_main(capfd, "run", *server, *price, *data, "--output", "run", *words)
 
         provider.rule = rule
-        finished(json.dumps([rows, words]), judge)
+        finished(json.dumps([rule.__qualname__, rows, words]), judge)
         provider.requests.clear()
 
     return make

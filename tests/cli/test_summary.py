@@ -1,6 +1,5 @@
 """What is printed: at most 12 metrics and 100 columns, panels by judge, and hostile names as they are."""
 
-from dataclasses import replace
 from io import StringIO
 from types import SimpleNamespace
 
@@ -202,11 +201,6 @@ def test_each_judge_has_a_decision_of_its_own_in_the_terminal_and_in_the_report(
     section = page[page.index("Judges of the panel") : page.index("All metrics")]
     assert "Trust this judge for single verdicts on pairs" in section
     assert "Do not trust this judge" in section
-    planted = [{"name": name, "model": f"simulated/{name}"} for name in uses]
-    simulated = render_report(replace(result, manifest={**result.manifest, "judges": planted}))
-    section = simulated[simulated.index("Judges of the panel") : simulated.index("All metrics")]
-    assert "Do not trust this judge" not in section
-    assert "do not trust" in section
 
 
 def test_a_single_judge_has_no_such_table():
