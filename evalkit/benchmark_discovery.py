@@ -10,6 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import MappingProxyType
 
+from evalkit.core.regular_files import read_text
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.plugins import BENCHMARKS, entry_points_in, load_only
 from evalkit.protocols import Benchmark
@@ -95,7 +96,7 @@ def benchmark_facts() -> Json:
     return {
         name: facts
         for file in files
-        for name, facts in tomllib.loads(file.read_text("utf-8")).items()
+        for name, facts in tomllib.loads(read_text(file)).items()
     }
 
 

@@ -39,7 +39,7 @@ from evalkit.interop.labeling import (
 )
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult
-from evalkit.runs import check_free, check_no_sweep
+from evalkit.runs import check_free, check_no_sweep, check_only_run
 from evalkit.runs.records import encode_line
 from evalkit.types import Case, JudgeRequest, Judgment, Unit
 from evalkit.values import JsonObject, frozen
@@ -221,6 +221,7 @@ def import_run(
         DatasetError: If no judgment has a value.
     """
     started = datetime.now(UTC)
+    check_only_run(folder)
     if overwrite:
         check_no_sweep(folder)
     else:

@@ -25,6 +25,7 @@ from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.regular_files import read_file
 from evalkit.decision import ITEMS, SOME_MISSING, Kind
 from evalkit.errors import ConfigError
 from evalkit.parsing import UnreadableError, read_json
@@ -426,7 +427,7 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
         with file_errors(
             "cannot be read", path, "set align.criteria to a file of criteria"
         ):
-            content = path.read_bytes()
+            content = read_file(path)
         if _INTERPOLATION.search(content):
             raise ValueError(
                 "has `${`, and a text that it stands for later is not the one that is proved"

@@ -37,6 +37,7 @@ from evalkit.audit.rewriting import (
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.display import p_value as p_text
+from evalkit.core.regular_files import read_file, read_text
 from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language, ngettext
 from evalkit.decision import Metrics
@@ -661,8 +662,7 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
     if len(jobs) < 2:
         return {}
     sheets = {
-        job: json.loads((folder / job / f"{DATASHEET}.json").read_bytes())
-        for job in jobs
+        job: json.loads(read_file(folder / job / f"{DATASHEET}.json")) for job in jobs
     }
     compared = _compare(folder, sheets)
     rows = [_row(job, names[job], sheets[job], compared) for job in jobs]
@@ -685,7 +685,7 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
 
 def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    for line in (folder / job / EFFECTS).read_text("utf-8").splitlines():
+    for line in read_text(folder / job / EFFECTS).splitlines():
         row = json.loads(line)
         # A noisier judge must not look less affected: what is wrong is wrong, without its own noise
         # taken off.

@@ -16,6 +16,7 @@ from evalkit.batch.requests import BatchTarget, Outcome, RequestIndex
 from evalkit.config import Price
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.hashing import is_content_key
+from evalkit.core.regular_files import open_file
 from evalkit.engine.progress import Tally
 from evalkit.errors import CallError
 from evalkit.judges.error_mapping import clean_message
@@ -139,7 +140,7 @@ def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> N
 def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
     """Yield each line that is not blank, with its file and number; `None` for a line that is too long."""
     number = 0
-    with file_errors("cannot be read", path), path.open("rb") as file:
+    with file_errors("cannot be read", path), open_file(path) as file:
         while line := file.readline(longest):
             number += 1
             if len(line) == longest and not line.endswith(b"\n"):

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 from evalkit.config import RunConfig
 from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.hashing import is_content_key
+from evalkit.core.regular_files import open_file
 from evalkit.core.spool import Spool
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key, prompt_tokens, steps_left
@@ -346,7 +347,7 @@ class RequestIndex:
             ConfigError: If it is not an index.
         """
         try:
-            with path.open("rb") as lines:
+            with open_file(path) as lines:
                 header = codec(_Header).validate_json(next(lines, b""))
                 start = len(self.files)
                 self.files += [(path.parent, file) for file in header.files]
@@ -405,7 +406,7 @@ def find_indexes(folders: Sequence[Path]) -> list[Path]:
     """Return the index files in these folders, the newest last; other files of such a name are left out."""
     found: dict[Path, Path] = {}
     for path in (path for folder in folders for path in folder.glob(f"*{INDEX}")):
-        with suppress(OSError), path.open("rb") as file:
+        with suppress(OSError), open_file(path) as file:
             if file.read(len(_START)) == _START:
                 found[path.resolve()] = path
     return sorted(found.values(), key=lambda one: (one.stat().st_mtime_ns, one))

@@ -13,6 +13,7 @@ from evalkit.benchmarks.shared.scoring_rules import (
     labeled_rates,
     orders_agree,
 )
+from evalkit.core.regular_files import read_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
@@ -40,11 +41,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         row = None if folder.is_dir() else first_row(folder)
         raise ForeignError(benchmark, f"no {_REVIEW}", row, str(folder))
     review = folder / _REVIEW
-    labels = [
-        line.strip()
-        for line in review.read_text(encoding="utf-8").splitlines()
-        if line.strip()
-    ]
+    labels = [line.strip() for line in read_text(review).splitlines() if line.strip()]
     questions = list(located_rows(folder / "question.jsonl"))
     answers = [
         {

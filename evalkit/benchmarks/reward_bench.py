@@ -21,6 +21,7 @@ from evalkit.benchmarks.shared.benchmark import (
     row_by_row,
 )
 from evalkit.benchmarks.shared.scoring_rules import View, blend, mean, nothing, without
+from evalkit.core.regular_files import read_file
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import (
@@ -373,7 +374,7 @@ def _rows(path: Path) -> Iterator[LocatedRow]:
     if (
         path.suffix != ".json"
         or not path.is_file()
-        or not path.read_bytes()[:64].lstrip().startswith(b"{")
+        or not read_file(path)[:64].lstrip().startswith(b"{")
     ):
         yield from located_rows(path)
         return

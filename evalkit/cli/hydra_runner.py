@@ -28,6 +28,7 @@ from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
 from evalkit.core.claims import Claim
 from evalkit.core.display import relative
 from evalkit.core.redaction import redact, secret_in
+from evalkit.core.regular_files import read_file
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.hydra_app import (
     DEFAULT,
@@ -248,7 +249,7 @@ def objective_value(
     Raises:
         JobError: if the run has no such metric, or it has no value; this is logged.
     """
-    metrics = json.loads((folder / "metrics.json").read_bytes())["metrics"]
+    metrics = json.loads(read_file(folder / "metrics.json"))["metrics"]
     names = [objective] if isinstance(objective, str) else list(objective)
     for name in names:
         if name not in metrics:

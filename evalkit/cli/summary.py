@@ -21,6 +21,7 @@ from evalkit.cli.console import (
     text_table,
 )
 from evalkit.core.display import dollars, estimate, fixed, number, relative
+from evalkit.core.regular_files import read_text
 from evalkit.core.translation import Translator, in_every_language, translator
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
@@ -206,7 +207,7 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
         console.print(subset_table(subsets), "")
     if is_audit(result.config) and result.folder:
         sheet = Path(result.folder) / f"{DATASHEET}.json"
-        print_audit(console, json.loads(sheet.read_text("utf-8")))
+        print_audit(console, json.loads(read_text(sheet)))
     if gate := manifest.get(GATE):
         console.print("\n".join([*gate_lines(gate), ""]))
     _print_calls(console, result)

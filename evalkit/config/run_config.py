@@ -38,6 +38,7 @@ from evalkit.core.bounded_files import check_yaml, read_yaml
 from evalkit.core.display import relative
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
+from evalkit.core.regular_files import read_text
 from evalkit.core.resources import shipped
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError, did_you_mean
@@ -783,7 +784,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
     """
     for file in files:
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_text(file)
             check_yaml(text)
             root = yaml.compose(text)
         except (OSError, yaml.YAMLError, ValueError, RecursionError):
@@ -809,7 +810,7 @@ def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> st
     agreeing: dict[str, int] = {}
     for file in [file for file in files if file.parent.name == group]:
         with suppress(OSError, ValueError):
-            values = read_yaml(file.read_text(encoding="utf-8"))
+            values = read_yaml(read_text(file))
             given = {
                 key: part
                 for key, part in (values if isinstance(values, dict) else {}).items()

@@ -8,6 +8,8 @@ from typing import Annotated, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evalkit.core.bounded_files import read_yaml
+from evalkit.core.regular_files import read_text
 from evalkit.errors import ConfigError
 
 LARGEST: Final = 4_000_000
@@ -69,7 +71,7 @@ def load_reading(path: Path) -> TableReading:
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError("it is too large")
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(read_text(path))
         return TableReading.model_validate(content)
     except OSError as bad:
         what = f"cannot be read ({bad.strerror or bad})"

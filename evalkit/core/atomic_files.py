@@ -5,6 +5,7 @@ Each is written as `.NAME.PID.tmp` next to its destination, flushed to disk, and
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -43,12 +44,14 @@ def write_files(
         private: Whether only the user may read the files.
 
     Raises:
-        OSError: If a file cannot be written; earlier files are unchanged.
+        OSError: If a file cannot be written, or a folder is a link to another place; earlier
+            files are unchanged.
     """
     targets = [folder / name for name in contents]
     with ExitStack() as leftovers:
         folder.mkdir(parents=True, exist_ok=True)
         for inner in {target.parent for target in targets} - {folder}:
+            check_inside(folder, inner)
             leftovers.callback(drop_empty, inner)
             inner.mkdir(parents=True, exist_ok=True)
         staged = [
@@ -90,6 +93,20 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
         process = left.name.split(".")[-2]
         if process.isdigit() and not is_alive(int(process)):
             left.unlink(missing_ok=True)
+
+
+def check_inside(folder: Path, path: Path) -> None:
+    """Check that no link leads from a folder, which may be from elsewhere, to another one.
+
+    Args:
+        folder: The folder.
+        path: A path in it, which may not exist yet.
+
+    Raises:
+        OSError: If it is a link to a place outside, or below one.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise OSError(errno.ELOOP, "a link to another folder", str(path))
 
 
 def drop_empty(folder: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Final, Self
 
 from evalkit.core.atomic_files import drop_empty, is_alive
 from evalkit.core.display import shorten, visible
+from evalkit.core.regular_files import open_file
 from evalkit.errors import ConfigError
 from evalkit.values import JsonObject, frozen
 
@@ -339,7 +340,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 def _read(path: Path) -> JsonObject:
     """Return the content of a claim, empty if it is damaged or missing."""
     with suppress(OSError, ValueError, RecursionError):
-        with path.open("rb") as file:
+        with open_file(path) as file:
             content = json.loads(file.read(4096))
         return content if isinstance(content, dict) else {}
     return {}

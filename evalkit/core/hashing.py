@@ -11,6 +11,8 @@ from typing import Any, TypeGuard
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from evalkit.core.regular_files import open_file
+
 KEY_VERSION = 1
 _CANONICAL = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -43,7 +45,7 @@ def file_digest(path: Path) -> str:
     Raises:
         OSError: If it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

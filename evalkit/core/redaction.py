@@ -80,8 +80,9 @@ _PATTERNS = (
     (
         re.compile(
             r"(?i)\b(authorization|x-api-key|api-key|x-goog-api-key)(['\"]?\s*[:=]\s*['\"]?)"
-            # Not evalkit's own message about such a key.
-            r"(?!\[redacted\]|contains (?:a|the|what) |has a key )"
+            # A word of a message about such a key is no credential.
+            r"(?!\[redacted\]|(?-i:an?|are|can|cannot|contains|expected|has|invalid|is"
+            r"|missing|must|names|no|not|required|set|the|was)(?:[\s,.;:)]|$))"
             r"(?:(?:basic|bearer|digest|negotiate|token)\s+)?[^\s'\",}]+"
         ),
         r"\1\2[redacted]",

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
+from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
 from evalkit.errors import DatasetError
 
@@ -46,7 +47,7 @@ def compression_of(path: Path) -> str | None:
             pipe.
     """
     refuse_stream(path)
-    with path.open("rb") as file:
+    with open_file(path) as file:
         begins = file.read(_LONGEST_MARK)
     found = next(
         (name for mark, name in _MARKS.items() if begins.startswith(mark)), None
@@ -90,7 +91,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading its uncompressed bytes."""
     compression = compression_of(path)
     if compression is None:
-        return path.open("rb", buffering=_PIECE)
+        return open_file(path)
     if compression == "zstd":
         stream: Any = optional("pyarrow", str(path), "zstd").input_stream(
             str(path), compression="zstd"

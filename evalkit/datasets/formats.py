@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
+from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
 from evalkit.datasets.compression import (
     LONGEST_ROW,
@@ -204,6 +205,7 @@ _FILE_MARK = b"ARROW1"
 
 def read_parquet(path: Path) -> Iterator[Placed]:
     """Yield the rows of a Parquet file, row group by row group."""
+    refuse_stream(path)
     parquet = optional("pyarrow.parquet", str(path), "parquet")
     with (
         _errors_in_one_line(path, "a parquet"),
@@ -233,7 +235,7 @@ def _released(batches: Iterable[Any]) -> Iterator[Any]:
 def read_arrow(path: Path) -> Iterator[Placed]:
     """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
     ipc = optional("pyarrow.ipc", str(path), "arrow")
-    with _errors_in_one_line(path, "an arrow"), path.open("rb") as begin:
+    with _errors_in_one_line(path, "an arrow"), open_file(path) as begin:
         is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
         begin.seek(0)
         if is_file:

@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.regular_files import read_text
 from evalkit.datasets.compression import (
     compression_of,
     inner_suffix,
@@ -274,7 +275,7 @@ def _line_in(row: Json, path: Path) -> str:
     decoder = json.JSONDecoder()
     with suppress(OSError, ValueError, RecursionError):
         small = path.suffix == ".json" and path.stat().st_size <= _PEEK
-        content = path.read_text("utf-8-sig") if small else ""
+        content = read_text(path, "utf-8-sig") if small else ""
         for start in (found.start() for found in re.finditer(r"\{", content)):
             with suppress(ValueError):  # a bracket in a text
                 if decoder.raw_decode(content, start)[0] == row:

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.regular_files import open_file
 from evalkit.errors import ConfigError
 from evalkit.guard.hosts import Host, host_name
 from evalkit.values import Json, frozen
@@ -197,7 +198,7 @@ def keep(entries: Trust) -> Path:
 def _content() -> Json:
     path = trust_file()
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             text = file.read(_LARGEST + 1)
     except FileNotFoundError:
         return {}

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.run_config import config_error
+from evalkit.core.regular_files import check_regular, read_file, read_text
 from evalkit.core.resources import project, shipped
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
@@ -241,6 +242,7 @@ def add_study(path: Path) -> str:
     if (fault := unusable(path)) is not None:
         raise fault
     try:
+        check_regular(path)
         node = OmegaConf.load(path)
     except OSError as error:
         raise ConfigError(
@@ -459,7 +461,7 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
     dataset = config.dataset
     if not cases.is_file() or not is_missing(dataset, project()):
         return config
-    recorded = yaml.safe_load(file.read_text(encoding="utf-8"))
+    recorded = yaml.safe_load(read_text(file))
     before = recorded.get("dataset") or {}
     if recorded.get("defaults") != RUN_DEFAULTS or before.get("path") != dataset.path:
         return config
@@ -630,7 +632,7 @@ def is_multirun(name: str, overrides: Sequence[str]) -> bool:
     """
     study = None if name == DEFAULT else find_study(name)
     files = [*user_files(), *([study] if study else ())]
-    if not any(b"MULTIRUN" in file.read_bytes() for file in files):
+    if not any(b"MULTIRUN" in read_file(file) for file in files):
         return False
     with own_hydra(overrides):
         config_name = add_study(study) if study else DEFAULT

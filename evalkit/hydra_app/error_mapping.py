@@ -20,6 +20,7 @@ from evalkit.config.run_config import known_keys, no_such
 from evalkit.core.bounded_files import DEEPEST, FLATTEN, UnboundedError, check_yaml
 from evalkit.core.display import relative
 from evalkit.core.redaction import remedy_for
+from evalkit.core.regular_files import read_file
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.guard import FLAG
@@ -44,7 +45,7 @@ def hydra_error(error: Exception) -> EvalkitError:
         for one in (error, error.__cause__, error.__context__)
     )
     if deep or isinstance(error, UnicodeDecodeError):
-        what = ConfigError("a config file is not UTF-8", remedy="save it as UTF-8")
+        what = ConfigError(f"a text is not UTF-8 ({error})")
         if deep:
             what = ConfigError(
                 f"a config or an override is nested deeper than {DEEPEST} levels",
@@ -136,7 +137,7 @@ def unusable(file: Path) -> ConfigError | None:
     """Return the error for a file that is not UTF-8, too deeply nested or too large, or `None` if it is usable."""
     where = str(relative(file))
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = read_file(file).decode("utf-8")
     except UnicodeDecodeError as error:
         return ConfigError(
             f"the byte at offset {error.start} is not UTF-8",

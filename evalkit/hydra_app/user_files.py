@@ -15,6 +15,7 @@ def user_files() -> list[Path]:
         file
         for folder in (*user_folders(), *folders(CONF))
         for file in sorted(folder.rglob("*.yaml"))
+        if file.is_file()  # a pipe would block
     ]
 
 

@@ -37,6 +37,7 @@ from evalkit.core.annotations import (
 )
 from evalkit.core.checklists import ChecklistError, is_item_answer, leaves, read_answer
 from evalkit.core.hashing import text_digest
+from evalkit.core.regular_files import read_text
 from evalkit.core.scale import Classes
 from evalkit.datasets.labels import Labels, consensus, has_label, read_choice
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -837,7 +838,7 @@ def recorded(folder: Path) -> dict[str, float] | None:
     if not file.exists():
         return None
     try:
-        found = json.loads(file.read_text("utf-8"))["probabilities"]
+        found = json.loads(read_text(file))["probabilities"]
         return {str(name): float(probability) for name, probability in found.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         remedy = "remove the file; the labels then are of cases picked with unknown probabilities"

@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Formatter
 
 from evalkit.config import SourceConfig
+from evalkit.core.regular_files import read_text
 from evalkit.errors import PromptError, did_you_mean
 
 
@@ -23,7 +24,7 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
     where = f"prompt.template '{path}'"
     remedy = f"get it from {source.url}"
     try:
-        text = path.read_text("utf-8")
+        text = read_text(path)
         texts = _texts(ast.parse(text)) if path.suffix == ".py" else {"": [text]}
         jinja = [
             "{{ '\\n' }}".join(

@@ -33,6 +33,7 @@ from jinja2 import (
 from jinja2.exceptions import TemplateSyntaxError
 
 from evalkit.core.bounded_files import read_yaml
+from evalkit.core.regular_files import read_file
 from evalkit.core.resources import shipped
 from evalkit.errors import PromptError, did_you_mean
 from evalkit.prompting.bounds import BoundedEnvironment, BoundError, bounded, joined
@@ -208,7 +209,7 @@ class TemplateFiles(BaseLoader):
                 text = (
                     self.recorded[name]
                     if name in self.recorded
-                    else path.read_bytes().decode("utf-8-sig")
+                    else read_file(path).decode("utf-8-sig")
                 )
             except UnicodeDecodeError as error:
                 what = f"the byte at offset {error.start} is not UTF-8"

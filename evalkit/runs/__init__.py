@@ -3,6 +3,7 @@
 from evalkit.runs.folders import (
     check_free,
     check_no_sweep,
+    check_only_run,
     claim_finished,
     claim_run,
     claim_unused_run,
@@ -24,6 +25,7 @@ __all__ = [
     "Outcome",
     "check_free",
     "check_no_sweep",
+    "check_only_run",
     "claim_finished",
     "claim_run",
     "claim_unused_run",

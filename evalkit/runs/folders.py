@@ -14,6 +14,8 @@ from evalkit.config import RunConfig
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.claims import Claim, claim_folder, claim_unused
+from evalkit.core.display import visible
+from evalkit.core.regular_files import read_file
 from evalkit.core.splits import is_labeled
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
@@ -78,7 +80,11 @@ def check_free(
         ConfigError: If the folder has another run, or files that a run would replace.
     """
     check_no_sweep(folder)
-    found = [name for name in layout.FILES if (folder / name).exists()]
+    found = [
+        name
+        for name in (*layout.FILES, layout.FINDINGS, layout.PROMPTS, layout.REPORT)
+        if (folder / name).exists()
+    ]
     if not found:
         return
     if layout.CONFIG not in found:
@@ -101,6 +107,27 @@ def check_free(
         )
 
 
+def check_only_run(folder: Path) -> None:
+    """Check that a folder is new or empty, or has a run.
+
+    Raises:
+        ConfigError: If it has other files, or a sweep.
+    """
+    check_no_sweep(folder)
+    if not folder.is_dir() or (folder / layout.MANIFEST).exists():
+        return
+    with file_errors("cannot be read", folder, "check its permissions"):
+        # Hidden files are claims, and what a system or an editor leaves.
+        names = sorted(
+            child.name for child in folder.iterdir() if child.name[:1] != "."
+        )
+    if names:
+        remedy = "choose a new folder with --output"
+        raise ConfigError(
+            f"has other files ({visible(names[0])})", where=str(folder), remedy=remedy
+        )
+
+
 def check_no_sweep(folder: Path) -> None:
     """Check that a folder is not the folder of a sweep.
 
@@ -120,10 +147,10 @@ def written_files(folder: Path) -> set[str]:
         if isinstance(listed, list)
         else set()
     )
-    figures = {
-        f"{layout.FIGURES}/{figure.name}"
-        for figure in (folder / layout.FIGURES).glob("*.svg")
-    }
+    drawn = folder / layout.FIGURES
+    figures = set[str]()
+    if not drawn.is_symlink():  # else they are of another folder
+        figures = {f"{drawn.name}/{figure.name}" for figure in drawn.glob("*.svg")}
     return {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
 
 
@@ -210,7 +237,7 @@ def _fingerprint(manifest: Json) -> str:
 def read_object(path: Path) -> JsonObject:
     """Return the object in a JSON file, empty if the file has none or cannot be read."""
     with suppress(OSError, ValueError):
-        value = read_json(path.read_bytes())
+        value = read_json(read_file(path))
         return value if isinstance(value, dict) else {}
     return {}
 

@@ -19,6 +19,7 @@ METRICS: Final = "metrics.json"
 
 FINDINGS: Final = "findings.md"
 """The run's findings, as in its report."""
+REPORT: Final = "report.html"
 PROMPTS: Final = "prompts.json"
 """The texts of the templates, by their names in the manifest's `prompt_hashes`."""
 PROBE_CASES: Final = "probe_cases.jsonl"
@@ -65,7 +66,7 @@ DETAILS: Final = (
 DERIVED: Final = (
     FINDINGS,
     PROMPTS,
-    "report.html",
+    REPORT,
     PROBE_CASES,
     PROBE_JUDGMENTS,
     EFFECTS,

@@ -14,6 +14,7 @@ from evalkit.config.run_config import config_error, locate
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.display import relative
+from evalkit.core.regular_files import open_file, read_file
 from evalkit.core.spool import Spool
 from evalkit.decision import Metrics
 from evalkit.errors import ConfigError
@@ -204,7 +205,7 @@ def _place(path: Path, keys: Sequence[str | int]) -> str:
 def _content(path: Path, remedy: str = _REMEDY) -> bytes:
     with file_errors("cannot be read", path, "check its permissions"):
         try:
-            return path.read_bytes()
+            return read_file(path)
         except FileNotFoundError:
             raise ConfigError(
                 "the file is missing", where=str(path), remedy=remedy
@@ -317,7 +318,7 @@ def read_records(path: Path, kind: Any) -> Sequence[Any]:
     if path.name == layout.PARQUET:
         return Spool(_parquet_records(path, decode), folder=path.parent)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             lines = enumerate(file, 1)
             return Spool(
                 (

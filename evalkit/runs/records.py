@@ -19,6 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
+from evalkit.core.regular_files import check_regular
 from evalkit.core.resources import optional
 from evalkit.errors import did_you_mean
 from evalkit.types import Judgment, Metric
@@ -333,6 +334,7 @@ def read_rows(path: Path) -> Iterator[Any]:
         OSError: If the file cannot be read.
         ValueError: If it is damaged.
     """
+    check_regular(path)
     with optional("pyarrow.parquet", _WHERE).ParquetFile(path) as file:
         for batch in file.iter_batches(ROWS):
             for row in batch.to_pylist():

@@ -108,6 +108,8 @@ def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
 
 def _clear(figures: Path, contents: Json) -> None:
     """Remove figures of an earlier scoring, and their folder if it is empty."""
+    if figures.is_symlink():  # the figures of another folder
+        return
     for figure in figures.glob("*.svg"):
         if f"{layout.FIGURES}/{figure.name}" not in contents:
             figure.unlink(missing_ok=True)
@@ -155,5 +157,6 @@ def _bytes(text: str | bytes) -> bytes:
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
     for path in (folder, folder / layout.FIGURES):
-        remove_leftovers(path)
+        if path == folder or not path.is_symlink():
+            remove_leftovers(path)
     atomic_files.write_files(folder, contents, last=layout.MANIFEST)

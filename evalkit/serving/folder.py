@@ -24,6 +24,7 @@ from evalkit.core.claims import NAME as CLAIM
 from evalkit.core.claims import claim_folder
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
+from evalkit.core.regular_files import read_file
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
@@ -259,7 +260,7 @@ def _content_hash(contents: Mapping[str, bytes]) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as bad:
         raise ConfigError(
             f"cannot be read ({bad.strerror or bad})", where=str(path), remedy=_REMEDY

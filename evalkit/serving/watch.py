@@ -22,7 +22,7 @@ from evalkit.config import (
     RunConfig,
     TrackingConfig,
 )
-from evalkit.core.atomic_files import drop_empty, file_errors
+from evalkit.core.atomic_files import check_inside, drop_empty, file_errors
 from evalkit.core.claims import NAME as CLAIM
 from evalkit.core.claims import claim_folder
 from evalkit.core.display import shorten
@@ -173,6 +173,8 @@ def take_look(
     look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
     config = look_config(config, look.key)
     own = folder / LOOKS / f"{look.number:03}"
+    with file_errors("cannot be written", folder, "choose another --output"):
+        check_inside(folder, own)
     with _claimed(folder, stored), ExitStack() as unanswered:
         unanswered.callback(_restore, folder, stored, None if own.exists() else own)
         baseline = _with(before, look)

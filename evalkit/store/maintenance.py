@@ -7,11 +7,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 
 from evalkit.core.atomic_files import write_file
 from evalkit.core.display import shorten
+from evalkit.core.regular_files import open_file
 from evalkit.errors import StoreError
 from evalkit.protocols import DamagePruner, Store
 from evalkit.store.codec import decode, encode
@@ -195,7 +197,7 @@ def _add_all(store: Store, rows: Iterator[StoredCompletion]) -> tuple[int, int]:
 
 def _imported(path: Path) -> Iterator[StoredCompletion]:
     try:
-        with path.open(encoding="utf-8") as file:
+        with TextIOWrapper(open_file(path), encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield _row(line, f"{path}:{number}")

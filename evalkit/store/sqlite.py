@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from evalkit.core.regular_files import NOT_A_FILE, open_file
 from evalkit.errors import StoreError
 from evalkit.store.codec import Row, row_digest, stored_in
 from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
@@ -470,9 +471,11 @@ def _refuse_foreign(path: Path) -> None:
     Raises:
         StoreError: If the file has other contents.
     """
-    if not (path.is_file() or path.is_dir()):
+    if not path.exists():
         return
-    with path.open("rb") as file:
+    if not (path.is_file() or path.is_dir()):
+        raise StoreError(f"{path}: is {NOT_A_FILE}; set store.url to another file")
+    with open_file(path) as file:
         header = file.read(len(_HEADER))
     if header and header != _HEADER:
         raise StoreError(

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from evalkit.config import TrackingConfig
 from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
+from evalkit.core.regular_files import check_regular
 from evalkit.errors import ConfigError, EvalkitError, TrackingError
 
 if TYPE_CHECKING:
@@ -352,6 +353,8 @@ def reach(uri: str, *, create: bool = False) -> None:
     if create:
         file.parent.mkdir(parents=True, exist_ok=True)
     if create or file.exists():
+        if file.exists():
+            check_regular(file)
         with closing(
             sqlite3.connect(file, timeout=_SECONDS, isolation_level=None)
         ) as connection:

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
+from evalkit.core.regular_files import read_text
 from evalkit.results import RunResult
 from evalkit.runs.layout import FINDINGS, simulated_judges
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
@@ -185,7 +186,7 @@ def description(result: RunResult) -> dict[str, str]:
     path = Path(result.folder or "") / FINDINGS
     if not result.folder or not path.is_file():
         return {}
-    return {NOTE: path.read_text("utf-8")[:LONGEST_NOTE]}
+    return {NOTE: read_text(path)[:LONGEST_NOTE]}
 
 
 def mode(result: RunResult) -> str:

@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import RunConfig, TrackingConfig
+from evalkit.core.bounded_files import read_json
+from evalkit.core.regular_files import read_file
 from evalkit.errors import TrackingError
 from evalkit.results import RunResult
 from evalkit.runs.layout import PROMPTS
@@ -405,7 +407,7 @@ def registered_name(template: str) -> str:
 def _templates(result: RunResult) -> Iterator[tuple[str, str, str]]:
     """Yield the name, text and SHA-256 of each template whose text is in the run folder."""
     try:
-        texts = json.loads((Path(result.folder or "") / PROMPTS).read_text("utf-8"))
+        texts = read_json(read_file(Path(result.folder or "") / PROMPTS))
     except (OSError, ValueError):
         return
     for template, digest in (result.manifest.get("prompt_hashes") or {}).items():

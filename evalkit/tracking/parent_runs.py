@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalkit.core.regular_files import read_file
 from evalkit.runs.layout import DATASHEET
 from evalkit.runs.records import unescaped
 from evalkit.tracking.connection import one_at_a_time
@@ -114,7 +115,7 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
         client.log_artifact(parent, str(file))
     for file in files:
         if file.suffix == ".json" and file.stem != DATASHEET:
-            _describe(client, parent, json.loads(file.read_bytes()))
+            _describe(client, parent, json.loads(read_file(file)))
         if file.suffix == ".csv":
             client.log_text(parent, table_of(file), _TABLE)
             client.set_tag(

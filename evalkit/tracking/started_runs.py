@@ -15,6 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from evalkit.config import RunConfig
 from evalkit.core.atomic_files import write_file
+from evalkit.core.regular_files import read_text
 from evalkit.errors import EvalkitError
 from evalkit.results import Tracker
 
@@ -126,7 +127,7 @@ def _in_background(work: Callable[[], None]) -> Thread:
 def _left(folder: Path) -> str | None:
     """Return the identity of the run that an earlier process in this folder left as running."""
     with suppress(OSError, ValueError):
-        text = (folder / NAME).read_text("ascii")
+        text = read_text(folder / NAME, "ascii")
         if _IDENTITY.fullmatch(text):
             return text
     return None

@@ -305,6 +305,10 @@ def test_other_variables_may_be_read(here, monkeypatch):
         "a basic sweeper.",
         "Basic authentication failed",
         "bearer tokens are refused",
+        "tracking.tags.Authorization: a secret; set an environment variable",
+        "judge.params.extra_headers.Authorization: is not a parameter that a file may set",
+        "Authorization: missing",
+        "api-key: contains a URL with a key",
     ],
 )
 def test_words_of_a_message_are_not_redacted(text):

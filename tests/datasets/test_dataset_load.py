@@ -384,7 +384,7 @@ def test_a_file_that_cannot_be_opened(write, monkeypatch):
     def refuse(*_args: object, **_kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("os.open", refuse)
     assert (
         complaint(path)
         == ": cannot be read (Permission denied); check the file and its permissions"

@@ -435,14 +435,14 @@ def test_a_missing_file_is_named(tmp_path, result, name):
 @pytest.mark.parametrize("name", layout.FILES)
 def test_a_file_that_cannot_be_read_is_named(tmp_path, result, monkeypatch, name):
     write_run(tmp_path, result)
-    opened: Any = Path.open
+    opened: Any = os.open
 
-    def refuse(path: Path, *how: Any, **further: Any) -> Any:
-        if path.name == name:
+    def refuse(path: Any, *how: Any, **further: Any) -> Any:
+        if Path(path).name == name:
             raise PermissionError(13, "Permission denied")
         return opened(path, *how, **further)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert complaint(tmp_path).startswith(f"/{name}: cannot be read (Permission denied); ")
 
 

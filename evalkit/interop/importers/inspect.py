@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from evalkit.core.regular_files import open_file
 from evalkit.core.resources import optional
 from evalkit.datasets.text import is_more_than_text
 from evalkit.errors import DatasetError
@@ -189,7 +190,7 @@ def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
     if info.compress_type != _ZSTD:
         with archive.open(info) as file:
             return file.read(limit + 1)
-    with path.open("rb") as raw:
+    with open_file(path) as raw:
         raw.seek(info.header_offset + _NAMES_AT)
         name, extra = struct.unpack("<HH", raw.read(4))
         raw.seek(name + extra, 1)
