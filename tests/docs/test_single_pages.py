@@ -148,12 +148,13 @@ def test_the_example_package_uses_public_modules_only():
     assert imports - {"evalkit_example"} <= {"evalkit", *evalkit.PUBLIC_MODULES}
 
 
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+CONTRIBUTING = ROOT / "docs" / "contributing"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def test_the_layers_are_those_that_are_enforced():
-    [shown] = re.findall(r"^```\n(cli .*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+    structure = (CONTRIBUTING / "structure.md").read_text("utf-8")
+    [shown] = re.findall(r"^```\n(cli .*?)^```$", structure, re.MULTILINE | re.DOTALL)
     written = [layer.strip() for layer in shown.replace("\n", " ").split("→")]
     [enforced] = [
         c["layers"] for c in PROJECT["tool"]["importlinter"]["contracts"] if c["name"] == "Layers"
@@ -162,7 +163,7 @@ def test_the_layers_are_those_that_are_enforced():
 
 
 def test_each_dependency_has_its_reason():
-    table = CONTRIBUTING.split("## Why each dependency")[1].split("##")[0]
+    table = (CONTRIBUTING / "dependencies.md").read_text("utf-8")
     cells = [
         re.sub(r"\(.*?\)", "", cell) for cell in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
     ]
@@ -187,7 +188,8 @@ def test_readme_counts_what_there_is():
 
 
 def test_each_file_that_a_change_goes_into_exists():
-    table = CONTRIBUTING.split("## Where changes go")[1].split("\n## ")[0]
+    changes = (CONTRIBUTING / "changes.md").read_text("utf-8")
+    table = changes.split("## Files of each change")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)[2:]  # without its head
     assert len(rows) >= 10
     for change, files in rows:
