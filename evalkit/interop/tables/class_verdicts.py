@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import number
 from evalkit.interop.tables.column_types import LONGEST_WORD
 from evalkit.interop.tables.questions import Answer, OpenTableError
@@ -57,6 +58,7 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
         return space
     if any(raw.column.is_numeric and raw.words for raw in raws.values()):
         return None
+    _check_lists(raws, where)
     if not union or len(union) > MOST_LEVELS:
         return None
     seen = Counter(word for levels in words.values() for word in set(levels.values()))
@@ -95,6 +97,28 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
             " rubric.classes in their order"
         )
     return space
+
+
+def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
+    """Check that no rater gives several classes in a cell.
+
+    Raises:
+        DatasetError: If one does, because their order would count.
+    """
+    for name, raw in raws.items():
+        for separator in (";", "|", ","):
+            lists = {text: text.split(separator) for text in raw.words}
+            several = [text for text, parts in lists.items() if len(parts) > 1]
+            parts = {part.strip() for text in several for part in lists[text]}
+            if len(several) > 1 and len(parts) < len(lists) and len(parts) > 1:
+                what = (
+                    f"'{name}' has several classes in a cell ('{several[0][:40]}'), which are"
+                    " not one verdict"
+                )
+                remedy = (
+                    "give each class a column of yes and no, and check one at a time"
+                )
+                raise DatasetError(what, where=where, remedy=remedy)
 
 
 def _has_many_classes(shared: set[str]) -> bool:

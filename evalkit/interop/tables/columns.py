@@ -21,6 +21,12 @@ _DEPTH: Final = 4
 _LONGEST_CELL: Final = 1_000_000
 _MOST_ANNOTATORS: Final = 20
 _LONGEST_LIST: Final = 500
+_LONGEST_NAME: Final = 60
+_NAMES: Final = (
+    *("annotator", "rater", "judge", "grader", "evaluator", "scorer", "reviewer"),
+    *("metric", "metric_name", "criterion", "dimension", "name", "key"),
+)
+"""Keys of objects in lists that name what each is about."""
 _LAST_ROWS: Final = 5
 """The number of rows at the end that may be totals."""
 
@@ -118,7 +124,7 @@ def _opened(
     """Yield columns; one of objects as a column for each path, one of lists of words as a column for each position."""
     for name, column in cells.items():
         if depth < _DEPTH:
-            objects = [_object(cell) for cell in column]
+            objects = [_object(cell) for cell in _by_name(column)]
             filled = sum(cell is not None for cell in column)
             found = sum(value is not None for value in objects)
             if found and found >= _MOSTLY * filled:
@@ -141,6 +147,36 @@ def _paths(
             for cell, value in zip(column, objects, strict=True)
         ]
     return paths
+
+
+def _by_name(column: Sequence[Any]) -> Sequence[Any]:
+    """Return lists of named objects, such as `{name: judge, value: 1}`, as objects by name."""
+    cells = [_listed(cell) for cell in column]
+    filled = [cell for cell in cells if cell is not None]
+    if not filled or not all(isinstance(cell, list) and cell for cell in filled):
+        return column
+    items = [item for cell in filled for item in cell]
+    if not all(isinstance(item, dict) for item in items) or is_conversation(filled[0]):
+        return column
+    for key in _NAMES:
+        names = {str(item.get(key, ""))[:_LONGEST_NAME] for item in items}
+        unique = all(
+            len({str(item.get(key)) for item in cell}) == len(cell) for cell in filled
+        )
+        if "" in names or not unique or len(names) > _MOST_ANNOTATORS:
+            continue
+        return [
+            None
+            if cell is None
+            else {
+                str(item[key]): {
+                    name: part for name, part in item.items() if name != key
+                }
+                for item in cell
+            }
+            for cell in cells
+        ]
+    return column
 
 
 def _object(cell: Any) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -19,11 +19,14 @@ from evalkit.interop.tables.words import (
 from evalkit.values import frozen
 
 _SIDES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("a", "1", "left", "first", "甲", "左"), "a"),
-    **dict.fromkeys(("b", "2", "right", "second", "乙", "右"), "b"),
+    **dict.fromkeys(("a", "1", "left", "first", "chosen", "甲", "左"), "a"),
+    **dict.fromkeys(("b", "2", "right", "second", "rejected", "乙", "右"), "b"),
 }
 _NAMED_PAIRS: Final = (("chosen", "rejected"), ("winner_response", "loser_response"))
 _MOST_SHARED: Final = 20
+_TRUE: Final = (("y", "true"), ("true",), ("true", "class"))
+"""Names of the right classes in tables of predictions."""
+_RANKS: Final = frozenset({"rank", "ranks", "ranking", "rang", "rango", "place"})
 PAIR_ROLES: Final = ("response_a", "response_b", "model_a", "model_b")
 
 
@@ -42,6 +45,8 @@ class Choices:
     keys: tuple[str, ...] = ()
     only: bool = False
     """Whether the judges and labels are exactly these."""
+    unlabeled: bool = False
+    """Whether the user said that there are no labels."""
 
 
 def strength(name: str) -> tuple[str, int]:
@@ -56,7 +61,7 @@ def strength(name: str) -> tuple[str, int]:
         return "judge", 3
     if matches(name, "verdict"):
         return "judge", 2
-    if matches(name, "label"):
+    if matches(name, "label") or tokens(name) in _TRUE:
         return "label", 2
     if matches(name, "value") or begins(name, "criteria"):
         return "judge", 1
@@ -128,10 +133,21 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
         if first in folded and second in folded
     ]
     sides: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
-    for name, column in typed.items():
-        if name in taken or column.kind == "empty":
-            continue
-        for base, side in _sided(name):
+    known = {
+        name: column
+        for name, column in typed.items()
+        if name not in taken and column.kind != "empty"
+    }
+    from_zero = _numbered_from_zero(known)
+    for name, column in known.items():
+        sided = [*_sided(name)]
+        for base in from_zero:
+            sided = [
+                (base, side)
+                for side, part in (("a", "0"), ("b", "1"))
+                if tokens(name) == (*base, part)
+            ] or sided
+        for base, side in sided:
             group = _side_group(base, column)
             if group:
                 sides.setdefault(group, {}).setdefault(base, {}).setdefault(side, name)
@@ -149,6 +165,19 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
             yield Role(second, f"{role}_b", "name")
 
 
+def _numbered_from_zero(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the names of columns numbered 0 and 1, without the numbers."""
+    parts = {tokens(name) for name in names}
+    return [
+        name[:-1]
+        for name in parts
+        if name[-1:] == ("0",)
+        and (*name[:-1], "1") in parts
+        and (*name[:-1], "2") not in parts
+        and len(name) > 1
+    ]
+
+
 def sided_pairs(
     typed: Mapping[str, TypedColumn], taken: set[str]
 ) -> list[tuple[str, str]]:
@@ -158,9 +187,15 @@ def sided_pairs(
         if name in taken:
             continue
         for base, side in _sided(name):
-            if matches(" ".join(base), "value"):
+            rest = " ".join(base)
+            if matches(rest, "value") or is_rank(rest):
                 found.setdefault(base, {}).setdefault(side, name)
     return [(names["a"], names["b"]) for names in found.values() if len(names) == 2]
+
+
+def is_rank(name: str) -> bool:
+    """Return whether a column has ranks, of which the lowest is the best."""
+    return not _RANKS.isdisjoint(tokens(name))
 
 
 def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -64,6 +64,8 @@ def pair_space(
     unread = unread_words(space, raws)
     if unread and read < 0.5 * total:
         return None
+    if any(_states(raw, space.values[name]) for name, raw in raws.items()):
+        return None
     if unread:
         if not compared and not named:
             return None
@@ -107,6 +109,12 @@ def pair_space(
         )
         space.notes.append(f"ties of different kinds are read as ties ({listed})")
     return space
+
+
+def _states(raw: Raw, values: Mapping[str, Any]) -> bool:
+    """Return whether a rater's verdicts are stated in texts rather than words."""
+    words = sum(count for text, count in raw.words.items() if text in values)
+    return words < 0.5 * raw.total and bool(raw.column.stated)
 
 
 def _signed(numbers: Mapping[str, float]) -> dict[str, str]:

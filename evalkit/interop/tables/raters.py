@@ -11,14 +11,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from evalkit.errors import DatasetError
+from evalkit.interop.tables.aggregates import find_sums
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.rater_questions import (
+    MOST_ANSWERS,
+    ask_for_label,
+    ask_for_roles,
+)
 from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
 
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
-_MOST_ANSWERS: Final = 6
 _AGGREGATES: Final = frozenset(
     {"majority", "consensus", "aggregate", "aggregated", "mean"}
 )
@@ -30,6 +35,7 @@ _ABOUT_RATERS: Final = frozenset(
     {"kind", "type", "id", "ids", "name", "email", "role", "model"}
 )
 """Words in the names of columns about raters rather than of their verdicts."""
+_IDENTITIES: Final = frozenset({"id", "ids", "name", "email", "role"})
 NOT_USED: Final = "not used"
 MAY_BE_VERDICT: Final = "may be a verdict"
 
@@ -61,7 +67,9 @@ def is_rater_name(name: str) -> bool:
         return False
     if matches(name, "rater") and not _ABOUT_RATERS.isdisjoint(tokens(name)):
         return False
-    if matches(name, "measured") or matches(name, "doubt"):
+    if matches(name, "human") and tokens(name)[-1] in _IDENTITIES:
+        return False
+    if any(matches(name, group) for group in ("measured", "doubt", "demographic")):
         return False
     if matches(name, "process") and clear < 2:
         return False
@@ -108,6 +116,12 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     return words and bool(unnamed if column.is_numeric else judging)
 
 
+def _may_be_names(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether a column named after a judge has a few words, which may be verdicts or names."""
+    few = 2 <= len(typed[name].words) <= MOST_CLASSES
+    return few and strength(name)[0] == "judge" and is_names_of_raters(name, typed)
+
+
 def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) -> bool:
     if not is_rater_name(name) or matches(name, "computed"):
         return False
@@ -116,9 +130,19 @@ def _may_rate(name: str, column: TypedColumn, typed: Mapping[str, TypedColumn]) 
         return column.is_numeric and strength(name)[1] > 1 and not matches(name, "id")
     if not column.may_be_verdict or is_names_of_raters(name, typed):
         return False
-    if matches(name, "text") and column.kind in ("class", "stated"):
-        return strength(name)[1] > 2
+    if matches(name, "text") and column.kind in ("class", "stated", "flag"):
+        return strength(name)[1] > 2 and not _has_verdicts(name, typed)
     return True
+
+
+def _has_verdicts(name: str, typed: Mapping[str, TypedColumn]) -> bool:
+    """Return whether the rater of a column of comments has another column, with verdicts."""
+    rater = strength(name)
+    return any(
+        strength(other) == rater and column.may_be_verdict
+        for other, column in typed.items()
+        if other != name and not matches(other, "text")
+    )
 
 
 def find_raters(
@@ -185,7 +209,8 @@ def _assign(
         if chosen:
             for _, name in by_role[role]:
                 raters.unused[name] = f"not named by --{role}"
-    _drop_aggregates(raters, choices)
+    _drop_aggregates(typed, raters, choices)
+    weak = [name for name in weak if name not in raters.unused]
     _pair_by_base(weak, raters, choices)
     _one_of_each(typed, raters)
     left = [
@@ -198,8 +223,35 @@ def _assign(
             raters.unused.setdefault(name, MAY_BE_VERDICT)
 
 
-def _drop_aggregates(raters: Raters, choices: Choices) -> None:
-    """Drop the majority of annotators who have columns themselves."""
+def _drop_sums(
+    typed: Mapping[str, TypedColumn], raters: Raters, group: Sequence[str]
+) -> None:
+    """Drop the columns that sum up a group of raters."""
+    summed = {
+        name
+        for name, column in typed.items()
+        if column.may_be_verdict
+        and (
+            name in group
+            or strength(name)[1] < 3
+            or _AGGREGATES.intersection(tokens(name))
+        )
+    }
+    for name in find_sums(summed, group, typed):
+        raters.judges.pop(name, None)
+        raters.labels.pop(name, None)
+        raters.unused[name] = (
+            f"sums up {', '.join(one for one in group if one != name)}"
+        )
+
+
+def _drop_aggregates(
+    typed: Mapping[str, TypedColumn], raters: Raters, choices: Choices
+) -> None:
+    """Drop the majority of raters who have columns themselves."""
+    if not choices.judges and not choices.labels:
+        for group in (raters.judges, raters.labels):
+            _drop_sums(typed, raters, list(group))
     if choices.labels or len(raters.labels) < 3:
         return
     for name in list(raters.labels):
@@ -356,6 +408,9 @@ def _assign_unknown(
     if raters.judges and not raters.labels and not choices.labels:
         judging += [name for name in raters.unused if _is_alike(name, typed, raters)]
         judging += [name for name in unknown if _has_the_scores(name, typed, raters)]
+        weak = [*unknown, *raters.unused]
+        judging += [name for name in weak if _answers_the_same(name, typed, raters)]
+    judging = list(dict.fromkeys(judging))
     for name in unknown:
         if name not in judging:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
@@ -375,7 +430,7 @@ def _assign_unknown(
             label = next(iter(raters.labels))
             answers = [
                 Answer(f"'{name}' is the judge", ("--judge", name, "--label", label))
-                for name in options[:_MOST_ANSWERS]
+                for name in options[:MOST_ANSWERS]
             ]
             columns = ", ".join(f"'{name}'" for name in options)
             what = f"has labels ('{label}'), and no column is named as a judge: is it {columns}?"
@@ -383,9 +438,9 @@ def _assign_unknown(
         return
     if raters.judges and not raters.labels:
         if judging and not choices.labels:
-            _ask_for_label(judging, raters, where)
+            ask_for_label(judging, next(iter(raters.judges)), where)
         return
-    _ask_for_roles(judging or _verdict_like(unknown, typed), where)
+    ask_for_roles(judging or _verdict_like(unknown, typed), where)
 
 
 def _is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bool:
@@ -402,6 +457,16 @@ def _is_alike(name: str, typed: Mapping[str, TypedColumn], raters: Raters) -> bo
         if words and words <= {fold(word) for word in typed[judge].words}:
             return True
     return False
+
+
+def _answers_the_same(
+    name: str, typed: Mapping[str, TypedColumn], raters: Raters
+) -> bool:
+    """Return whether a flag is named after a word of a judge, as `is_safe` next to `safe` and `unsafe`."""
+    if typed[name].share(typed[name].flags) < 1:
+        return False
+    words = {fold(word) for judge in raters.judges for word in typed[judge].words}
+    return not words.isdisjoint(tokens(name))
 
 
 def _has_the_scores(
@@ -462,44 +527,6 @@ def _verdict_like(
 _SAME: Final = ("flag", "pair", "comparison", "ordered", "class", "stated")
 
 
-def _ask_for_label(names: Sequence[str], raters: Raters, where: str) -> None:
-    judge = next(iter(raters.judges))
-    column = names[0]
-    answers = [
-        Answer(f"'{name}' is the label", ("--judge", judge, "--label", name))
-        for name in names[:_MOST_ANSWERS]
-    ]
-    answers += [
-        Answer(
-            f"'{column}' is another judge",
-            ("--judge", judge, "--judge", column, "--label", "NONE"),
-        ),
-        Answer("there are no labels", ("--judge", judge, "--label", "NONE")),
-    ]
-    columns = ", ".join(f"'{name}'" for name in names)
-    verb = "has" if len(names) == 1 else "have"
-    what = f"column {columns} {verb} values like those of the judge '{judge}': whose are they?"
-    raise OpenTableError(what, where, answers)
-
-
-def _ask_for_roles(names: Sequence[str], where: str) -> None:
-    if len(names) < 2:
-        return
-    first, last = names[0], names[-1]
-    answers = [
-        Answer(f"'{last}' is the judge", _options(names, last)),
-        Answer(f"'{first}' is the judge", _options(names, first)),
-    ]
-    columns = ", ".join(f"'{name}'" for name in names)
-    what = f"the names and values of {columns} leave open which is the judge"
-    raise OpenTableError(what, where, answers)
-
-
-def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
-    labels = [word for name in names if name != judge for word in ("--label", name)]
-    return ("--judge", judge, *labels)
-
-
 def _explain_no_judge(
     typed: Mapping[str, TypedColumn],
     names: Sequence[str],
@@ -519,8 +546,9 @@ def _explain_no_judge(
         raters.unused.pop(names[0], None)
         return
     if not names or {*names} <= {*raters.labels}:
-        _ask_for_roles(list(raters.labels), where)
+        ask_for_roles(list(raters.labels), where)
     used = {*taken, *raters.labels}
+    names = [*names, *(name for name in typed if _may_be_names(name, typed))]
     computed = [
         name
         for name, column in typed.items()
@@ -531,7 +559,7 @@ def _explain_no_judge(
     if options:
         answers = [
             Answer(f"'{name}' is the judge", ("--judge", name, *labels))
-            for name in options[:_MOST_ANSWERS]
+            for name in options[:MOST_ANSWERS]
         ]
         columns = ", ".join(f"'{name}'" for name in options)
         raise OpenTableError(
@@ -602,7 +630,7 @@ def _check_ids(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> 
             Answer(
                 f"ids, and '{name}' is the label", ("--judge", judge, "--label", name)
             )
-            for name in others[:_MOST_ANSWERS]
+            for name in others[:MOST_ANSWERS]
         ]
         answers += [
             Answer("labels", ("--judge", judge, "--label", label)),

@@ -16,6 +16,7 @@ from evalkit.interop.tables.columns import Columns, Rows, cell_text, columns_of
 from evalkit.interop.tables.fixed_roles import (
     Choices,
     fixed_roles,
+    is_rank,
     sided_pairs,
     strength,
 )
@@ -23,6 +24,7 @@ from evalkit.interop.tables.keys import Keys, find_keys
 from evalkit.interop.tables.long_tables import LongForm, long_form, widened
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
 from evalkit.interop.tables.rater_levels import Space
+from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
 from evalkit.interop.tables.raters import MAY_BE_VERDICT, NOT_USED, Raters, find_raters
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import EMPTY, fold, matches, tokens
@@ -35,7 +37,8 @@ _NEAR_EMPTY: Final = 0.1
 _MOST_SLICES: Final = 3
 _SLICE_VALUES: Final = 8
 _SLICE_ROWS: Final = 10
-_CHOSEN: Final = "chosen"
+_CHOSEN: Final = frozenset({"chosen", "winner"})
+_FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
 _ONE_HOT: Final = ("a", "b", "tie")
 _CELLS: Final = (
     "prompt",
@@ -110,7 +113,7 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     without_labels = NO_LABELS in choices.labels and NO_LABELS not in parts.typed
     if without_labels:
         labels = tuple(name for name in choices.labels if name != NO_LABELS)
-        choices = replace(choices, labels=labels, only=True)
+        choices = replace(choices, labels=labels, only=True, unlabeled=not labels)
     try:
         return _read(parts, where, choices)
     except OpenTableError as question:
@@ -128,13 +131,15 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     _join_sided_scores(parts)
     _widen(parts, choices)
     _check_raters_named(parts, choices, where)
-    _name_chosen(parts)
+    if not choices.unlabeled:
+        _name_chosen(parts)
     taken = [role.column for role in parts.roles]
     parts.raters.labels |= {
         role.column: role.why for role in parts.roles if role.role == "label"
     }
     find_raters(parts.typed, taken, choices, where, parts.raters)
     parts.roles += _rater_roles(parts)
+    _read_empty_cells(parts, choices, where)
     _find_keys(parts, choices, where)
     judges = {name: parts.typed[name] for name in _judge_columns(parts.raters)}
     labels = {name: parts.typed[name] for name in parts.raters.labels}
@@ -150,6 +155,7 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     )
     verdicts = _verdicts(parts, space, by_role)
     _check_copies(parts, choices, where)
+    _check_chosen(parts, verdicts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += _warnings(parts, verdicts, space)
     records = list(_records(parts, verdicts, space))
@@ -164,6 +170,17 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
         space.unit,
         space.values,
     )
+
+
+def _read_empty_cells(parts: _Parts, choices: Choices, where: str) -> None:
+    """Read the empty cells of raters as the user mapped them, or ask what they mean next to marks."""
+    raters = {name: parts.typed[name] for name in parts.raters.names}
+    if EMPTY_CELL not in choices.words:
+        ask_about_marks(raters, choices.words, where)
+        return
+    for name, column in raters.items():
+        cells = [EMPTY_CELL if cell is None else cell for cell in column.cells]
+        parts.typed[name] = TypedColumn(name, cells)
 
 
 def _judge_columns(raters: Raters) -> list[str]:
@@ -241,15 +258,12 @@ def _join_sided_scores(parts: _Parts) -> None:
             continue
         if all(column.is_binary for column in columns):
             continue
+        above, below = reversed(columns) if is_rank(first) else columns
         winners = [
-            _higher(
-                columns[0].numbers.get(one or ""), columns[1].numbers.get(other or "")
-            )
-            for one, other in zip(columns[0].texts, columns[1].texts, strict=True)
+            _higher(above.numbers.get(one or ""), below.numbers.get(other or ""))
+            for one, other in zip(above.texts, below.texts, strict=True)
         ]
-        words = [
-            word for word in tokens(first) if word not in ("a", "1", "left", "first")
-        ]
+        words = [word for word in tokens(first) if word not in _FIRST_SIDE]
         name = f"{'_'.join(words)}_*"
         for part in (first, second):
             del parts.columns.cells[part]
@@ -356,9 +370,12 @@ def _long_keys(parts: _Parts, form: LongForm, by_role: Mapping[str, str]) -> lis
 def _name_chosen(parts: _Parts) -> None:
     """Note that a table of preferences names the chosen response in its header."""
     by_role = parts.by_role()
-    if by_role.get("response_a", "").casefold() == _CHOSEN:
+    name = by_role.get("response_a", "")
+    if not _CHOSEN.isdisjoint(tokens(name)):
         parts.constants["label"] = "A"
-        parts.notes.append("the response in 'chosen' is read as the label of each pair")
+        parts.notes.append(
+            f"the response in '{name}' is read as the label of each pair"
+        )
 
 
 def _rater_roles(parts: _Parts) -> list[Role]:
@@ -504,6 +521,32 @@ def _check_copies(parts: _Parts, choices: Choices, where: str) -> None:
                 ),
             ]
             raise OpenTableError(what, where, answers)
+
+
+def _check_chosen(
+    parts: _Parts, verdicts: Mapping[str, Sequence[Any]], choices: Choices, where: str
+) -> None:
+    """Ask whether responses were chosen by a judge that prefers the chosen one in every row.
+
+    Raises:
+        OpenTableError: If so, unless the user named the judge.
+    """
+    if "label" not in parts.constants:
+        return
+    for judge in _judge_columns(parts.raters):
+        winners = [winner for winner in verdicts[judge] if winner is not None]
+        always = set(winners) == {parts.constants["label"]}
+        if judge in choices.judges or len(winners) < _SAME_ROWS or not always:
+            continue
+        what = (
+            f"'{judge}' prefers the chosen response in all {len(winners)} rows: was the"
+            " choice made from it?"
+        )
+        answers = [
+            Answer("yes, there are no labels", ("--judge", judge, "--label", "NONE")),
+            Answer("no, they are independent", ("--judge", judge)),
+        ]
+        raise OpenTableError(what, where, answers)
 
 
 def _warnings(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
+from evalkit.errors import DatasetError
 from evalkit.foreign_files.records import NONE
 from evalkit.interop.tables.questions import Answer, OpenTableError
 from evalkit.interop.tables.rater_levels import Raw
@@ -13,6 +14,9 @@ from evalkit.interop.tables.words import fold
 
 _MOST_COMMANDS: Final = 3
 MOST_LEVELS: Final = 12
+_OTHER_COLUMN: Final = (
+    "name a column of verdicts: --judge COLUMN, or map the words: --map WORD=VALUE"
+)
 
 
 def ask_for_numbers(
@@ -24,6 +28,10 @@ def ask_for_numbers(
         OpenTableError: Always.
     """
     low_first = sorted(values)
+    names = ", ".join(f"'{name}'" for name in raws)
+    if len(low_first) > MOST_LEVELS:
+        what = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
+        raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
     sides: Sequence[tuple[str, ...]] = (
         (("A", "B"), ("B", "A"))
         if len(low_first) == 2
@@ -60,7 +68,6 @@ def ask_for_numbers(
                     tuple(word for pair in pairs for word in ("--map", pair)),
                 )
             )
-    names = ", ".join(f"'{name}'" for name in raws)
     listed = ", ".join(f"{value:g}" for value in low_first)
     raise OpenTableError(
         f"{names} compare two responses by numbers ({listed}): which number is which winner?",
@@ -128,6 +135,8 @@ def ask_for_pair_words(
         ]
     names = ", ".join(f"'{name}'" for name in columns)
     what = f"{names} has {len(by_word)} words that are no known winners: {listed}"
+    if len(by_word) > MOST_LEVELS:
+        raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
     raise OpenTableError(what, where, answers)
 
 
@@ -152,6 +161,9 @@ def ask_for_unread(
     listed = ", ".join(
         f"'{text[:40]}' ({count})" for text, count in counts.most_common(6)
     )
+    if len(counts) > MOST_LEVELS:
+        what = f"{names} has {len(counts)} words that are no {what}: {listed}"
+        raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
     answers = []
     by_rater: dict[str, list[str]] = {}
     for name, text in unread:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TOKENS: Final = re.compile(r"[a-zà-öø-ÿœ]+|\d+|[^\W\d_a-zà-öø-ÿœ]+")
+_TOKENS: Final = re.compile(r"[a-zß-öø-ɏ]+|\d+|[^\W\d_a-zß-öø-ɏ]+")
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
 _PROVIDER_ERROR: Final = re.compile(
     r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d|:)|api error|http\s*\d{3}\b"
@@ -23,7 +23,7 @@ _PROVIDER_ERROR: Final = re.compile(
 EMPTY: Final = "no value"
 FAILED: Final = "errors"
 SPREADSHEET: Final = "spreadsheet errors"
-_UNCLEAR_FAILURES: Final = ("failed", "failure", "invalid", "error")
+_UNCLEAR_FAILURES: Final = ("failed", "failure", "invalid", "error", "-")
 """Words for no verdict that are verdicts next to their opposites."""
 
 

@@ -1,0 +1,83 @@
+"""Columns that sum up others: the majority, the mean or the median of several raters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, median
+from typing import Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.words import fold
+
+_FEWEST: Final = 3
+"""The fewest raters that can be summed up."""
+_ROWS: Final = 20
+_ALL: Final = 0.98
+_NEAR: Final = 0.051
+"""Half of the last digit of a mean that is rounded to one decimal, with some slack."""
+
+
+def sums_up(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
+    """Return whether a column is the majority, the mean or the median of others in nearly all rows."""
+    if len(others) < _FEWEST:
+        return False
+    if _is_majority(column, others):
+        return True
+    numeric = column.is_numeric and all(other.is_numeric for other in others)
+    return numeric and _is_mean(column, others)
+
+
+def _is_majority(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
+    equal = rows = split = 0
+    for text, *given in _rows(column, others):
+        (word, count), *rest = Counter(map(fold, given)).most_common()
+        if not rest:
+            # where all agree, a good rater agrees with them
+            equal += fold(text) == word
+            rows += 1
+        elif count > rest[0][1]:
+            equal += fold(text) == word
+            rows += 1
+            split += 1
+    return rows >= _ROWS and split > 2 and equal >= _ALL * rows
+
+
+def _is_mean(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
+    means = medians = rows = 0
+    for text, *given in _rows(column, others):
+        values = [
+            other.numbers.get(cell) for other, cell in zip(others, given, strict=True)
+        ]
+        known = [value for value in values if value is not None]
+        value = column.numbers.get(text)
+        if value is None or len(known) < len(values):
+            continue
+        rows += 1
+        means += abs(value - fmean(known)) <= _NEAR
+        medians += abs(value - median(known)) <= _NEAR
+    distinct = any(len(other.distinct_numbers) > 1 for other in others)
+    return rows >= _ROWS and distinct and max(means, medians) >= _ALL * rows
+
+
+def _rows(
+    column: TypedColumn, others: Sequence[TypedColumn]
+) -> Iterable[tuple[str, ...]]:
+    """Yield the texts of the column and of the others in each row where all have one."""
+    texts = (column.texts, *(other.texts for other in others))
+    for row in zip(*texts, strict=True):
+        known = tuple(text for text in row if text is not None)
+        if len(known) == len(row):
+            yield known
+
+
+def find_sums(
+    names: Iterable[str], raters: Iterable[str], typed: Mapping[str, TypedColumn]
+) -> list[str]:
+    """Return which columns sum up the other ones of a group of raters."""
+    group = list(raters)
+    return [
+        name
+        for name in names
+        if sums_up(typed[name], [typed[other] for other in group if other != name])
+    ]

@@ -1,0 +1,97 @@
+"""Questions about which columns are judges and which are labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.questions import Answer, OpenTableError
+from evalkit.interop.tables.words import fold
+
+MOST_ANSWERS: Final = 6
+"""The most columns that a question lists as answers."""
+EMPTY_CELL: Final = "EMPTY"
+"""The word for an empty cell in `--map EMPTY=VALUE`."""
+_MARKS: Final = frozenset(
+    {"x", "✓", "✔", "✔️", "✅", "•", "●", "*", "y", "yes", "1", "true"}
+)
+_OFTEN: Final = 0.2
+"""The share of empty cells from which a column of one mark may mean the opposite by them."""
+
+
+def ask_for_label(names: Sequence[str], judge: str, where: str) -> None:
+    """Ask whose verdicts columns have that are like those of a judge.
+
+    Raises:
+        OpenTableError: Always.
+    """
+    column = names[0]
+    answers = [
+        Answer(f"'{name}' is the label", ("--judge", judge, "--label", name))
+        for name in names[:MOST_ANSWERS]
+    ]
+    answers += [
+        Answer(
+            f"'{column}' is another judge",
+            ("--judge", judge, "--judge", column, "--label", "NONE"),
+        ),
+        Answer("there are no labels", ("--judge", judge, "--label", "NONE")),
+    ]
+    columns = ", ".join(f"'{name}'" for name in names)
+    verb = "has" if len(names) == 1 else "have"
+    what = f"column {columns} {verb} values like those of the judge '{judge}': whose are they?"
+    raise OpenTableError(what, where, answers)
+
+
+def ask_for_roles(names: Sequence[str], where: str) -> None:
+    """Ask which of several columns is the judge.
+
+    Raises:
+        OpenTableError: If there are several.
+    """
+    if len(names) < 2:
+        return
+    first, last = names[0], names[-1]
+    answers = [
+        Answer(f"'{last}' is the judge", _options(names, last)),
+        Answer(f"'{first}' is the judge", _options(names, first)),
+    ]
+    columns = ", ".join(f"'{name}'" for name in names)
+    what = f"the names and values of {columns} leave open which is the judge"
+    raise OpenTableError(what, where, answers)
+
+
+def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
+    labels = [word for name in names if name != judge for word in ("--label", name)]
+    return ("--judge", judge, *labels)
+
+
+def ask_about_marks(
+    raters: Mapping[str, TypedColumn], words: Mapping[str, str], where: str
+) -> None:
+    """Ask what an empty cell means in a column of one mark, such as `x`.
+
+    Raises:
+        OpenTableError: If a rater has such a column, and the user did not map the mark.
+    """
+    mapped = {fold(word) for word in words}
+    for name, column in raters.items():
+        if len(column.counts) != 1:
+            continue
+        mark = next(iter(column.counts))
+        empty = len(column.cells) - column.total
+        if fold(mark) not in _MARKS or fold(mark) in mapped:
+            continue
+        if empty < _OFTEN * len(column.cells):
+            continue
+        marked = ("--map", f"{mark}=pass")
+        answers = [
+            Answer("it fails", (*marked, "--map", f"{EMPTY_CELL}=fail")),
+            Answer("it has no verdict", marked),
+        ]
+        what = (
+            f"'{name}' has '{mark}' in {column.total} cells and nothing in {empty}: what"
+            " does an empty cell mean?"
+        )
+        raise OpenTableError(what, where, answers)

@@ -1,0 +1,238 @@
+"""Rules of reading tables, each by small tables with known roles and known agreement."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from evalkit.errors import DatasetError
+from evalkit.interop.tables.fixed_roles import Choices
+from evalkit.interop.tables.questions import OpenTableError
+from evalkit.interop.tables.table import Table, read_table
+
+ROWS = 60
+Cells = Mapping[str, Sequence[Any]]
+
+
+def _read(cells: Cells, choices: Choices = Choices()) -> Table:  # noqa: B008 - it is frozen
+    rows = [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
+    return read_table([(f"t:{i}", row) for i, row in enumerate(rows)], "t.csv", choices)
+
+
+def _of_role(table: Table, role: str) -> list[str]:
+    return [one.column for one in table.roles if one.role == role]
+
+
+def _words(words: Sequence[Any], seed: int, like: Sequence[Any] | None = None) -> list[Any]:
+    """Return random words, or those of `like` with a fifth changed."""
+    rng = random.Random(seed)
+    given = like or [None] * ROWS
+    return [rng.choice(words) if word is None or rng.random() < 0.2 else word for word in given]
+
+
+FLAGS = ("pass", "fail")
+LABEL = _words(FLAGS, 1)
+JUDGE = _words(FLAGS, 2, LABEL)
+OTHERS = [_words(FLAGS, seed, LABEL) for seed in (3, 4, 5)]
+GRADE = _words((1, 2, 3, 4, 5), 6)
+SCORE = _words((1, 2, 3, 4, 5), 7, GRADE)
+IDS = [f"c{i}" for i in range(ROWS)]
+TEXTS = [f"the text of case {i}" for i in range(ROWS)]
+SIDES = {"response_a": [f"{t} a" for t in TEXTS], "response_b": [f"{t} b" for t in TEXTS]}
+
+
+def _as(words: Mapping[Any, Any], values: Sequence[Any]) -> list[Any]:
+    return [words[value] for value in values]
+
+
+def _majority(columns: Sequence[Sequence[str]]) -> list[str]:
+    return [max(set(row), key=row.count) for row in zip(*columns, strict=True)]
+
+
+LANGUAGES: Mapping[str, tuple[str, str, str, str]] = {
+    "italian": ("giudice", "umano", "corretto", "errato"),
+    "portuguese": ("avaliacao_modelo", "avaliacao_humana", "sim", "não"),
+    "russian": ("оценка_модели", "оценка_эксперта", "да", "нет"),
+    "korean": ("모델평가", "사람평가", "합격", "불합격"),
+    "dutch": ("rechter", "mens", "goed", "fout"),
+    "polish": ("sędzia", "ekspert", "tak", "nie"),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_and_words_of_other_languages_are_known(language):
+    judge, human, good, bad = LANGUAGES[language]
+    words = {"pass": good, "fail": bad}
+    table = _read({"id": IDS, judge: _as(words, JUDGE), human: _as(words, LABEL)})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == ([judge], [human])
+
+
+SUMS: Mapping[str, tuple[Cells, list[str], list[str]]] = {
+    "majority of judges": (
+        {**{f"judge_{i}": OTHERS[i] for i in range(3)}, "majority": _majority(OTHERS)},
+        ["judge_0", "judge_1", "judge_2"],
+        [],
+    ),
+    "final verdict of judges": (
+        {**{f"judge_{i}": OTHERS[i] for i in range(3)}, "final_verdict": _majority(OTHERS)}
+        | {"human": LABEL},
+        ["judge_0", "judge_1", "judge_2"],
+        ["human"],
+    ),
+    "mean of annotators": (
+        {f"expert_{i}": _words((1, 2, 3, 4, 5), i, GRADE) for i in range(3)}
+        | {
+            "expert_mean": [
+                round(sum(row) / 3, 2)
+                for row in zip(*(_words((1, 2, 3, 4, 5), i, GRADE) for i in range(3)), strict=True)
+            ],
+            "llm_score": SCORE,
+        },
+        ["llm_score"],
+        ["expert_0", "expert_1", "expert_2"],
+    ),
+    "a human like the others": (
+        {**{f"judge_{i}": OTHERS[i] for i in range(3)}, "human": _majority(OTHERS)},
+        ["judge_0", "judge_1", "judge_2"],
+        ["human"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_column_that_sums_up_raters_is_no_rater(name):
+    cells, judges, labels = SUMS[name]
+    table = _read({"id": IDS, **cells})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (judges, labels)
+
+
+NO_RATERS: Mapping[str, Cells] = {
+    "demographics": {"annotator_gender": _words(("f", "m"), 8), "annotator_age": GRADE},
+    "ids of people": {"human_id": _words((1, 2, 3), 9)},
+    "comments": {"judge_comment": _words(("good", "bad"), 10), "human_comment": [*TEXTS]},
+    "readability": {"readability": [i / 7 for i in range(ROWS)]},
+}
+
+
+@pytest.mark.parametrize("name", NO_RATERS)
+def test_what_is_about_raters_or_computed_is_no_rater(name):
+    table = _read({"id": IDS, "judge": JUDGE, "human": LABEL, **NO_RATERS[name]})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+
+
+def test_right_classes_of_predictions_are_labels():
+    table = _read({"text": TEXTS, "y_true": LABEL, "y_pred": JUDGE})
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["y_pred"], ["y_true"])
+
+
+def test_plus_and_minus_are_verdicts():
+    words = {"pass": "+", "fail": "-"}
+    table = _read({"id": IDS, "judge": _as(words, JUDGE), "human": _as(words, LABEL)})
+    assert table.values["judge"].keys() == {"+", "-"}
+
+
+def test_the_lower_rank_wins():
+    ranks = {"pass": (1, 2), "fail": (2, 1)}
+    cells = {
+        f"{who}_rank_{side + 1}": [ranks[word][side] for word in words]
+        for who, words in (("judge", JUDGE), ("human", LABEL))
+        for side in (0, 1)
+    }
+    table = _read({"id": IDS, **SIDES, **cells})
+    first = table.parsed.records[0]
+    assert table.unit == "pair"
+    assert first.said.value == (1.0 if JUDGE[0] == "pass" else -1.0)
+
+
+def test_named_objects_in_lists_are_columns():
+    scores = [
+        [{"name": "judge", "value": one}, {"name": "human", "value": other}]
+        for one, other in zip(SCORE, GRADE, strict=True)
+    ]
+    table = _read({"id": IDS, "scores": scores})
+    assert _of_role(table, "judge") == ["scores.judge.value"]
+    assert _of_role(table, "label") == ["scores.human.value"]
+
+
+def test_stated_winners_are_read_from_texts():
+    sides = _words(("A", "B", "C"), 11)
+    human = ["tie" if side == "C" else side for side in sides]
+    stated = [f"Both are fine {i}. Final: [[{side}]]" for i, side in enumerate(sides)]
+    table = _read({"id": IDS, **SIDES, "human": human, "judge": stated})
+    values = {record.said.value for record in table.parsed.records}
+    assert (table.unit, values) == ("pair", {1.0, -1.0, 0.0})
+
+
+ASKED: Mapping[str, tuple[Cells, str]] = {
+    "marks": (
+        {"judge": ["x" if word == "pass" else None for word in JUDGE], "human": LABEL},
+        "what does an empty cell mean",
+    ),
+    "responses from zero": (
+        {f"response_{i}": SIDES[f"response_{'ab'[i]}"] for i in (0, 1)}
+        | {"judge_preferred": _words((0, 1), 12), "human_preferred": _words((0, 1), 13)},
+        "which number is which winner",
+    ),
+    "named after a word": (
+        {"guard": ["safe" if word == "pass" else "unsafe" for word in JUDGE]}
+        | {"llm_verdict": ["safe" if word == "pass" else "unsafe" for word in JUDGE]}
+        | {"is_safe": [word == "pass" for word in LABEL]},
+        "whose are they",
+    ),
+    "names or verdicts": (
+        {"judge": _words(("alpha", "beta"), 14), "human": LABEL},
+        "no column is named as a judge: is it 'judge'",
+    ),
+    "chosen by the scores": (
+        {
+            "chosen": SIDES["response_a"],
+            "rejected": SIDES["response_b"],
+            "score_chosen": [score + 5 for score in SCORE],
+            "score_rejected": GRADE,
+        },
+        "was the choice made from it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_open_is_asked(name):
+    cells, question = ASKED[name]
+    with pytest.raises(OpenTableError) as asked:
+        _read({"id": IDS, **cells})
+    assert question in asked.value.what
+    assert len(asked.value.answers) > 1 or name == "names or verdicts"
+
+
+REFUSED: Mapping[str, tuple[Cells, str]] = {
+    "several classes": (
+        {
+            "judge": _words(("tone;fact", "fact", "tone", "fact;tone"), 15),
+            "human": _words(("tone;fact", "fact", "tone"), 16),
+        },
+        "several classes in a cell",
+    ),
+    "numbers of pairs": (
+        {**SIDES, "judge": [i + 0.5 for i in range(ROWS)], "human": _words(("A", "B"), 17)},
+        "no winners of pairs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_verdict_is_refused_without_a_list_of_maps(name):
+    cells, message = REFUSED[name]
+    with pytest.raises(DatasetError) as refused:
+        _read({"id": IDS, **cells})
+    assert message in refused.value.what
+    assert len(str(refused.value)) < 400
+
+
+def test_an_empty_cell_is_mapped():
+    cells = {"judge": ["x" if word == "pass" else None for word in JUDGE], "human": LABEL}
+    choices = Choices(words={"x": "pass", "EMPTY": "fail"})
+    table = _read({"id": IDS, **cells}, choices)
+    assert table.values["judge"] == {"x": "pass", "EMPTY": "fail"}
