@@ -723,12 +723,12 @@ class Sender:
                 self._runner.timeout,
             )
 
-    def needs(self, calls: Sequence[PlannedCall], further: int) -> Needs:
+    def needs(self, calls: Sequence[PlannedCall], follow_ups: int) -> Needs:
         """Return the most that the calls of one question can need that are neither stored nor in flight.
 
         Args:
             calls: The calls, with the stored answers.
-            further: How many additional calls each of its units can need.
+            follow_ups: How many additional calls each of its units can need.
         """
         needs = Needs()
         units = set[tuple[int, Unit]]()
@@ -741,7 +741,7 @@ class Sender:
             unit = (call.judge, call.request.unit)
             if unit not in units:
                 units.add(unit)
-                count += further
+                count += follow_ups
             ceiling = self._ceiling(call.judge, call.request) or 0.0
             longest = self.lengths.limit(call.judge, call.request)
             limited = ceiling
