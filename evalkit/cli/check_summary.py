@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from evalkit.core.display import relative
 from evalkit.core.translation import Text, gettext, translator
-from evalkit.decision import Decision, metrics_of
+from evalkit.decision import RIGHT, Decision, Metrics, metrics_of
 from evalkit.values import JsonObject
 
 if TYPE_CHECKING:
@@ -241,9 +241,12 @@ def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:
     """Return the line on all judges as a panel, if it agrees with the labels more than the best judge does."""
     if board is None or len(board.rows) < 2:
         return None
+    of_best = metrics_of(result.metrics, board.rows[0].job)
+    if RIGHT in result.metrics or RIGHT in of_best:
+        return _share_line(result.metrics, of_best, board.rows[0].name)
     for name in PANEL_METRICS:
         panel = result.metrics.get(name)
-        best = metrics_of(result.metrics, board.rows[0].job).get(name)
+        best = of_best.get(name)
         if panel is None or best is None or None in (panel.value, best.value):
             continue
         if not (panel.value or 0.0) > (best.value or 0.0):
@@ -257,3 +260,24 @@ def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:
             best=f"{best.value:.2f}",
         )
     return None
+
+
+def _share_line(panel: Metrics, best: Metrics, judge: str) -> Text | None:
+    """Return the line on a panel if it or the best judge has no verdict on some labeled units.
+
+    Both are compared on all units with a label: a verdict that is missing or split is not right.
+    """
+    shares = [
+        (metrics.get(RIGHT) or metrics.get("agreement/accuracy"))
+        for metrics in (panel, best)
+    ]
+    of_panel, of_judge = (share and share.value for share in shares)
+    if of_panel is None or of_judge is None or of_panel <= of_judge:
+        return None
+    return gettext(
+        "All judges as a panel that votes are right on more of the labeled cases than {judge}:"
+        " {value} against {best}.",
+        judge=judge,
+        value=f"{100 * of_panel:.0f}%",
+        best=f"{100 * of_judge:.0f}%",
+    )

@@ -589,13 +589,24 @@ def _subsets(
         panel,
         np.array([cost_statistics(own)[0].observed() for own in run.by_judge.values()]),
         right,
-        np.all([~judge.missing for judge in judges], axis=0) & verdicts.labeled,
+        # A unit that a judge was asked about and did not answer counts: it is not right.
+        _asked_of_all(run)[verdicts.tally.case] & verdicts.labeled,
         verdicts.tally,
         clusters.folds(kind.cases),
         margin=kind.config.scoring.margin,
         weights=weights,
         pseudo=kind.pseudo,
     )
+
+
+def _asked_of_all(run: _Run) -> Bools:
+    """Return which cases every judge was asked about, (cases,)."""
+    cases = len(run.kind.cases)
+    asked = [
+        np.bincount(judgments.case, minlength=cases) > 0
+        for judgments in run.by_judge.values()
+    ]
+    return np.asarray(np.all(asked, axis=0))
 
 
 def _if_unlabeled(found: Sequence[Statistic | Metric]) -> Sequence[Statistic | Metric]:

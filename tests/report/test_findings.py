@@ -214,6 +214,8 @@ def test_findings_of_a_checklist():
         "Of 50 items met or not met, 50% [40, 60] are met.",
         "2 of 10 responses have no score, because items without an answer could change it. The mean score of all of "
         "them is between 0.40 and 0.70.",
+        "Each label is of one annotator, as far as the data says. Labels of a second one on 50 of these cases would "
+        "show how much agreement is reachable.",
     ]
 
 

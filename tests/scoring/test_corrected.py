@@ -47,6 +47,31 @@ def test_prediction_powered_inference_equals_its_formula(seed, labelled, others)
     )
 
 
+LOST_BY_LABEL = [(0.6, 0.0), (0.3, 0.3), (0.6, 0.1)]
+
+
+@pytest.mark.parametrize("lost", LOST_BY_LABEL)
+def test_answers_that_are_missing_by_label_do_not_bias_corrected_rates(lost):
+    """100 of 1,000 units are labeled, 40% are 1, and answers are missing by label: corrections are near 0.4.
+
+    The rate by answers is 0.24 where 60% of the answers to 1 are missing.
+    """
+    rng = np.random.default_rng(0)
+    powered, inverted, by_labels = [], [], []
+    for _ in range(200):
+        truth = (rng.random(1000) < 0.4).astype(float)
+        answers = np.where(rng.random(1000) < 0.95, truth, 1 - truth)
+        answers[rng.random(1000) < np.where(truth == 1, *lost)] = np.nan
+        labels = np.where(np.arange(1000) < 100, truth, np.nan)
+        one = target(answers, labels)
+        powered.append(prediction_powered([one])[0].observed())
+        inverted.append(rogan_gladen(one).observed())
+        by_labels.append(truth[:100].mean())
+    assert np.mean(powered) == pytest.approx(0.4, abs=0.012)
+    assert np.mean(inverted) == pytest.approx(0.4, abs=0.02)
+    assert np.std(powered) < 0.9 * np.std(by_labels)
+
+
 @given(st.integers(0, 10**6))
 def test_rogan_gladen_equals_its_formula(seed):
     generator = np.random.default_rng(seed)

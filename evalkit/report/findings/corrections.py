@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, pgettext
-from evalkit.decision import Metrics, known, side
+from evalkit.decision import Metrics, known, labels, side
 from evalkit.report.findings.finding import (
     Finding,
     RunFacts,
@@ -105,7 +105,7 @@ def _of_classes(metrics: Metrics) -> Iterator[Finding]:
             "'{name}': {judged} as judged, {corrected} corrected by {n:,} labels"
         )
         text = text.fill(
-            name=name, judged=percent(judged), corrected=percent(right), n=right.n
+            name=name, judged=percent(judged), corrected=percent(right), n=labels(right)
         )
         if (errors := known(metrics, f"corrected/rate/{name}")) is not None:
             text = gettext(

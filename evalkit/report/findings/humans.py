@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from evalkit.core.display import interval
 from evalkit.core.translation import gettext
 from evalkit.decision import (
+    FEW_LABELS,
+    IDENTICAL,
     Metrics,
+    decide,
     known,
+    labels_at_hand,
     side,
 )
 from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
+
+_EPSILON: Final = re.compile(r"at epsilon ([0-9.]+)")
 
 
 def annotator_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how the judge compares with annotators."""
     yield from _people(metrics)
     yield from _alt_test(metrics)
+    yield from _second_annotator(metrics)
 
 
 def _people(metrics: Metrics) -> Iterator[Finding]:
@@ -54,11 +63,59 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
 
 
 def _alt_test(metrics: Metrics) -> Iterator[Finding]:
-    if (test := known(metrics, "human/alt_test")) is not None:
+    test = known(metrics, "human/alt_test")
+    if test is None:
+        return
+    share = test.value or 0.0
+    epsilon = _EPSILON.search(test.note or "")
+    text = gettext(
+        "By the alternative annotator test, the judge could replace {passed} of {n:,} annotators."
+        " The test lets it be worse than an annotator by {epsilon} (scoring.alt_test_epsilon).",
+        passed=round(share * test.n),
+        n=test.n,
+        epsilon=epsilon[1] if epsilon else "?",
+    )
+    gap = known(metrics, "human/gap")
+    where = "unknown" if gap is None else side(gap, 0.0)
+    if where == "below" and share > 0:
         text = gettext(
-            "By the alternative annotator test, the judge could replace {passed} of {n:,}"
-            " annotators."
+            "{finding} So it can pass and still agree less well than an annotator does.",
+            finding=text,
         )
-        yield finding(
-            test, "info", text.fill(passed=round((test.value or 0.0) * test.n))
+    elif where == "above" and share < 1:
+        text = gettext(
+            "{finding} It tests each annotator alone, with fewer labels, so a judge that agrees"
+            " better with all of them can fail.",
+            finding=text,
         )
+    yield finding(test, "info", text)
+
+
+ENOUGH_TO_SHOW: Final = 50
+"""So many cases of a second annotator show how much agreement is reachable."""
+CEILING_MATTERS: Final = 0.9
+"""Agreement above this is not limited by the labels."""
+
+
+def _second_annotator(metrics: Metrics) -> Iterator[Finding]:
+    """Yield once that a second annotator would show how much agreement is reachable."""
+    decision = decide(metrics)
+    agreement = decision.metric
+    source = known(metrics, IDENTICAL)
+    if any(known(metrics, f"human/{name}") for name in ("alpha", "ceiling")):
+        return
+    if source is not None and source.note not in (None, "annotators"):
+        return
+    if (
+        agreement is None
+        or agreement.value is None
+        or agreement.value >= CEILING_MATTERS
+        or labels_at_hand(metrics) < FEW_LABELS
+    ):
+        return
+    text = gettext(
+        "Each label is of one annotator, as far as the data says. Labels of a second one on {n}"
+        " of these cases would show how much agreement is reachable.",
+        n=ENOUGH_TO_SHOW,
+    )
+    yield finding(agreement, "info", text)

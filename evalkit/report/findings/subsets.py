@@ -45,7 +45,7 @@ def subset_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
             " accuracy."
         )
     text = gettext(
-        "{finding} Accuracy {accuracy} on {n:,} labels, a lead of {lead} points over all judges,"
+        "{finding} Right in {accuracy} of {n:,} labels, a lead of {lead} points over all judges,"
         " each for a subset chosen on other labels.",
         finding=text.fill(
             names=joined(chosen["judges"], pgettext("names", ", ")), **facts

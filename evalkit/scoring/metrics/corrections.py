@@ -46,7 +46,8 @@ LEVELS = (
     " needs only a random subset of labels."
 )
 GROWTH = (1, 2, 4, 8, 16)
-_COLUMNS = 7
+_COLUMNS = 10
+_BY_GROUP = 4
 GROUP, MOST_GROUPS = 5, 20
 """Means of labels are poststratified by weight if each weight has this many labels, and there are
 at most so many."""
@@ -60,7 +61,8 @@ INVERTED: Final = (
     "corrected/rate inverts the matrix of the judge's errors on the labels. Its condition number"
     " says how much it magnifies their noise. It assumes that the judge errs as often without"
     " labels. Prediction-powered inference needs only that the labels are a random subset."
-    " Abstentions and split votes are left out of both."
+    " Both count the labels of units without an answer, too. Abstentions and split votes are"
+    " no answer."
 )
 
 
@@ -93,13 +95,26 @@ class Target:
 
     @property
     def labeled(self) -> Bools:
-        """Which rows have both an answer and a label, (rows,)."""
-        return self.answered & np.isfinite(self.labels)
+        """Which rows have a label, with or without an answer, (rows,)."""
+        return np.isfinite(self.labels)
 
     @property
     def unlabeled(self) -> Bools:
-        """Which rows have an answer without a label, (rows,)."""
-        return self.answered & np.isnan(self.labels)
+        """Which rows have no label, with or without an answer, (rows,)."""
+        return np.isnan(self.labels)
+
+    @property
+    def read(self) -> Bools:
+        """Which rows have both an answer and a label, (rows,)."""
+        return self.answered & self.labeled
+
+    @property
+    def predicted(self) -> Floats:
+        """The judge's values, and the mean label of unanswered rows where one is missing, (rows,)."""
+        missing = self.labeled & ~self.answered
+        if not missing.any():
+            return np.nan_to_num(self.judged)
+        return np.where(self.answered, self.judged, self.labels[missing].mean())
 
     @property
     def weight(self) -> Floats:
@@ -122,7 +137,7 @@ class Target:
     @property
     def unanswered(self) -> int:
         """The number of labeled rows without an answer."""
-        return int((np.isnan(self.judged) & np.isfinite(self.labels)).sum())
+        return int((self.labeled & ~self.answered).sum())
 
 
 def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
@@ -138,21 +153,23 @@ def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Tar
 def rate_targets(
     units: VerdictColumns | ClassColumns, rates: Mapping[str, tuple[str, int]]
 ) -> list[Target]:
-    """Return the rates of verdicts to correct; units without a verdict by decision are omitted.
+    """Return the rates of verdicts to correct, over all units, with or without a verdict.
+
+    Whether a verdict is missing, split or withheld can depend on what it would be, so the labels of
+    such units count.
 
     Args:
         units: the verdicts.
         rates: by the name of the corrected metric, the name of the metric that it corrects, and the
             code.
     """
-    labeled = units.labeled & ~units.withheld
     return [
         Target(
             name,
             of,
             units.tally,
             np.where(units.present, units.codes == code, np.nan),
-            np.where(labeled, units.truth == code, np.nan),
+            np.where(units.labeled, units.truth == code, np.nan),
             proportion=True,
         )
         for name, (of, code) in rates.items()
@@ -220,15 +237,18 @@ def mean_corrections(
 def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
     """Return for each target the mean label of all rows, estimated from labels and the judge's answers.
 
-    The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L
-    and unlabeled rows U. The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f))
-    (Angelopoulos et al. 2023, arXiv 2301.09633, for k = 1; Angelopoulos, Duchi and Zrnic 2023,
-    arXiv 2311.01453, section 6, for this k). If labels have weights, means over L are weighted, and
-    U is all rows, because those without a label are not a random subset. Where there are a few
-    weights, each of several labels, means over L are those of the labels of each weight, weighted
-    by their share of all rows: poststratification (Holt and Smith 1979, J. R. Stat. Soc. A 142,
-    33-46). How many of the labels have which weight is then no source of error, as in the sampling
-    by strata that chose them.
+    Without missing answers, the estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y,
+    answers f, labeled rows L and unlabeled rows U. The k with the smallest variance is
+    cov(y, f) / ((1 + |L|/|U|) var(f)) (Angelopoulos et al. 2023, arXiv 2301.09633, for k = 1;
+    Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k). L and U are all
+    rows, also those without an answer: there f is the constant that predicts the labels of
+    unanswered rows best. So answers that are missing by label do not bias the estimate, and it
+    needs no more than that labels are a random subset. If labels have weights, means over L are
+    weighted, and U is all rows, because those without a label are not a random subset. Where there
+    are a few weights, each of several labels, means over L are those of the labels of each weight,
+    weighted by their share of all rows: poststratification (Holt and Smith 1979, J. R. Stat. Soc.
+    A 142, 33-46). How many of the labels have which weight is then no source of error, as in the
+    sampling by strata that chose them.
 
     Several targets are the shares of a whole: one k minimizes the sum of their variances, so that
     they sum to 1. Negative shares are then projected to the nearest point of the simplex (Duchi et
@@ -238,7 +258,7 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
     table = Table.of([column for target in targets for column in _sums(target)])
 
     def means(totals: Floats) -> Floats:
-        parts = _parts(totals, _COLUMNS + 3 * len(of))
+        parts = _parts(totals, _COLUMNS + _BY_GROUP * len(of))
         k = tuning(np.concatenate([part[:, :_COLUMNS] for part in parts], axis=1))
         each = np.stack([_estimate(part, k, of) for part in parts], axis=1)
         if len(targets) > 1:
@@ -250,63 +270,88 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
     for index, target in enumerate(targets):
         labels = target.labels[target.labeled]
         others = int(target.unlabeled.sum())
-        note = "every answer has a label: this is the mean of the labels"
-        if others:
-            weighted = RANDOM if target.weights is None else SAMPLED
-            note = (
-                f"{len(labels)} labels and {others} answers without a label; {weighted}"
-            )
         made = Statistic(
             target.name,
             table,
             shared[index],
-            n=len(labels),
+            n=int(target.read.sum()),
             covered=target.tally(target.labeled) > 0,
             missing=target.unanswered,
             # Equal labels do not vary between resamples, and have the exact interval.
             proportion=target.proportion
             and (not others or (len(labels) > 0 and bool(np.ptp(labels) == 0))),
-            note=note,
+            note=_note(target),
             why=NO_LABEL if not len(labels) else FEW_LABELS,
         )
         found.append(made)
     return found
 
 
+def _note(target: Target) -> str:
+    labels = int(target.labeled.sum())
+    unanswered = target.unanswered
+    lost = f", {unanswered} of them without an answer" if unanswered else ""
+    others = int(target.unlabeled.sum())
+    if not others:
+        return f"every answer has a label: this is the mean of the labels{lost}"
+    weighted = RANDOM if target.weights is None else SAMPLED
+    rest = "units" if np.isnan(target.judged).any() else "answers"
+    return f"{labels} labels{lost} and {others} {rest} without a label; {weighted}"
+
+
 def _sums(target: Target) -> list[Floats]:
+    """Return the columns of `_estimate`: sums over labeled rows and others, and by group of weights."""
     labeled = target.labeled
-    others = target.unlabeled if target.weights is None else target.answered
+    read = target.read
+    others = target.unlabeled if target.weights is None else labeled | True
+    answered = others & target.answered
     y = np.where(labeled, target.labels, 0.0)
-    f = np.where(labeled, target.judged, 0.0)
-    rest = np.where(others, target.judged, 0.0)
+    f = np.where(read, target.judged, 0.0)
+    rest = np.where(answered, target.judged, 0.0)
     weight = target.weight
     columns = [
         labeled * weight,
         y * weight,
+        read * weight,
+        y * read * weight,
         f * weight,
         y * f * weight,
         others,
+        answered,
         rest,
         f * f + rest * rest,
     ]
     columns += [
         column
         for rows, _ in target.groups
-        for column in (1.0 * rows, y * rows, f * rows)
+        for column in (1.0 * rows, y * rows, 1.0 * (rows & read), f * rows)
     ]
     return target.tally.columns(*columns)
 
 
 def _estimate(totals: Floats, k: Floats, shares: Sequence[float] = ()) -> Floats:
-    n, y, f, _, others, rest, _ = totals.T[:_COLUMNS]
-    mean = divide(np.where(n > 1, y, np.nan), n)
+    n, y, read, y_read, f, _, others, answered, rest, _ = totals.T[:_COLUMNS]
+    every_mean = divide(np.where(n > 1, y, np.nan), n)
+    mean = every_mean
+    share_read = divide(read, n)
     judged = divide(f, n)
     if shares:
-        counts, labels, answers = (totals[:, _COLUMNS + at :: 3] for at in range(3))
-        mean, judged = (
-            divide(sums, counts) @ np.array(shares) for sums in (labels, answers)
+        counts, labels, reads, answers = (
+            totals[:, _COLUMNS + at :: _BY_GROUP] for at in range(_BY_GROUP)
         )
-    return mean + k * np.where(others > 0, divide(rest, others) - judged, 0.0)
+        mean, share_read, judged = (
+            divide(sums, counts) @ np.array(shares) for sums in (labels, reads, answers)
+        )
+    # The prediction of a row is k f with an answer, and the mean label of unanswered rows without.
+    by_read = np.where(read > 0, divide(y_read, read), every_mean)
+    lost = n - read
+    by_lost = np.where(lost > 1e-9, divide(y - y_read, lost), every_mean)
+    center = np.nan_to_num(divide(f, read))
+    at_random = divide(others, n + others)
+    more_read = divide(answered, others) - share_read
+    more = divide(rest, others) - judged - center * more_read
+    shift = k * more + at_random * (by_read - by_lost) * more_read
+    return mean + np.where(others > 0, shift, 0.0)
 
 
 def onto_simplex(shares: Floats) -> Floats:
@@ -328,15 +373,14 @@ def tuning(totals: Floats) -> Floats:
     """
     covariance = variance = np.zeros(len(totals))
     for part in _parts(totals, _COLUMNS):
-        n, y, f, yf, others, rest, ff = part.T
-        every = n + others
-        covariance = (
-            covariance
-            + np.nan_to_num(divide(yf, n) - divide(y, n) * divide(f, n)) * others
+        n, _, read, y, f, yf, others, answered, rest, ff = part.T
+        every = read + answered
+        share = divide(others, n + others)
+        covariance = covariance + share * np.nan_to_num(
+            divide(yf, read) - divide(y, read) * divide(f, read)
         )
-        variance = (
-            variance
-            + np.nan_to_num(divide(ff, every) - divide(f + rest, every) ** 2) * every
+        variance = variance + np.nan_to_num(
+            divide(ff, every) - divide(f + rest, every) ** 2
         )
     return np.nan_to_num(divide(covariance, np.where(variance > 1e-12, variance, 0.0)))
 
@@ -345,26 +389,30 @@ def rogan_gladen(target: Target) -> Statistic:
     """Return a rate corrected for the judge's errors, clipped to [0, 1].
 
     It is (observed rate + specificity - 1) / (sensitivity + specificity - 1), with all terms
-    resampled together (Rogan and Gladen 1978, Am. J. Epidemiol. 107, 71-76).
+    resampled together (Rogan and Gladen 1978, Am. J. Epidemiol. 107, 71-76). A missing answer is
+    one more answer, which the judge gives in each class with its own probability.
     """
     labeled = target.labeled
     answered = target.answered
     tally = target.tally
     weight = target.weight
-    judged = answered & (target.judged == 1)
-    labels = labeled & (target.labels == 1)
-    alarms = judged & labeled & ~labels
-    negatives = labeled & ~labels
-    columns = (
-        judged,
-        answered,
-        *(cell * weight for cell in (judged & labels, labels, alarms, negatives)),
+    is_one = answered & (target.judged == 1)
+    is_other = answered & ~is_one
+    positive = labeled & (target.labels == 1)
+    negative = labeled & ~positive
+    cells = (
+        positive,
+        positive & is_one,
+        positive & is_other,
+        negative,
+        negative & is_one,
+        negative & is_other,
     )
-    positives = int(labels.sum())
+    positives = int(positive.sum())
     n = int(labeled.sum())
     return Statistic(
         target.name.replace("corrected/win_rate", "corrected/rogan_gladen"),
-        tally.columns(*columns),
+        tally.columns(is_one, is_other, *(cell * weight for cell in cells)),
         _corrected_rate,
         n=int(answered.sum()),
         covered=tally(labeled) > 0,
@@ -378,14 +426,16 @@ def rogan_gladen(target: Target) -> Statistic:
 
 
 def _corrected_rate(totals: Floats) -> Floats:
-    sensitivity = ratio(2, 3, totals)
-    false = ratio(4, 5, totals)
-    youden = sensitivity - false
-    return np.clip(
-        divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)),
-        0.0,
-        1.0,
+    """Return the share of the positive class that gives the observed shares of answers."""
+    is_one, is_other = totals[:, 0], totals[:, 1]
+    hits, misses, alarms, rejections = (
+        ratio(cell, of, totals) for cell, of in ((3, 2), (4, 2), (6, 5), (7, 5))
     )
+    determinant = hits * rejections - misses * alarms
+    positive = is_one * rejections - is_other * alarms
+    negative = is_other * hits - is_one * misses
+    usable = np.where(determinant > 1e-9, positive + negative, 0.0)
+    return np.clip(divide(positive, usable), 0.0, 1.0)
 
 
 def label_plans(
@@ -421,7 +471,7 @@ def _label_plan(
     plan: JsonObject = {
         "metric": target.name,
         "judge": round_metric(target.judged[target.answered].mean())
-        if n + others
+        if target.answered.any()
         else None,
         "people": (
             round_metric(
@@ -451,7 +501,7 @@ def _label_plan(
         variance += (
             k
             * k
-            * _row_variance(target, target.answered, 1.0, 0.0, clusters)
+            * _row_variance(target, labeled | True, 1.0, 0.0, clusters)
             / remaining
         )
         labels_only = _row_variance(target, labeled, 0.0, 1.0, clusters) / labels
@@ -467,9 +517,9 @@ def _planned_tuning(targets: Sequence[Target], labels: int, remaining: int) -> f
     covariance = variance = 0.0
     for target in targets:
         y = target.labels[target.labeled]
-        f = target.judged[target.labeled]
+        f = target.predicted[target.labeled]
         covariance += float(np.mean((y - y.mean()) * (f - f.mean())))
-        variance += float(target.judged[target.answered].var())
+        variance += float(target.predicted.var())
     return (
         covariance / (variance * (1 + labels / remaining)) if variance > 1e-12 else 0.0
     )
@@ -488,7 +538,7 @@ def _row_variance(
         clusters: the clusters of the cases.
     """
     values = label * np.where(used & (label > 0), target.labels, 0.0) - k * np.where(
-        used, target.judged, 0.0
+        used, target.predicted, 0.0
     )
     centered = np.where(used, values - values[used].mean(), 0.0)
     sums = np.bincount(clusters.of_rows(target.tally.case), weights=centered)
@@ -526,18 +576,19 @@ def class_corrections(
     confidence = config.scoring.confidence
     cells = classes.confusion(range(k)).cells.columns
     judged = tally.columns(*(classes.verdicts == c for c in range(k)))
-    table = Table.of(
-        [*judged, *(cell * (1.0 if weights is None else weights) for cell in cells)]
-    )
-    counts = table.sums[k:].reshape(k, k)
-    labels = counts.sum(axis=1)
+    weight = 1.0 if weights is None else weights
+    # The labels of responses without an answer, by class: one more answer, for which no rate of
+    # answers is solved.
+    lost = tally.columns(*(~classes.present & (classes.labels == c) for c in range(k)))
+    table = Table.of([*judged, *(column * weight for column in (*cells, *lost))])
+    counts = table.sums[k : k + k * k].reshape(k, k)
+    labels = counts.sum(axis=1) + table.sums[k + k * k :]
+    read = counts.sum(axis=1)
     hits = np.diag(counts)
     errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
     # The condition number in the 2-norm, unless a class has no label.
     condition = round_metric(float(np.linalg.cond(errors))) if labels.all() else None
-    youden = divide(hits, labels) - divide(
-        counts.sum(axis=0) - hits, labels.sum() - labels
-    )
+    youden = divide(hits, read) - divide(counts.sum(axis=0) - hits, read.sum() - read)
     why = UNRELATED if k == 2 else SINGULAR
     if without := ", ".join(
         repr(name) for name, n in zip(names, labels, strict=True) if not n
@@ -545,7 +596,8 @@ def class_corrections(
         why = f"no answer is labeled {without}: the judge's errors on it are not identified"
     # The pseudo-clusters are labels, and change no rate of answers.
     matrix = PseudoCounts.matrix(k, 1.0)
-    pseudo = replace(matrix, units=np.concatenate([np.zeros(k), matrix.units]))
+    padding = np.zeros(k)
+    pseudo = replace(matrix, units=np.concatenate([padding, matrix.units, padding]))
     found = []
     for c, name in enumerate(names):
         facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []
@@ -594,14 +646,20 @@ def class_corrections(
 
 
 def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
-    """Return the corrected rate of class `c` of totals (rows, k + k²): answers by class, then by label and answer.
+    """Return the corrected rate of class `c`.
 
     NaN where a class has no label, or the matrix of errors has no inverse, or one that swaps
     classes (a determinant of 0 or less, which for two classes is Youden's J).
+
+    Args:
+        c: the class.
+        k: the number of classes.
+        totals: (rows, k + k² + k): answers by class, labels by class and answer, and labels
+            without an answer by class.
     """
     judged = totals[:, :k]
-    counts = totals[:, k:].reshape(-1, k, k)
-    labels = counts.sum(axis=2)
+    counts = totals[:, k : k + k * k].reshape(-1, k, k)
+    labels = counts.sum(axis=2) + totals[:, k + k * k :]
     answers = judged.sum(axis=1)
     found = np.full((len(totals), k), np.nan)
     errors = divide(counts, np.repeat(labels[:, :, None], k, axis=2))
@@ -609,9 +667,10 @@ def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
     usable[usable] = np.linalg.det(errors[usable]) > 1e-9
     usable[usable] = np.linalg.cond(errors[usable]) < ILL_CONDITIONED
     if usable.any():
-        observed = judged[usable] / answers[usable, None]
         solved = np.linalg.solve(
-            errors[usable].transpose(0, 2, 1), observed[:, :, None]
+            errors[usable].transpose(0, 2, 1), judged[usable][:, :, None]
         )[:, :, 0]
-        found[usable] = onto_simplex(solved)
+        # Without missing answers the sum is the number of answers.
+        whole = solved.sum(axis=1, keepdims=True)
+        found[usable] = onto_simplex(divide(solved, np.maximum(whole, 1e-9)))
     return np.asarray(found[:, c])

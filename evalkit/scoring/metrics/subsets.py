@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -84,7 +85,8 @@ def subset_results(
         costs: (judges,) $ per case of each judge, NaN if unknown.
         vote: maps the panel of some judges, and their indices, to whether its vote is right
             (units,).
-        used: (units,) which units have a label and an answer of every judge.
+        used: (units,) which units have a label and were given to every judge. A vote that is missing
+            or split is not right, for the panel as for each subset.
         tally: the case of each unit.
         folds: (cases,) the fold of each case.
         margin: how much less accurate than the best one a cheaper subset may be.
@@ -154,8 +156,15 @@ def with_intervals(table: Json, accuracies: Metrics) -> JsonObject:
 def _some(panel: Panel, judges: Sequence[int]) -> Panel:
     vote = "majority" if panel.vote == DAWID_SKENE and len(judges) < 3 else panel.vote
     names = tuple(panel.names[judge] for judge in judges)
+    # All judges vote as the panel does, and fewer as a panel of them would.
+    whole = len(judges) == len(panel.names)
+    quorum = panel.quorum if whole else min(panel.quorum, ceil(len(judges) / 2))
     return replace(
-        panel, names=names, weights=panel.weights[list(judges)], vote=vote, quorum=1
+        panel,
+        names=names,
+        weights=panel.weights[list(judges)],
+        vote=vote,
+        quorum=quorum,
     )
 
 

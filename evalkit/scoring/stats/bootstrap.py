@@ -141,6 +141,7 @@ class Statistic:
             last column; the value is corrected for the bias of their noise, and the interval
             inverts a test.
         ends: the bounds of the values whose mean it is, the first column divided by the second.
+        squares: the sum of the squared deviations of single values from the mean, if known.
         pseudo: what its interval adds to the resampled totals, for statistics that do not vary
             between resamples of few cases although another sample of cases would differ.
         weights: (cases,) the weights of cases that its columns include, if they differ: they count
@@ -172,6 +173,7 @@ class Statistic:
     covered: Bools | None = None
     gaps: int = 0
     ends: tuple[float, float] | None = None
+    squares: float | None = None
     pseudo: PseudoCounts | None = None
     weights: Floats | None = None
     unread: Floats | None = None
@@ -372,6 +374,9 @@ class Tally:
         worst: Bounds = (None, None)
         if span is not None and (whole := float(counted.sum()) + lost):
             worst = (total + lost * span[0]) / whole, (total + lost * span[1]) / whole
+        if attributes.get("ends") is not None and among.any() and np.ndim(each) == 0:
+            deviations = values[among] - values[among].mean()
+            attributes["squares"] = float(np.square(deviations).sum())
         attributes = {
             "n": int(among.sum()),
             "missing": int(np.sum(unread)),
@@ -524,6 +529,8 @@ def _special_interval(
         high = min(high, most) if most is not None else high
     elif statistic.ends is not None and n <= FEW:
         sums, counts = (clusters.sums(column) for column in statistic.table.columns)
+        unweighted = statistic.weights is None
+        several = 1 < n < statistic.n and unweighted and statistic.squares is not None
         low, high = bounded_mean(
             sums,
             counts,
@@ -531,6 +538,8 @@ def _special_interval(
             scoring.bootstrap,
             scoring.confidence,
             scoring.seed,
+            squares=statistic.squares if several else None,
+            tail=_bayesian_tail(n, scoring.confidence) if several else None,
         )
     elif statistic.pseudo is not None and not (
         statistic.proportion and value in (0.0, 1.0)
@@ -547,6 +556,11 @@ def _special_interval(
         high=round_metric(max(high, value)),
         note=statistic.note,
     )
+
+
+def _bayesian_tail(n: int, confidence: float) -> float:
+    """Return the share of Bayesian resamples of `n` clusters of several units beyond each end."""
+    return NormalDist().cdf(bayesian_quantile(n, confidence))
 
 
 def _pseudo_interval(
@@ -575,7 +589,7 @@ def _pseudo_interval(
     if not len(defined) or (statistic.strict and 1 - len(defined) / len(draws) > tail):
         return None
     if several and count > 1:
-        tail = NormalDist().cdf(bayesian_quantile(count, scoring.confidence))
+        tail = _bayesian_tail(count, scoring.confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
     if several and 1 < count <= FEWEST:
         half = -bayesian_quantile(count, scoring.confidence) * defined.std()

@@ -190,6 +190,9 @@ def bounded_mean(
     resamples: int,
     confidence: float,
     seed: int,
+    *,
+    squares: float | None = None,
+    tail: float | None = None,
 ) -> tuple[float, float]:
     """Return the interval of a mean of values between `ends`.
 
@@ -207,14 +210,22 @@ def bounded_mean(
         resamples: the number of resamples.
         confidence: the confidence of the interval.
         seed: the seed of the resamples.
+        squares: the sum of the squared deviations of single values from the mean, if clusters have
+            several: half a cluster then has as many values as half an independent one is worth.
+        tail: the share of resamples beyond each end; by default that of the confidence.
     """
     nonempty = counts > 0
     sums = sums[nonempty]
     counts = counts[nonempty]
     generator = np.random.default_rng(seed)
-    tail = (1 - confidence) / 2
+    tail = (1 - confidence) / 2 if tail is None else tail
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
-    extra = generator.standard_gamma(0.5, size=resamples) * counts.mean()
+    size = counts.mean()
+    if squares is not None and squares > 0 and len(sums) > 1:
+        residuals = sums - counts * sums.sum() / counts.sum()
+        effect = len(sums) / (len(sums) - 1) * float(residuals @ residuals) / squares
+        size = float(np.clip(effect, min(1.0, size), size))
+    extra = generator.standard_gamma(0.5, size=resamples) * size
     over = weights @ sums
     under = weights @ counts + extra
     low, high = (
