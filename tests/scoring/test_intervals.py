@@ -533,6 +533,8 @@ def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
     for name in compared:
         one, other = once.metrics[name], often.metrics[name]
         close = 2e-3 if name == "jnd/labels" else 1e-6  # its levels are quantiles
+        if name.startswith("decision/"):
+            close = 0.02  # half a cluster has at least one unit, copied or not
         assert (other.value, other.low, other.high) == pytest.approx(
             (one.value, one.low, one.high), abs=close
         ), name

@@ -539,7 +539,7 @@ def _special_interval(
             scoring.confidence,
             scoring.seed,
             squares=statistic.squares if several else None,
-            tail=_bayesian_tail(n, scoring.confidence) if several else None,
+            widest=bayesian_quantile(n, scoring.confidence) if several else None,
         )
     elif statistic.pseudo is not None and not (
         statistic.proportion and value in (0.0, 1.0)
@@ -556,11 +556,6 @@ def _special_interval(
         high=round_metric(max(high, value)),
         note=statistic.note,
     )
-
-
-def _bayesian_tail(n: int, confidence: float) -> float:
-    """Return the share of Bayesian resamples of `n` clusters of several units beyond each end."""
-    return NormalDist().cdf(bayesian_quantile(n, confidence))
 
 
 def _pseudo_interval(
@@ -589,7 +584,7 @@ def _pseudo_interval(
     if not len(defined) or (statistic.strict and 1 - len(defined) / len(draws) > tail):
         return None
     if several and count > 1:
-        tail = _bayesian_tail(count, scoring.confidence)
+        tail = NormalDist().cdf(bayesian_quantile(count, scoring.confidence))
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
     if several and 1 < count <= FEWEST:
         half = -bayesian_quantile(count, scoring.confidence) * defined.std()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -192,7 +193,7 @@ def bounded_mean(
     seed: int,
     *,
     squares: float | None = None,
-    tail: float | None = None,
+    widest: float | None = None,
 ) -> tuple[float, float]:
     """Return the interval of a mean of values between `ends`.
 
@@ -212,19 +213,25 @@ def bounded_mean(
         seed: the seed of the resamples.
         squares: the sum of the squared deviations of single values from the mean, if clusters have
             several: half a cluster then has as many values as half an independent one is worth.
-        tail: the share of resamples beyond each end; by default that of the confidence.
+        widest: the lower quantile that expands resamples of clusters of several values; as the half
+            cluster is enough by itself where it is a whole half, the less it is, the nearer the
+            ends are to this quantile.
     """
     nonempty = counts > 0
     sums = sums[nonempty]
     counts = counts[nonempty]
     generator = np.random.default_rng(seed)
-    tail = (1 - confidence) / 2 if tail is None else tail
+    tail = (1 - confidence) / 2
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
     size = counts.mean()
     if squares is not None and squares > 0 and len(sums) > 1:
         residuals = sums - counts * sums.sum() / counts.sum()
         effect = len(sums) / (len(sums) - 1) * float(residuals @ residuals) / squares
+        whole = size
         size = float(np.clip(effect, min(1.0, size), size))
+        if widest is not None:
+            plain = NormalDist().inv_cdf(tail)
+            tail = NormalDist().cdf(plain + (widest - plain) * (1 - size / whole))
     extra = generator.standard_gamma(0.5, size=resamples) * size
     over = weights @ sums
     under = weights @ counts + extra
