@@ -267,11 +267,13 @@ def _share_line(panel: Metrics, best: Metrics, judge: str) -> Text | None:
 
     Both are compared on all units with a label: a verdict that is missing or split is not right.
     """
-    shares = [
-        (metrics.get(RIGHT) or metrics.get("agreement/accuracy"))
-        for metrics in (panel, best)
-    ]
-    of_panel, of_judge = (share and share.value for share in shares)
+    of_panel, of_judge = (
+        share.value if share is not None else None
+        for share in (
+            metrics.get(RIGHT) or metrics.get("agreement/accuracy")
+            for metrics in (panel, best)
+        )
+    )
     if of_panel is None or of_judge is None or of_panel <= of_judge:
         return None
     return gettext(
