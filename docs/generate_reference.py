@@ -78,6 +78,10 @@ RUN_FILES = {
     ),
     "report.html": "The report: one page that needs no network.",
     "figures/*.svg": "The figures of the report, one file each.",
+    "images/*": (
+        "The pictures of the cases, named by the SHA-256 of their bytes; `.url` for one that the"
+        " provider fetches."
+    ),
     "prompts.json": (
         "The text of each template in use, by its name in the manifest's `prompt_hashes`."
     ),

@@ -29,10 +29,11 @@ from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
 from evalkit.core.claims import Claim
+from evalkit.core.images import lacks_images
 from evalkit.core.resources import project
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
-from evalkit.core.tokens import fit_ends, message_tokens
+from evalkit.core.tokens import fit_ends, image_tokens, message_tokens
 from evalkit.datasets import (
     RECORDED,
     CaseStream,
@@ -59,6 +60,7 @@ from evalkit.gating import (
 )
 from evalkit.holdout import hold_out, read_split, split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
+from evalkit.judges.images import check_images
 from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Judge, Store
 from evalkit.report import run_files
@@ -104,6 +106,9 @@ from evalkit.workers import (
     add_spent,
     judge_in_workers,
 )
+
+_MOST_NAMED = 1_000
+"""The most cases that a manifest names."""
 
 
 class RunInterruption(KeyboardInterrupt):
@@ -170,6 +175,7 @@ def _how_to_read(config: RunConfig) -> dict[str, Any]:
         "items": config.mode.items,
         "classes": config.rubric.named_classes,
         "fit": _fit(config),
+        "sees": partial(check_images, config),
         "decode": decoder(Case) if config.dataset.format == RECORDED else None,
     }
 
@@ -189,7 +195,8 @@ def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
     return partial(
         fit_ends,
         fits=lambda case: all(
-            message_tokens(one.messages) <= room for one in plan(case)
+            message_tokens(one.messages) + image_tokens(one.messages) <= room
+            for one in plan(case)
         ),
     )
 
@@ -958,7 +965,7 @@ def run_manifest(
         run_id: the identity of the run; by default a new one.
     """
     dataset = materials.dataset
-    return describe_run(
+    described = describe_run(
         config,
         started=started,
         dataset={
@@ -980,3 +987,9 @@ def run_manifest(
         imported=imported,
         run_id=run_id,
     )
+    omitted = [case.id for case in dataset.cases if lacks_images(case)]
+    if omitted:
+        # Names of many cases would be most of the manifest.
+        listed = omitted[:_MOST_NAMED]
+        described["images_omitted"] = {"count": len(omitted), "cases": listed}
+    return described

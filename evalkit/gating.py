@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from evalkit.benchmarks.shared.scoring_rules import slug
 from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
+from evalkit.core.image_files import is_image_file
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics
@@ -499,7 +500,8 @@ def write_with_gate(
         },
     )
     written = write_run(folder, result, {**files, **gate})
-    remove_files(folder, stale - {*files_of(result.config), *files, *gate})
+    kept = {*files_of(result.config), *files, *gate, *filter(is_image_file, stale)}
+    remove_files(folder, stale - kept)
     return written
 
 

@@ -353,7 +353,7 @@ def _score(
     checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace
 ) -> int:
     from evalkit.api import claim_run_folder
-    from evalkit.cli.settled import load_settings
+    from evalkit.hydra_app import load_settings
 
     settings = _merged(checked.brought.settings, checked.settings)
     config = load_settings(settings, overrides)

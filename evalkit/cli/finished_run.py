@@ -10,10 +10,11 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
+from rich.console import Console
 
 from evalkit.cli.console import (
     log,
@@ -38,9 +39,6 @@ from evalkit.runs.layout import JUDGMENTS
 from evalkit.sweeps import find_jobs
 from evalkit.tracking import find_run
 from evalkit.values import Json, JsonObject
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 WEIGHT: Final = "criteria.NAME.weight"
 """The only key of criteria that can be changed, because weights are applied when scoring."""

@@ -115,7 +115,7 @@ def _is_column(word: str) -> bool:
 
 def _import(source: _Import) -> int:
     from evalkit.api import claim_run_folder
-    from evalkit.cli.settled import load_settings
+    from evalkit.hydra_app import load_settings
     from evalkit.interop import import_judgments
     from evalkit.interop.importer_discovery import importer
 

@@ -227,6 +227,13 @@ class DatasetConfig(PluginSection):
     `judge.context`; in numbered turns, of the longest results of tools first. By default a request
     that does not fit is a failure.
     """
+    images: Literal["send", "omit"] = "send"
+    """What to do with pictures in messages: `send` them to the judge, which must have vision, or
+    `omit` them, which limits every conclusion."""
+    max_images: Annotated[int, Field(gt=0, le=100)] = 20
+    """Most pictures of a case."""
+    max_image_bytes: Annotated[int, Field(gt=0, le=20_000_000)] = 5_000_000
+    """Largest picture, in bytes."""
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
     """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or
     omit it."""

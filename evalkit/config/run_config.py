@@ -732,6 +732,10 @@ _LATER_KEYS = {
     "response_b": None,
     "winner": None,
     "thresholds": None,
+    "images": "send",
+    "max_images": 20,
+    "max_image_bytes": 5_000_000,
+    "vision": None,
 }
 """Keys that runs of version 0.2 did not have, with the values that mean the same."""
 

@@ -159,6 +159,8 @@ class JudgeConfig(Section):
     """How requests are sent: `litellm` for every provider, `direct` for an OpenAI-compatible
     server, with a tenth of the CPU time, or the name of a plug-in.
     """
+    vision: bool | None = None
+    """Whether the model sees pictures; by default as in LiteLLM's list."""
     concurrency: Annotated[int, Field(gt=0)] | None = None
     """Maximum number of concurrent calls to this judge; by default `runner.concurrency`."""
     rpm: Annotated[float, Field(gt=0)] | None = None

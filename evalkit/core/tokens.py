@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from evalkit.core.display import shorten
+from evalkit.core.images import apart, images_in
 from evalkit.core.turns import parse, render, unit_of
 from evalkit.errors import ConfigError
 from evalkit.types import Case, Message
 
 CHARACTERS_PER_TOKEN = 4
+_PER_IMAGE = 1_000
 _SHOWN = 60
 _PER_BYTE = 2
 """ASCII characters with as many tokens as one UTF-8 byte after the first of a non-ASCII
@@ -34,8 +36,20 @@ def message_tokens(messages: Iterable[Message]) -> int:
     )
 
 
+def image_tokens(messages: Iterable[Message], each: int = _PER_IMAGE) -> int:
+    """Return the estimated tokens of the pictures of messages, at `each` tokens per picture."""
+    return each * sum(1 for _ in images_in(one["content"] for one in messages))
+
+
 def truncate(text: str, most: int) -> str:
-    """Return the first and last characters of a longer text, `most` in total, with the number omitted between them."""
+    """Return the first and last characters of a longer text, `most` in total, with the number omitted between them.
+
+    Pictures do not count, and are kept: those of a text that is cut are at its end.
+    """
+    bare, images = apart(text)
+    if images:
+        cut = truncate(bare, most) if len(bare) > most else ""
+        return "\n".join([cut, *images]) if cut else text
     tail = most // 2
     head = text[: most - tail]
     return f"{head}\n[... {len(text) - most:,} characters omitted ...]\n{text[len(text) - tail :]}"

@@ -48,6 +48,7 @@ class CaseReader:
         classes: The classes of the rubric, which labels name; `None` if labels are choices and
             grades.
         call: The fields that a call needs, in words; empty if rows are those of a dataset.
+        rendered: Whether rows have texts that evalkit made, with markers of pictures.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class CaseReader:
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
         call: str = "",
+        *,
+        rendered: bool = False,
     ) -> None:
         self._checklists = mode == CHECKLIST
         self._items = items
@@ -71,7 +74,7 @@ class CaseReader:
         )
         self._has_checklist = self._checklists or self.columns.is_mapped(CHECKLIST)
         self.tally = Tally() if tally is None else tally
-        self._texts = Texts(config, self.tally, call)
+        self._texts = Texts(config, self.tally, call, rendered=rendered)
         self._labels = Labels(config.label_map, classes, can_map=not call)
         self._least = 1 if mode in SCORED_MODES else 2
         self._mode, self._joins = mode, joins

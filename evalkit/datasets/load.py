@@ -7,7 +7,8 @@ import json
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from glob import has_magic
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
+from evalkit.core.image_files import FOLDER, IMAGES
+from evalkit.core.images import lacks_images
 from evalkit.core.scale import Classes
 from evalkit.core.spool import HashSet, ReorderedSequence, Spool
 from evalkit.core.spool import count_repeats as repeated_hashes
@@ -22,11 +25,12 @@ from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns
 from evalkit.datasets.formats import RECORDED, Placed, Row
+from evalkit.datasets.images import Album, Check, named_only, reading_images
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice, Division
-from evalkit.datasets.sources import Fetch, Logs, open_source
+from evalkit.datasets.sources import Fetch, Logs, named_files, open_source
 from evalkit.datasets.text import Tally
 from evalkit.datasets.turns import Conversations
 from evalkit.errors import DatasetError
@@ -166,6 +170,10 @@ Describe = Callable[[Path], str | None]
 CUT_TO_FIT = (
     "cases shortened to fit judge.context, keeping the beginning and the end of texts"
 )
+_MOST_OF_LOG = 10_000
+"""The most pictures of a log; the limit of a case holds, too."""
+PICTURES = "cases with pictures, which the judge sees"
+LACKS_IMAGES = "cases with pictures, which the judge does not see (dataset.images=omit)"
 UNMAPPED = "column '{}' is metadata: if it has the labels, set dataset.fields.label={}"
 CUT_RESULTS = "cases shortened to fit judge.context, the longest results of tools first, then other texts"
 
@@ -210,6 +218,7 @@ class CaseStream:
             grades.
         decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
         fit: Shortens a case that does not fit the judge's context, and returns any other unchanged.
+        sees: Raises if no judge can see a picture, or one at a URL; called before the first one.
 
     Raises:
         ConfigError: If the settings are invalid, or the source does not exist.
@@ -229,8 +238,23 @@ class CaseStream:
         classes: Classes | None = None,
         decode: Decode | None = None,
         fit: Callable[[Case], Case] | None = None,
+        sees: Check | None = None,
     ) -> None:
-        source = open_source(config, base=base, frame=frame, fetch=fetch, logs=logs)
+        album = partial(
+            Album,
+            omit=config.images == "omit",
+            largest=config.max_image_bytes,
+            check=sees,
+        )
+        # Logs are read here, all samples at once; other rows one by one.
+        log = album(most=_MOST_OF_LOG, files=named_files(config, base))
+        log.begin(str(config.path))
+        with reading_images(log):
+            source = open_source(config, base=base, frame=frame, fetch=fetch, logs=logs)
+        self._album = album(most=config.max_images, files=source.files)
+        if config.format == RECORDED:
+            for file in source.files:
+                IMAGES.add_folder(file.parent / FOLDER)
         self.source = source.name
         self.benchmark = (
             None if config.benchmark is None else find_benchmark(config.benchmark)
@@ -250,11 +274,19 @@ class CaseStream:
         )
         if self._turns is None:
             self._reader = CaseReader(
-                config, mode, self._joins, self._tally, items, classes
+                config,
+                mode,
+                self._joins,
+                self._tally,
+                items,
+                classes,
+                rendered=source.rendered,
             )
         else:
             read = config.model_copy(update={"fields": {}, "max_chars": None})
-            self._reader = CaseReader(read, mode, (), self._tally, items, classes)
+            self._reader = CaseReader(
+                read, mode, (), self._tally, items, classes, rendered=True
+            )
         self._decode = decode if config.format == RECORDED else None
         self._choice = Choice(config, self._division())
         self._fit = fit
@@ -281,7 +313,7 @@ class CaseStream:
         for number, place, row in self._choice.choose(self._all):
             any_row = True
             before = self.rows
-            for case in self._cases(row, number, place):
+            for case in self._with_images(row, number, place):
                 add(case.id, place)
                 if self._fit is not None and (shorter := self._fit(case)) is not case:
                     self._tally.add(
@@ -301,10 +333,27 @@ class CaseStream:
             )
         self._finish()
 
+    def _with_images(self, row: Row, number: int, place: str) -> Iterator[Case]:
+        """Yield the cases of a row, whose pictures are read into the album."""
+        self._album.begin(place)
+        with reading_images(self._album):
+            cases = iter(self._cases(row, number, place))
+        while True:
+            # A generator shares the context of its consumer, so it is restored at each step.
+            with reading_images(self._album):
+                case = next(cases, None)
+            if case is None:
+                break
+            seen = self._album.check_count(case)
+            if seen or lacks_images(case):
+                self._tally.add(PICTURES if seen else LACKS_IMAGES, place)
+                case = replace(case, metadata=named_only(dict(case.metadata)))
+            yield case
+
     def _cases(self, row: Row, number: int, place: str) -> Iterable[Case]:
         """Return the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
         if self._decode is not None:
-            return (self._recorded(self._decode, row, place),)
+            return (self._album.recorded(self._recorded(self._decode, row, place)),)
         if self._turns is not None:
             parts = self._turns.rows(row, number, place)
             return filter(

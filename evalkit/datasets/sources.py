@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from functools import cache
 from glob import has_magic
@@ -83,6 +84,17 @@ def find_place(named: str, base: Path | None) -> Path:
         if place.exists():
             return place
     raise _not_there(_places(named, None)[0], KEY)
+
+
+def named_files(config: DatasetConfig, base: Path | None) -> list[Path]:
+    """Return the files and folders that the path of a config names, as far as they exist."""
+    named = config.path if isinstance(config.path, list) else [config.path or ""]
+    places = (place for one in named if one for place in _places(one, base))
+    found = []
+    for place in places:
+        with suppress(OSError):  # a name that is too long for one
+            found += [place] if place.exists() else []
+    return found
 
 
 def is_missing(config: DatasetConfig, base: Path | None) -> bool:
@@ -343,7 +355,7 @@ class Source:
     `name` is their name in the manifest.
 
     `files` are the files or the folder of the rows, if any. `left_out` counts omitted items by
-    kind, and `notes` list assumptions.
+    kind, and `notes` list assumptions. With `rendered`, a log's reader has made the texts.
     """
 
     name: str
@@ -351,6 +363,7 @@ class Source:
     files: Sequence[Path] = ()
     left_out: Counter[str] = field(default_factory=Counter)
     notes: Sequence[str] = ()
+    rendered: bool = False
 
 
 Fetch = Callable[[str, str | None], Source]

@@ -7,7 +7,14 @@ import re
 from typing import Any, Final
 
 from evalkit.config import DatasetConfig
+from evalkit.core.images import protected
 from evalkit.core.tokens import truncate
+from evalkit.datasets.images import (
+    are_parts,
+    image_text,
+    is_image,
+    is_reading_images,
+)
 from evalkit.errors import DatasetError, pasted
 from evalkit.values import Json, JsonObject
 
@@ -137,7 +144,7 @@ def _role(message: JsonObject) -> str:
 
 def _content(message: JsonObject) -> str:
     content = message.get("content")
-    parts = [content] if isinstance(content, str) and content else []
+    parts = [protected(content)] if isinstance(content, str) and content else []
     if isinstance(content, list):
         parts = [part_text(one) for one in content]
     return "\n".join([*parts, *map(_call, calls_of(message))])
@@ -150,9 +157,17 @@ def calls_of(message: Json) -> list[Any]:
 
 
 def part_text(part: Any) -> str:
-    """Return the text of a part of a message's content, or a note that it is not a text."""
-    if (text := _text_of(part)) is not None:
-        return text
+    """Return the text of a part of a message's content, the marker of a picture, or a note that it is neither.
+
+    Raises:
+        DatasetError: If pictures are read, and this one cannot be used, or it is audio, video or
+            unknown.
+    """
+    text = None if is_image(part) else _text_of(part)
+    if text is not None:
+        return protected(text)
+    if (picture := image_text(part)) is not None:
+        return picture
     kind = part.get("type") if isinstance(part, dict) else None
     return f"({kind or 'something'} that is not a text)"
 
@@ -201,9 +216,20 @@ class SkippedRow(Exception):  # noqa: N818 - not an error: the row is counted an
 
 
 class Texts:
-    """Convert the values of one dataset, or of a call that needs `call`, to texts, and count interpretations."""
+    """Convert the values of one dataset, or of a call that needs `call`, to texts, and count interpretations.
 
-    def __init__(self, config: DatasetConfig, tally: Tally, call: str = "") -> None:
+    With `rendered`, texts are already converted, so that they may have the markers of pictures.
+    """
+
+    def __init__(
+        self,
+        config: DatasetConfig,
+        tally: Tally,
+        call: str = "",
+        *,
+        rendered: bool = False,
+    ) -> None:
+        self._rendered = rendered
         self._nulls = config.nulls
         self._most = config.max_chars
         self._call = call
@@ -218,7 +244,7 @@ class Texts:
             LeftOut: If it is null, and such rows are dropped.
         """
         if type(value) is str and 0 < len(value) <= self.short:
-            return value
+            return value if self._rendered else protected(value)
         if value is None:
             return self._null(field, plural, place)
         text = self._text(value, field, place)
@@ -231,7 +257,7 @@ class Texts:
         if value is None or value is ABSENT or value == "":
             return None
         if type(value) is str and len(value) <= self.short:
-            return value
+            return value if self._rendered else protected(value)
         return self._cut(self._text(value, field, place), f"{field}s", place) or None
 
     def name(self, value: Any, field: str, place: str) -> str | None:
@@ -258,7 +284,9 @@ class Texts:
 
     def _text(self, value: Any, field: str, place: str) -> str:
         if isinstance(value, str):
-            return value
+            return value if self._rendered else protected(value)
+        if is_reading_images() and are_parts(value):
+            return "\n".join(map(part_text, value))
         if is_conversation(value) or is_message(value):
             self._tally.add(SPOKEN, place)
             return conversation_text(value if isinstance(value, list) else [value])

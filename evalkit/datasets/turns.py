@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
+from evalkit.core.images import protected as without_markers
 from evalkit.core.tokens import truncate
 from evalkit.core.turns import (
     CONVERSATION,
@@ -109,7 +110,7 @@ def _message(message: Json, tools: dict[str, str]) -> _Message:
         )
         error = message.get("error")
         texts = [part_text(one) for one in listed] + (
-            [f"error: {arguments_text(error)}"] if error else []
+            [without_markers(f"error: {arguments_text(error)}")] if error else []
         )
         parts = [Part(1, "result", str(who), "\n".join(texts))]
     elif role.lower() == "function_call":
@@ -151,14 +152,13 @@ def _said(who: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[P
 def _call(call: Any, tools: dict[str, str]) -> Part:
     """Return a call: of OpenAI (`function` is an object), Inspect (it is a name), Anthropic or OpenTelemetry."""
     if not isinstance(call, Mapping):
-        return Part(1, "call", "", arguments_text(call))
+        return Part(1, "call", "", without_markers(arguments_text(call)))
     function = call.get("function")
     body = function if isinstance(function, Mapping) else call
     name = str(body.get("name") or function or "")
     tools[str(call.get("id") or call.get("call_id"))] = name
-    return Part(
-        1, "call", name, arguments_text(body.get("arguments", body.get("input")))
-    )
+    arguments = arguments_text(body.get("arguments", body.get("input")))
+    return Part(1, "call", name, without_markers(arguments))
 
 
 def _result(part: Json, tools: Mapping[str, str]) -> Part:
@@ -170,7 +170,7 @@ def _result(part: Json, tools: Mapping[str, str]) -> Part:
     text = (
         "\n".join(map(part_text, content))
         if isinstance(content, list)
-        else arguments_text(content)
+        else without_markers(arguments_text(content))
     )
     return Part(
         1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text
@@ -348,6 +348,11 @@ class Conversations:
             name: values[name]
             for name in ("context", "reference", "checklist")
             if values[name] is not ABSENT
+        }
+        kept |= {
+            name: without_markers(text)
+            for name, text in kept.items()
+            if isinstance(text, str)
         }
         id_ = values["id"] if values["id"] not in (ABSENT, None, "") else number
         base = {
@@ -636,7 +641,7 @@ def _context(value: Any) -> str:
         if value in (None, ABSENT)
         else arguments_text(value)
     )
-    return protected(text)
+    return without_markers(protected(text))
 
 
 def _is_conversation(value: Any) -> bool:

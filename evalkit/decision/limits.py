@@ -19,6 +19,7 @@ from evalkit.decision.evidence import (
     MISSING_GAP,
     ORDER_AGREEMENT,
     PAIRS,
+    PICTURES,
     SAMPLE_AGREEMENT,
     SCORE_LENGTH,
     SCORES,
@@ -105,6 +106,9 @@ def gaps_and_biases(
         decision: the decision about it.
         leans: its leans.
     """
+    pictures = known(metrics, PICTURES)
+    if pictures is not None:
+        yield Limit("pictures", pictures)
     for reason, metric in self_agreement(metrics):
         # An interval from chance to perfect shows nothing.
         perfect = metric.high is not None and metric.high >= 1

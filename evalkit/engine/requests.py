@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from evalkit.core.hashing import canonical_json, content_key
-from evalkit.core.tokens import CHARACTERS_PER_TOKEN, characters, message_tokens
+from evalkit.core.tokens import (
+    CHARACTERS_PER_TOKEN,
+    characters,
+    image_tokens,
+    message_tokens,
+)
 from evalkit.judges.adaptations import bounded_answer, merged_messages
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
@@ -253,7 +258,7 @@ def response_tokens(case: Case) -> float:
 
 def prompt_tokens(request: JudgeRequest) -> int:
     """Return the estimated tokens of a request's messages."""
-    return message_tokens(request.messages)
+    return message_tokens(request.messages) + image_tokens(request.messages)
 
 
 def expected_tokens(answer: AnswerFormat | None) -> int:

@@ -25,6 +25,7 @@ from evalkit.datasets.text import (
     as_messages,
     conversation_text,
     is_conversation,
+    part_text,
 )
 from evalkit.errors import DatasetError
 from evalkit.runs.records import unescaped
@@ -338,10 +339,10 @@ def spoken(value: Any) -> Any:
 
 
 def _message(part: Any) -> str:
-    if isinstance(part, dict) and isinstance(part.get("text"), str):
-        return str(part["text"])
-    if isinstance(part, dict) and isinstance(part.get("type"), str):
-        return f"({part['type']} that is not a text)"
+    if isinstance(part, dict) and (
+        isinstance(part.get("text"), str) or isinstance(part.get("type"), str)
+    ):
+        return part_text(part)
     return text(part)
 
 

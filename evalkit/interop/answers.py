@@ -105,6 +105,7 @@ def log_source(
         lambda: ((f"{name}:sample {row['id']}", row) for row in rows),
         tuple(paths),
         notes=[*notes],
+        rendered=True,
     )
 
 

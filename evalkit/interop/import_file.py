@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.annotations import FIRST, chosen
+from evalkit.core.image_files import LARGEST
 from evalkit.core.scale import fold_class
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import reader_for
+from evalkit.datasets.images import Album, reading_images
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import Peek, peek
 from evalkit.foreign_files.layouts import more_than_text
@@ -45,6 +47,7 @@ from evalkit.interop.verdict_words import OPPOSITES
 from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
 from evalkit.values import Json, JsonObject
 
+_MOST_PICTURES = 10_000
 CRITERION = "quality"
 NO_SCALE = "the file does not state the scale of its scores"
 GUESSED = NO_SCALE + ": assumed {:g} to {:g}; set rubric.min and rubric.max"
@@ -68,16 +71,21 @@ def import_judgments(
         ConfigError: If there is no such format, or it does not support an option.
         DatasetError: If a file is not in this format; the message names the format it looks like.
     """
+    # Nothing is judged, so pictures that cannot be read are only named.
+    files = (path, *others)
+    album = Album(most=_MOST_PICTURES, largest=LARGEST, files=files, lenient=True)
     made = importer(name)
     parsed = {}
-    for one in (path, *others):
-        content = _content(made, one, options)
-        if isinstance(
-            content, ImportedJudgments
-        ):  # in a batch, ids are those of one dataset's cases
-            return replace(content, format=name)
-        parsed[one] = content
-    return imported(joined(parsed), name, path)
+    with reading_images(album):
+        for one in files:
+            album.begin(f"{one}:1")
+            content = _content(made, one, options)
+            if isinstance(
+                content, ImportedJudgments
+            ):  # in a batch, ids are those of one dataset's cases
+                return replace(content, format=name)
+            parsed[one] = content
+        return imported(joined(parsed), name, path)
 
 
 def _content(

@@ -21,6 +21,7 @@ from evalkit.core.annotations import INCLUSION
 from evalkit.core.checklists import inherited
 from evalkit.core.claims import claim_file
 from evalkit.core.hashing import digest, text_digest
+from evalkit.core.image_files import picture_sources
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import rows_of
 from evalkit.interop.labeling import (
@@ -50,6 +51,8 @@ from evalkit.values import Json, JsonObject
 
 LONGEST_NOTE: Final = 10_000
 _NAME: Final = re.compile(r"\w([\w .@+-]{0,38}\w)?")
+_SHOWN = 8_000_000
+"""The most bytes of the pictures of a task on the page."""
 _LAST_KEY: Final = 10
 """The highest score that has a key, which is 0 unless a score of 0 has it."""
 _FLAGS: Final = (
@@ -195,7 +198,10 @@ class LabelSession:
             }
         items = list(self._items(self.tasks[at]).items())
         note = self._notes.get(self.tasks[at], "")
+        texts = task.texts.values()
+        images = picture_sources(texts, largest=_SHOWN, room=_SHOWN, files=False)
         return state | {
+            **({"images": images} if images else {}),
             "texts": task.texts,
             "items": items,
             "answer": answer,

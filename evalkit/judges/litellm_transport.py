@@ -100,6 +100,9 @@ def load_litellm() -> Any:
         # Without this, LiteLLM downloads its price map when it is imported.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         os.environ.setdefault("LITELLM_LOG", "ERROR")
+        # LiteLLM fetches no picture: a URL is the provider's to fetch. It reads this when it is
+        # imported.
+        os.environ["MAX_IMAGE_URL_DOWNLOAD_SIZE_MB"] = "0"
         new = "litellm" not in sys.modules
         collecting = gc.isenabled()
         # A fifth of the import time is garbage collection of the imported objects. Freezing keeps

@@ -29,6 +29,7 @@ from evalkit.judges.adaptations import (
     merged_messages,
 )
 from evalkit.judges.context import excess, room
+from evalkit.judges.images import wire_messages
 from evalkit.judges.model_list import confirm
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
 from evalkit.judges.setup import COPIES, ENDPOINT, FREE, HEADERS, LOCAL
@@ -279,7 +280,7 @@ class ModelJudge:
         messages = request.messages
         if shape.merged or self.spec.merged:
             messages = merged_messages(messages)
-        return {"messages": [dict(message) for message in messages], **settings}
+        return {"messages": wire_messages(messages, self.config), **settings}
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
         assert self._target is not None

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.config import DECISIONS, SIMULATED, JudgeConfig
+from evalkit.core.tokens import image_tokens
 from evalkit.errors import AccessError, CallError, JudgeSetupError
 from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.guard.hosts import host_of
@@ -100,6 +101,7 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
         await writer.wait_closed()
 
 
+_PER_IMAGE, _PER_IMAGE_OF_MINI = 17_000, 37_000
 _TOKENS_PER_MESSAGE = 16  # markers that chat templates add to each message
 
 
@@ -322,8 +324,14 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
     prompt = sum(
         len(m["content"].encode()) + _TOKENS_PER_MESSAGE for m in request.messages
     )
+    prompt += image_tokens(request.messages, _longest_image(config.model or ""))
     schema = len(str(request.answer.schema).encode()) if request.answer else 0
     return float((prompt + schema) * input_price + longest * output_price)
+
+
+def _longest_image(model: str) -> int:
+    """Return the most tokens that a picture is charged as; gpt-4o-mini's are a multiple of all others."""
+    return _PER_IMAGE_OF_MINI if "4o-mini" in model else _PER_IMAGE
 
 
 _UNSUPPORTED = re.compile(

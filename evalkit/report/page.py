@@ -16,11 +16,11 @@ from markupsafe import Markup, escape
 
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, p_value, span
+from evalkit.core.image_files import picture_sources
 from evalkit.core.resources import project
 from evalkit.core.translation import (
     Message,
     Text,
-    Translator,
     gettext,
     in_every_language,
     joined,
@@ -79,7 +79,8 @@ def render(
         script: the name of the page's script in `assets/`.
     """
     code = "\n".join(
-        asset(name) for name in ("switches.js", *([script] if script else []))
+        asset(name)
+        for name in ("switches.js", *(["pictures.js", script] if script else []))
     )
     page = (
         _environment()
@@ -134,11 +135,6 @@ def asset(name: str) -> str:
 def language_of(config: RunConfig) -> str:
     """Return the initial language of a page, `en` or `zh`: the language of the run's prompts."""
     return "zh" if config.prompt.language.startswith("zh") else "en"
-
-
-def translator_of(result: RunResult) -> Translator:
-    """Return the translator to the language of the run's prompts, which is that of its report."""
-    return translator(language_of(result.config))
 
 
 def level_of(config: RunConfig) -> str:
@@ -196,6 +192,10 @@ def draw_report(
         | {"figures": figures}
     )
     data = {"words": script_json(SCRIPT), "data": cases.json}
+    sources = picture_sources([cases.json])
+    if sources:
+        values["pictures"] = True
+        data["data"] = f'{cases.json[:-1]},"images":{script_json(sources)}}}'
     return render("report.html.j2", values, script="report.js", data=data), figures
 
 

@@ -29,10 +29,8 @@ def note_text(note: str) -> Joined:
 
 
 def _part(part: str) -> Text:
-    for start, text in _notes():
-        if not part.startswith(start):
-            continue
-        if found := _pattern(text.message).fullmatch(part):
+    for pattern, text in _patterns():
+        if found := pattern.fullmatch(part):
             return text.fill(
                 **{
                     name: _argument(name, value)
@@ -49,16 +47,13 @@ def _argument(name: str, value: str) -> Joined | str:
 
 
 @cache
-def _notes() -> list[tuple[str, Text]]:
-    """Return each note with its letters before the first argument, those with the most letters first."""
+def _patterns() -> list[tuple[re.Pattern[str], Text]]:
+    """Return the pattern of each note, those with the most letters of their own first."""
     parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
-    return [(re.split(r"\{\w+\}", text.message)[0], text) for text in parts]
-
-
-@cache
-def _pattern(message: str) -> re.Pattern[str]:
-    """Return the pattern of a note; compiling those of all notes takes as long as a page."""
-    return re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(message)))
+    return [
+        (re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(text.message))), text)
+        for text in parts
+    ]
 
 
 def _argument_pattern(found: re.Match[str]) -> str:

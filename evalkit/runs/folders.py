@@ -15,6 +15,7 @@ from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.claims import Claim, claim_folder, claim_unused
 from evalkit.core.display import visible
+from evalkit.core.image_files import FOLDER, is_image_file
 from evalkit.core.regular_files import read_file
 from evalkit.core.splits import is_labeled
 from evalkit.errors import ConfigError
@@ -151,7 +152,12 @@ def written_files(folder: Path) -> set[str]:
     figures = set[str]()
     if not drawn.is_symlink():  # else they are of another folder
         figures = {f"{drawn.name}/{figure.name}" for figure in drawn.glob("*.svg")}
-    return {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
+    images = folder / FOLDER
+    pictures = set[str]()
+    if not images.is_symlink():  # likewise
+        pictures = {f"{FOLDER}/{image.name}" for image in images.glob("*.*")}
+    written = {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
+    return written | set(filter(is_image_file, pictures))
 
 
 def remove_files(folder: Path, names: Collection[str]) -> None:
@@ -165,8 +171,9 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
             "cannot be removed", folder / name, "check the folder's permissions"
         ):
             (folder / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        (folder / layout.FIGURES).rmdir()
+    for emptied in (layout.FIGURES, FOLDER):
+        with suppress(OSError):
+            (folder / emptied).rmdir()
 
 
 def _is_plain(name: str) -> bool:

@@ -14,6 +14,7 @@ from evalkit.config.run_config import config_error, locate
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.bounded_files import read_json
 from evalkit.core.display import relative
+from evalkit.core.image_files import FOLDER, IMAGES
 from evalkit.core.regular_files import open_file, read_file
 from evalkit.core.spool import Spool
 from evalkit.decision import Metrics
@@ -39,6 +40,7 @@ def read_run(folder: Path) -> RunResult:
     """
     folder = folder.absolute()
     _check(folder)
+    IMAGES.add_folder(folder / FOLDER)
     metrics = _object(folder / layout.METRICS)
     config = _config(folder / layout.CONFIG)
     return RunResult(

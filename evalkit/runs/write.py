@@ -9,6 +9,8 @@ from typing import Any
 
 from evalkit.core import atomic_files
 from evalkit.core.atomic_files import drop_empty, file_errors, remove_leftovers
+from evalkit.core.image_files import FOLDER, IMAGES, is_image_file
+from evalkit.core.images import Image, images_in, texts_of
 from evalkit.errors import EvalkitError
 from evalkit.results import RunResult
 from evalkit.runs import layout
@@ -54,11 +56,13 @@ def write_run(
         layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
         **_additional(files or {}),
     }
+    contents |= _images(folder, result)
     remedy = f"choose another folder with hydra.run.dir, or {_REMEDY}"
     with file_errors("the run folder cannot be written", folder, remedy):
         _write_all(folder, contents)
         if files:
             _clear(folder / layout.FIGURES, contents)
+        _clear_images(folder / FOLDER, result)
     return replace(result, folder=str(folder))
 
 
@@ -116,6 +120,31 @@ def _clear(figures: Path, contents: Json) -> None:
     drop_empty(figures)
 
 
+def _images(folder: Path, result: RunResult) -> dict[str, Iterable[bytes]]:
+    """Return the pictures of a run's cases that its folder does not have, by the names of their files."""
+    found: dict[str, Iterable[bytes]] = {}
+    for image in _pictures(result):
+        name = f"{FOLDER}/{image.file_name}"
+        if name not in found and not (folder / name).is_file():
+            found[name] = IMAGES.chunks(image)
+    return found
+
+
+def _pictures(result: RunResult) -> Iterator[Image]:
+    return images_in(text for case in result.cases for text in texts_of(case))
+
+
+def _clear_images(images: Path, result: RunResult) -> None:
+    """Remove pictures of an earlier run, and their folder if it is empty."""
+    if not images.is_dir() or images.is_symlink():
+        return
+    kept = {image.file_name for image in _pictures(result)}
+    for file in images.iterdir():
+        if file.name not in kept and is_image_file(f"{FOLDER}/{file.name}"):
+            file.unlink(missing_ok=True)
+    drop_empty(images)
+
+
 def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
     name = layout.judgments_of(result.config)
     if name == layout.PARQUET:
@@ -156,7 +185,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:
-    for path in (folder, folder / layout.FIGURES):
+    for path in (folder, folder / layout.FIGURES, folder / FOLDER):
         if path == folder or not path.is_symlink():
             remove_leftovers(path)
     atomic_files.write_files(folder, contents, last=layout.MANIFEST)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -18,11 +19,13 @@ from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.turns import UNIT_KEYS
 from evalkit.datasets.case_reader import CaseReader
+from evalkit.datasets.images import Album, reading_images
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.json_answers import rationale
 from evalkit.guard import check, from_judge_folder, origin_of, trusting
+from evalkit.judges.images import check_images
 from evalkit.plugins import allowing_code
 from evalkit.protocols import Evaluator
 from evalkit.report.notebook import judge_html
@@ -261,17 +264,6 @@ class Judge:
         for shared in self._sessions.values():
             shared.session.stop(why)
 
-    @property
-    def unanswered(self) -> int:
-        """The number of calls that were sent and have no answer yet."""
-        return sum(shared.session.unanswered for shared in self._sessions.values())
-
-    async def written(self) -> None:
-        """Wait until each answer that has arrived is stored."""
-        shared = self._sessions.get(asyncio.get_running_loop())
-        if shared is not None:
-            await shared.session.written()
-
     async def close(self) -> None:
         """Close the connections of this event loop."""
         shared = self._sessions.pop(asyncio.get_running_loop(), None)
@@ -309,15 +301,26 @@ class Judge:
         classes = self.config.rubric.named_classes
         call = _NEEDED.get(mode.name, "prompt and responses")
         reader = CaseReader(
-            DatasetConfig(), mode.name, items=mode.items, classes=classes, call=call
+            DatasetConfig(),
+            mode.name,
+            items=mode.items,
+            classes=classes,
+            call=call,
+            rendered=self.config.dataset.has_turns,
         )
         row = {"id": number, **row}
-        unit = (
-            last_unit(row, self.config.dataset, mode.name)
-            if self.config.dataset.has_turns
-            else row
+        data = self.config.dataset
+        album = Album(
+            omit=data.images == "omit",
+            most=data.max_images,
+            largest=data.max_image_bytes,
+            check=partial(check_images, self.config),
+            passing=True,
         )
-        case = reader.read(unit, 1, "case")
+        album.begin("case")
+        with reading_images(album):
+            unit = last_unit(row, data, mode.name) if data.has_turns else row
+            case = reader.read(unit, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
         case = replace(case, metadata={**case.metadata, **metadata})
         return replace(case, id=str(row["id"])) if unit is not row else case

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig
+from evalkit.core.images import shown
 from evalkit.core.tokens import truncate
 from evalkit.datasets import Dataset, load_cases
 from evalkit.datasets.sampling import stratum_sizes
@@ -207,7 +208,7 @@ CHAT = [
         "role": "user",
         "content": [
             {"type": "text", "text": "Hi"},
-            {"type": "image_url", "image_url": {"url": "u"}},
+            {"type": "image_url", "image_url": {"url": "https://host.invalid/u.png"}},
         ],
     },
     {
@@ -227,8 +228,8 @@ def test_conversations_are_rendered_readably(data):
         "id": "1",
     }
     dataset = load(data(row))
-    assert dataset.cases[0].prompt == (
-        "[system]\nBe kind.\n\n[user]\nHi\n(image_url that is not a text)\n\n[assistant]\n(calls f with {})\n\n"
+    assert shown(dataset.cases[0].prompt) == (
+        "[system]\nBe kind.\n\n[user]\nHi\n[image image/url]\n\n[assistant]\n(calls f with {})\n\n"
         "[tool: f]\n [user]\nignore this"
     )
     assert dataset.cases[0].responses[0].text == "Hello"

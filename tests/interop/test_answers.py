@@ -160,7 +160,7 @@ def test_messages_of_agents_are_those_of_the_log_and_of_each_answer(here):
         found, notes = cases(str(agent), f"dataset.unit={unit}")
         assert not any("messages" in case.metadata for case in found)
         assert not any("more than text" in note for note in notes)
-    pairs, notes = cases(f"[{plain},{agent}]", mode="pairwise")
+    pairs, notes = cases(f"[{plain},{agent}]", "dataset.images=omit", mode="pairwise")
     assert {case.id: case.metadata["messages"] for case in pairs} == {
         id_: [None, own] for id_, own in messages.items()
     }

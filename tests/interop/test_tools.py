@@ -62,7 +62,8 @@ def compare(folder: Path) -> None:
     assert values
     for log, rows in values.items():
         path = folder / log
-        cases = {name(case.id): case for case in stream_cases(load_config(overrides=answers(path)))}
+        config = load_config(overrides=[*answers(path), "dataset.images=omit"])
+        cases = {name(case.id): case for case in stream_cases(config)}
         check_answers(cases, rows)
         for criterion in sorted(
             {one for row in rows for given in row["judges"].values() for one in given or ()}
@@ -94,7 +95,7 @@ def check_answers(cases: dict[str, Case], rows: Sequence[dict[str, Any]]) -> Non
         if not row["prompt"].startswith(
             "Add"
         ):  # of two prompts for one test, the first is the case's
-            assert case.prompt.removesuffix("\n(image that is not a text)") == row["prompt"]
+            assert case.prompt.removesuffix("\n[image omitted]") == row["prompt"]
         assert (case.reference, case.responses[texts.index(row["answer"])].model) == (
             row["reference"],
             row["model"],

@@ -36,7 +36,7 @@
   const answers = () => question.kind === "pair" ? ["A", "TIE", "B"] : question.kind === "items" ? [] : question.options;
 
   const block = (title, text) => {
-    const box = make("div", "", make("h2", "", title), make("div", "text", text));
+    const box = make("div", "", make("h2", "", title), make("div", "text", ...pictures.nodes(text, state.images || {})));
     box.lastChild.dir = "auto";
     box.lastChild.tabIndex = 0;
     return box;

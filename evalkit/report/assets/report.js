@@ -1,7 +1,7 @@
 // The cases of a run: filtered, searched, opened one by one.
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const words = read("words"), { cases, parts } = read("data");
+  const words = read("words"), { cases, parts, images = {} } = read("data");
   const list = document.getElementById("cases"), search = document.getElementById("search");
   const known = (key) => Object.prototype.hasOwnProperty.call(words, key);
 
@@ -26,7 +26,8 @@
 
   const block = (title, text, name) => {
     const box = make("div");
-    box.append(make("h3", "", title), make("div", "text " + (name || ""), text));
+    box.append(make("h3", "", title), make("div", "text " + (name || "")));
+    box.lastChild.append(...pictures.nodes(text, images));
     box.lastChild.dir = "auto";
     return box;
   };
@@ -132,7 +133,7 @@
     const marks = [judged && "target", cited.has(turn.number) && "cited"].filter(Boolean);
     const parts = () => turn.parts.map(([name, text]) => block(name, text));
     const box = folded("turn" + (marks.length ? " told" : ""), say(item.unit, turn.number), marks, parts, marks.length > 0);
-    const glance = make("span", "ask", turn.parts.map(([name, text]) => name + ": " + text.slice(0, 80)).join(" · ").slice(0, 240));
+    const glance = make("span", "ask", turn.parts.map(([name, text]) => name + ": " + pictures.short(text).slice(0, 80)).join(" · ").slice(0, 240));
     box.firstChild.append(glance);
     return box;
   };
@@ -141,7 +142,7 @@
   const conversation = (key, text, item, cited, whole) => {
     const turns = turnsOf(text), box = make("div", "turns"), first = text.search(HEADING);
     if (!turns.length) return block(say(key), text);
-    if (first > 0) box.append(make("div", "text", text.slice(0, first).trim()));
+    if (first > 0) box.append(make("div", "text", pictures.short(text.slice(0, first)).trim()));
     const draw = (turn) => turnBox(turn, item, cited, turn.judged || whole && turns.length === 1);
     const plain = (turn) => turn !== undefined && !turn.judged && !cited.has(turn.number);
     for (let at = 0; at < turns.length;) {
@@ -191,7 +192,7 @@
     const more = item.verdicts.length > 3 ? ", …" : "";
     const label = item.label === undefined ? "" : " · " + say("label") + ": " + labelled(item.label);
     const ask = item.unit && item.responses.length === 1 ? item.responses[0].text : item.prompt;
-    summary.append(make("span", "id", item.id), make("span", "ask", ask.slice(0, 300)));
+    summary.append(make("span", "id", item.id), make("span", "ask", pictures.short(ask).slice(0, 300)));
     summary.append(make("span", "outcome" + (item.flags.length ? " marks" : ""), text + more + label));
     details.append(summary, body);
     details.addEventListener("toggle", () => { if (details.open && !body.hasChildNodes()) fill(body, item); });

@@ -31,6 +31,7 @@ from evalkit.report.findings.finding import Finding, RunFacts
 from evalkit.report.findings.humans import annotator_findings
 from evalkit.report.findings.labels import benchmark_finding, label_sample
 from evalkit.report.findings.panels import panel_findings
+from evalkit.report.findings.pictures import picture_findings
 from evalkit.report.findings.places import search_findings
 from evalkit.report.findings.ranking import ranking_findings
 from evalkit.report.findings.rates import (
@@ -97,6 +98,7 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
     after = missing.index(True) + 1 if any(missing) else 0
     return [
         *conclusion(result),
+        *picture_findings(result),
         *stop_findings(result),
         *found[:after],
         *cause_findings(result, details or {}),

@@ -57,6 +57,7 @@ from evalkit.scoring.metrics.panels import (
     class_panel_statistics,
     panel_statistics,
 )
+from evalkit.scoring.metrics.pictures import picture_metrics
 from evalkit.scoring.metrics.rates import (
     cost_statistics,
     missing_statistics,
@@ -107,6 +108,7 @@ EACH: Final[Functions] = (
     scale_statistics,
     label_source_metrics,
     score_decision_statistics,
+    picture_metrics,
 )
 """Of every judge and of a panel, in the order of a judge's table."""
 CORRECTIONS: Final[Functions] = (mean_corrections, class_corrections)

@@ -1,0 +1,248 @@
+"""Pictures in texts: a marker with the hash of the bytes stands for each, and the bytes are kept by that hash.
+
+A text has `[image 12 kB image/png sha256:…]` where a picture was. So prompts, orders, content keys
+and run folders need to know nothing about pictures; only what sends a prompt, or shows a case,
+looks for markers. A media type is what the first bytes say, never what a name says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from evalkit.types import Case
+from evalkit.values import frozen
+
+SUFFIXES: Final = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+}
+"""The media types of pictures that judges can see, with the suffixes of their files."""
+URL: Final = "image/url"
+"""The kind of a picture that the provider fetches; any other kind is a media type."""
+OMITTED: Final = "[image omitted]"
+"""What a text has instead of a picture with `dataset.images=omit`."""
+MOST_PIXELS: Final = 50_000_000
+MOST_PER_SIDE: Final = 20_000
+_START: Final = "[image "
+_MARKER: Final = re.compile(
+    r"\[image (?:(?P<size>[\d,]+ k?B) (?P<media>image/(?:png|jpeg|gif|webp))|image/url)"
+    r"(?: (?P<detail>low|high))? sha256:(?P<sha>[0-9a-f]{64})\]"
+)
+_IMITATION: Final = re.compile(rf"{_MARKER.pattern}|{re.escape(OMITTED)}")
+_ESCAPED: Final = "&#91;"
+
+
+class ImageError(ValueError):
+    """A picture cannot be used; `str()` says why, `remedy` what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.remedy = remedy
+        super().__init__(what)
+
+
+@frozen
+class Image:
+    """One picture of a text.
+
+    Attributes:
+        sha: The SHA-256, in hex, of the bytes, or of the URL if `kind` is `image/url`.
+        kind: The media type, or `image/url`.
+        size: The size as shown, such as `12 kB`; empty for a URL.
+        detail: How closely the judge looks at it, `low` or `high`; empty if it is not set.
+    """
+
+    sha: str
+    kind: str
+    size: str = ""
+    detail: str = ""
+
+    @property
+    def marker(self) -> str:
+        """The text that stands for the picture."""
+        return f"{self.short[:-1]} sha256:{self.sha}]"
+
+    @property
+    def short(self) -> str:
+        """The picture in logs and terminals."""
+        words = filter(None, (self.size, self.kind, self.detail))
+        return f"[image {' '.join(words)}]"
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file in the folder `images` of a run: `<hash>.png`, or `<hash>.url`."""
+        return f"{self.sha}.{SUFFIXES.get(self.kind, 'url')}"
+
+
+def image_of(content: bytes, detail: str = "") -> Image:
+    """Return the picture that bytes are.
+
+    Raises:
+        ImageError: If they are no picture of a known type, or one with too many pixels.
+    """
+    kind, width, height = read_header(content)
+    if not (width and height):
+        raise ImageError("the picture is empty", "give another file")
+    if width * height > MOST_PIXELS or max(width, height) > MOST_PER_SIDE:
+        what = f"the picture has {width:,} x {height:,} pixels, over {MOST_PIXELS:,}"
+        raise ImageError(what, "give a smaller copy of it")
+    size = len(content)
+    shown = f"{size:,} B" if size < 1000 else f"{round(size / 1000):,} kB"
+    return Image(hashlib.sha256(content).hexdigest(), kind, shown, detail)
+
+
+def url_image(url: str, detail: str = "") -> Image:
+    """Return the picture at a URL, which the provider fetches."""
+    sha = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
+    return Image(sha, URL, "", detail)
+
+
+def read_header(content: bytes) -> tuple[str, int, int]:
+    """Return the media type, width and height in the first bytes of a picture; nothing is decoded.
+
+    Raises:
+        ImageError: If it is not a PNG, JPEG, GIF or WebP, or its beginning is damaged.
+    """
+    try:
+        if content.startswith(b"\x89PNG\r\n\x1a\n") and content[12:16] == b"IHDR":
+            return ("image/png", *struct.unpack(">II", content[16:24]))
+        if content.startswith((b"GIF87a", b"GIF89a")):
+            return ("image/gif", *struct.unpack("<HH", content[6:10]))
+        if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+            return ("image/webp", *_webp_size(content))
+        if content.startswith(b"\xff\xd8\xff"):
+            return ("image/jpeg", *_jpeg_size(content))
+    except (struct.error, IndexError):
+        raise ImageError(
+            "the picture is damaged", "give a whole PNG, JPEG, GIF or WebP"
+        ) from None
+    start = content[:1000].lstrip().lower()
+    if start.startswith((b"<svg", b"<?xml", b"<!doctype svg")):
+        raise ImageError("SVG can contain scripts", "convert it to PNG")
+    raise ImageError(
+        "is not a PNG, JPEG, GIF or WebP by its first bytes", "convert it to one"
+    )
+
+
+def _webp_size(content: bytes) -> tuple[int, int]:
+    kind = content[12:16]
+    if kind == b"VP8X":
+        width = int.from_bytes(content[24:27], "little") + 1
+        height = int.from_bytes(content[27:30], "little") + 1
+    elif kind == b"VP8L" and content[20] == 0x2F:
+        # Both sizes have 14 bits, each less by one.
+        bits = int.from_bytes(content[21:25], "little")
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    elif kind == b"VP8 " and content[23:26] == b"\x9d\x01\x2a":
+        # The two highest bits of each size are a scale.
+        width, height = (size & 0x3FFF for size in struct.unpack("<HH", content[26:30]))
+    else:
+        raise IndexError
+    if len(content) < 30:
+        raise IndexError
+    return width, height
+
+
+_FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
+"""The JPEG markers whose segments begin with the size of the picture."""
+
+
+def _jpeg_size(content: bytes) -> tuple[int, int]:
+    position = 2
+    while True:
+        if content[position] != 0xFF:
+            raise IndexError
+        code = content[position + 1]
+        if code == 0xFF:  # padding
+            position += 1
+        elif code == 0x01 or 0xD0 <= code <= 0xD8:  # these have no segment
+            position += 2
+        elif code in _FRAMES:
+            height, width = struct.unpack(">HH", content[position + 5 : position + 9])
+            return width, height
+        else:
+            (length,) = struct.unpack(">H", content[position + 2 : position + 4])
+            if length < 2:
+                raise IndexError
+            position += 2 + length
+
+
+def texts_of(case: Case) -> tuple[str, ...]:
+    """Return the texts of a case, in which its pictures are."""
+    responses = (response.text for response in case.responses)
+    return case.prompt, case.context or "", case.reference or "", *responses
+
+
+def lacks_images(case: Case) -> bool:
+    """Return whether pictures of a case were left out (`dataset.images=omit`)."""
+    return any(OMITTED in text for text in texts_of(case))
+
+
+def without_images(case: Case) -> Case:
+    """Return a case whose pictures are left out."""
+
+    def bare(text: str) -> str:
+        return _MARKER.sub(OMITTED, text) if _START in text else text
+
+    return replace(
+        case,
+        prompt=bare(case.prompt),
+        context=case.context and bare(case.context),
+        reference=case.reference and bare(case.reference),
+        responses=tuple(replace(one, text=bare(one.text)) for one in case.responses),
+    )
+
+
+def has_images(text: str) -> bool:
+    """Return whether a text has a picture."""
+    return _START in text and _MARKER.search(text) is not None
+
+
+def images_in(texts: Iterable[str]) -> Iterator[Image]:
+    """Yield the pictures of texts, in order."""
+    for text in texts:
+        if _START in text:
+            yield from map(_image, _MARKER.finditer(text))
+
+
+def _image(match: re.Match[str]) -> Image:
+    kind = match["media"] or URL
+    return Image(match["sha"], kind, match["size"] or "", match["detail"] or "")
+
+
+def split_images(text: str) -> list[str | Image]:
+    """Return the pieces of a text: texts, none of them empty, and pictures."""
+    pieces: list[str | Image] = []
+    done = 0
+    for match in _MARKER.finditer(text):
+        pieces += filter(None, [text[done : match.start()]])
+        pieces.append(_image(match))
+        done = match.end()
+    return [*pieces, *filter(None, [text[done:]])]
+
+
+def protected(text: str) -> str:
+    """Return a text of the data in which nothing can be taken for a picture."""
+    if _START not in text:
+        return text
+    return _IMITATION.sub(lambda match: f"{_ESCAPED}{match[0][1:]}", text)
+
+
+def shown(text: str) -> str:
+    """Return a text for logs and terminals: each picture as `[image 12 kB image/png]`."""
+    if _START not in text:
+        return text
+    return _MARKER.sub(lambda match: _image(match).short, text)
+
+
+def apart(text: str) -> tuple[str, list[str]]:
+    """Return a text without its pictures, and the marker of each."""
+    if _START not in text:
+        return text, []
+    return _MARKER.sub("", text), [image.marker for image in images_in([text])]

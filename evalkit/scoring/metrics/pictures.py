@@ -1,0 +1,16 @@
+"""How many cases have pictures that the judge did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evalkit.core.images import lacks_images
+from evalkit.decision import PICTURES
+from evalkit.types import Case, Metric
+
+
+def picture_metrics(cases: Sequence[Case]) -> Iterator[Metric]:
+    """Yield `pictures/omitted`, the share of cases whose pictures were left out, if there are some."""
+    count = sum(map(lacks_images, cases))
+    if count:
+        yield Metric(PICTURES, count / len(cases), n=len(cases))
