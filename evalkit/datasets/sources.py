@@ -18,7 +18,9 @@ from typing import Any
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
+from evalkit.core.bounded_files import read_yaml
 from evalkit.core.display import relative
+from evalkit.core.regular_files import read_file
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
@@ -246,15 +248,9 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
         what = f"the dataset is the split '{own}'"
         raise ConfigError(what, where=f"dataset.split={split}", remedy="remove it")
     name = f"{named}[{split}]" if split else named
-    batches = found.with_format(None).iter(batch_size=_BATCH)
-    yield from numbered(
-        name,
-        (
-            dict(zip(batch, values, strict=True))
-            for batch in batches
-            for values in zip(*batch.values(), strict=True)
-        ),
-    )
+    # As Arrow, an image or a sound is its bytes: decoded, it is read from any path or URL.
+    tables = found.with_format("arrow").iter(batch_size=_BATCH)
+    yield from placed((part for table in tables for part in table.to_batches()), name)
 
 
 def _loaded(config: DatasetConfig, base: Path | None) -> Any:
@@ -274,9 +270,13 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
             (folder / f).is_file() for f in ("state.json", "dataset_dict.json")
         ):
             return library.load_from_disk(str(folder))
+        if folder is not None:
+            _check_card(folder)
         return library.load_dataset(
             str(folder or named), config.subset, revision=config.revision
         )
+    except DatasetError:
+        raise
     # the library raises many types of errors, including those of HTTP clients
     except Exception as bad:
         what = f"cannot be loaded ({type(bad).__name__}: {' '.join(str(bad).split())[:300]})"
@@ -285,6 +285,55 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
             where=named,
             remedy="check dataset.path, dataset.subset and the network",
         ) from bad
+
+
+_CARDS = ("README.md", ".huggingface.yaml")
+_HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
+_INSIDE = re.compile(r"(?!.*\.\.)[^/\\~:]+(?:/[^/\\~:]+)*/?")
+_LISTS = ("data_files", "data_dir")
+
+
+def _check_card(folder: Path) -> None:
+    """Check that the card of a data set in a folder names only files in it: the library reads any path and any URL.
+
+    Raises:
+        DatasetError: If it names another one, or cannot be read.
+    """
+    for name in _CARDS:
+        card = folder / name
+        if not card.is_file():
+            continue
+        with reading(card):
+            text = read_file(card).decode("utf-8", "replace")
+        header = _HEADER.match(text) if name == _CARDS[0] else None
+        if name == _CARDS[0] and header is None:
+            continue
+        try:
+            content = read_yaml(header[1] if header else text)
+        except ValueError as bad:
+            raise DatasetError(
+                f"its header is not YAML ({bad})", where=str(card), remedy="fix it"
+            ) from None
+        for path in _paths_in(content):
+            if not _INSIDE.fullmatch(path):
+                raise DatasetError(
+                    f"names '{path[:200]}', which is not in its folder",
+                    where=str(card),
+                    remedy="copy the file into the folder, and name it there",
+                )
+
+
+def _paths_in(value: Any, *, listed: bool = False) -> Iterator[str]:
+    """Yield the texts below the keys of files and folders; names of splits are no paths."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if key != "split":
+                yield from _paths_in(part, listed=listed or key in _LISTS)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _paths_in(part, listed=listed)
+    elif listed and isinstance(value, str):
+        yield value
 
 
 NAME = "frame"

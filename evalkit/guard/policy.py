@@ -109,6 +109,8 @@ class Origin:
         """Return whether the user gave this value for this key, or for the same key of another judge."""
         if value.value in self.repeated.get(value.key, ()):
             return True
+        if value.value in self.repeated.get(_bare_key(value), ()):
+            return True
         if value.kind == Kind.SERVER:
             last = value.path[-1]
             alike = [key for key in self.repeated if key.rpartition(".")[2] == last]
@@ -499,7 +501,24 @@ def _untrusted(
 
 
 def _repeat(value: Value) -> str:
-    return f"if you trust it, repeat it on the command line: {pasted(value.key, str(value.value))}"
+    override = pasted(_bare_key(value), str(value.value))
+    return f"if you trust it, repeat it on the command line: {override}"
+
+
+def _bare_key(value: Value) -> str:
+    """Return the key without positions: a rule that is written without a list is the only one of its list."""
+    return ".".join(part for part in value.path if not part.isdigit())
+
+
+def check_read(key: str, text: str, origin: Origin, remedy: str) -> None:
+    """Check a path outside the config's fields that a file names and that is read.
+
+    Raises:
+        ConfigError: If the file may not read it.
+    """
+    fault = _outside(text, origin.folder) if origin.folder else _hidden(text)
+    if fault:
+        raise ConfigError(f"a file names '{text}', {fault}", where=key, remedy=remedy)
 
 
 def _on_hub(text: str) -> bool:

@@ -266,7 +266,7 @@ def add_study(path: Path) -> str:
         node = _with_default_options(node, str(path))
     elif node.defaults == RUN_DEFAULTS:
         node = _with_recorded_options(node, str(path))
-    check_search_path(node)
+    check_search_path(node, path)
     ConfigStore.instance().store(name=name, node=node, provider=str(path))
     return name
 

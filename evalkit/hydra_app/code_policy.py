@@ -32,7 +32,7 @@ from omegaconf.resolvers import oc
 
 from evalkit.core.redaction import names_secret
 from evalkit.errors import ConfigError
-from evalkit.guard import may_read
+from evalkit.guard import check_read, may_read, origin_of
 from evalkit.plugins import (
     HARMLESS,
     TRUST,
@@ -200,11 +200,16 @@ def _unquoted(value: Any) -> Any:
     return [_unquoted(part) for part in value] if isinstance(value, list) else value
 
 
-def check_search_path(study: DictConfig) -> None:
+def check_search_path(study: DictConfig, file: Path | None = None) -> None:
     """Check the search path that a primary config sets; one on the command line is allowed.
 
+    Args:
+        study: the primary config.
+        file: its file.
+
     Raises:
-        ConfigError: if it names a package, which Hydra would import, and code is not allowed.
+        ConfigError: if it names a package, which Hydra would import, or a folder that the file may
+            not read, and code is not allowed.
     """
     for path in (
         () if code_allowed() else OmegaConf.select(study, "hydra.searchpath") or ()
@@ -215,6 +220,12 @@ def check_search_path(study: DictConfig) -> None:
                 where="hydra.searchpath",
                 remedy=TRUST,
             )
+        folder = str(path).removeprefix("file://")
+        if "://" in folder:
+            raise ConfigError(
+                f"'{folder}' is not a folder", where="hydra.searchpath", remedy=TRUST
+            )
+        check_read("hydra.searchpath", folder, origin_of(file), TRUST)
 
 
 def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
