@@ -112,6 +112,7 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
     assert absent <= {
         "criteria/overall_disagreement",
         "labels/identical",
+        "pictures/omitted",
         "tie_rate/split",
         "panel/unanimous",
         "variance/criterion",
