@@ -28,6 +28,7 @@ from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_revi
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
+from evalkit.config.table_reading import TableReading
 from evalkit.core.claims import Claim
 from evalkit.core.images import lacks_images
 from evalkit.core.resources import project
@@ -171,6 +172,7 @@ def _how_to_read(config: RunConfig) -> dict[str, Any]:
         "base": project(),
         "fetch": _fetch(config),
         "logs": partial(_logs, config=config),
+        "tables": partial(_tables, config=config),
         "describe": _describe,
         "items": config.mode.items,
         "classes": config.rubric.named_classes,
@@ -247,6 +249,15 @@ def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | No
     return log_source(
         paths, name, classes=config.rubric.named_classes is not None, turns=turns
     )
+
+
+def _tables(
+    paths: Sequence[Path], name: str, reading: TableReading, *, config: RunConfig
+) -> Source:
+    from evalkit.interop.tables.reading import check_unit, table_source
+
+    check_unit(reading, config)
+    return table_source(paths, name, reading)
 
 
 def _describe(path: Path) -> str | None:

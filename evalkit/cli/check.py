@@ -12,10 +12,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from evalkit.cli.check_summary import print_checked, reading_lines
-from evalkit.cli.parser import FOLDER, UsageError, check_overrides, is_override
+from evalkit.cli.parser import (
+    FOLDER,
+    UsageError,
+    check_overrides,
+    is_override,
+    reading_option,
+)
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.values import Json, frozen
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
@@ -67,6 +73,7 @@ def main(arguments: Namespace) -> int:
     if not names:
         raise UsageError("check", "needs a PATH")
     check_overrides(overrides)
+    overrides, arguments.reading = reading_option(overrides, arguments.reading)
     if any(word.startswith("gate") for word in overrides):
         overrides = ["gate.undecided=exit_5", *overrides]
     if not any(word.startswith("tracking") for word in overrides):
@@ -133,12 +140,10 @@ def _read(
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
     from evalkit.interop.exporters import EXPORTED
-    from evalkit.interop.import_file import imported
     from evalkit.interop.importer_discovery import GENERIC, format_names, importer
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
-    from evalkit.interop.tables.reading import check_same, choices_of, reading_of
-    from evalkit.interop.tables.table import read_table
+    from evalkit.interop.tables.reading import choices_of, import_table, reading_of
 
     path = paths[0]
     where = ", ".join(names)
@@ -173,13 +178,14 @@ def _read(
                 raise
     several = len(paths) > 1
     try:  # the rows are not held longer than they are read
-        table = read_table(
+        brought, table = import_table(
             [
                 row
                 for one, name in zip(paths, names, strict=True)
                 for row in _rows(one, name, several=several)
             ],
             where,
+            path,
             choices,
         )
     except OpenTableError as question:
@@ -193,10 +199,8 @@ def _read(
         ):
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         raise
-    if reading is not None:
-        check_same(reading, table, where)
     return _Checked(
-        imported(table.parsed, "table", path),
+        brought,
         table.roles,
         table.warnings,
         table.settings,
@@ -266,7 +270,7 @@ def _given_options(arguments: Namespace) -> list[str]:
             given += [f"--{name}", value]
     for word, meaning in arguments.map or ():
         given += ["--map", f"{word}={meaning}"]
-    for name in ("output", "save"):
+    for name in ("output", "save", "reading"):
         if value := getattr(arguments, name, None):
             given += [f"--{name}", str(value)]
     for name in ("json", "overwrite"):
@@ -354,8 +358,9 @@ def _score(
 ) -> int:
     from evalkit.api import claim_run_folder
     from evalkit.hydra_app import load_settings
+    from evalkit.interop.tables.reading import merged_settings
 
-    settings = _merged(checked.brought.settings, checked.settings)
+    settings = merged_settings(checked.brought.settings, checked.settings)
     config = load_settings(settings, overrides)
     folder, claim = claim_run_folder(config, arguments.output)
     with claim:
@@ -390,7 +395,7 @@ def _score_into(
         overwrite=arguments.overwrite,
     ).result
     if checked.reading is not None:
-        content = checked.reading.yaml().encode()
+        content = checked.reading.yaml(_rubric(config)).encode()
         write_file(folder / READING_FILE, [content])
         if arguments.save is not None:
             with file_errors("cannot be written", arguments.save):
@@ -403,13 +408,14 @@ def _score_into(
     )
 
 
-def _merged(settings: Json, more: Json) -> JsonObject:
-    """Return settings with those of a table's reading, which replace a whole rubric."""
-    merged = dict(settings)
-    for section, values in more.items():
-        kept = {} if section == "rubric" else dict(merged.get(section, {}))
-        merged[section] = {**kept, **values}
-    return merged
+def _rubric(config: RunConfig) -> Json:
+    """Return the settings of a run's rubric that differ from the defaults; none for pairs."""
+    if config.mode.name == "pairwise":
+        return {}
+    changed = config.rubric.model_dump(mode="json", exclude_defaults=True)
+    ends = () if config.rubric.classes else ("min", "max", "step")
+    kept = {*ends, "classes", "ordered", "real"}
+    return {key: value for key, value in changed.items() if key in kept}
 
 
 def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> int:

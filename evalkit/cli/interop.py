@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.parser import FOLDER, UsageError, check_overrides
+from evalkit.cli.parser import FOLDER, UsageError, check_overrides, reading_option
+from evalkit.cli.tables import read_judgments, read_label_file
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.claims import claim_file
 from evalkit.errors import ConfigError, Signaled, did_you_mean
@@ -44,6 +45,7 @@ class _Import:
     fields: dict[str, str]
     overrides: list[str]
     folder: Path | None
+    reading: Path | None = None
 
 
 def import_(arguments: Namespace) -> int:
@@ -96,6 +98,7 @@ def _sorted(arguments: Namespace) -> _Import:
         else:
             overrides.append(word)
     check_overrides(overrides)
+    overrides, reading = reading_option(overrides, arguments.reading)
     return _Import(
         arguments.format,
         Path(arguments.path).expanduser(),
@@ -103,6 +106,7 @@ def _sorted(arguments: Namespace) -> _Import:
         fields,
         overrides,
         folder,
+        reading,
     )
 
 
@@ -116,14 +120,19 @@ def _is_column(word: str) -> bool:
 def _import(source: _Import) -> int:
     from evalkit.api import claim_run_folder
     from evalkit.hydra_app import load_settings
-    from evalkit.interop import import_judgments
     from evalkit.interop.importer_discovery import importer
 
     if importer(source.format).needs_cases:
         found, config = _batch(source)
     else:
         found = _select(
-            source, import_judgments(source.format, source.path, _options(source))
+            source,
+            read_judgments(
+                source.format,
+                source.path,
+                _options(source),
+                source.reading,
+            ),
         )
         config = load_settings(dict(found.settings), source.overrides)
     folder, claim = claim_run_folder(config, source.folder)
@@ -503,8 +512,6 @@ def _label(
         return 0
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
-    from evalkit.interop.labeling import class_reader, read_labels
-
     omitted: Counter[str] = Counter()
     if source != MLFLOW and result.config.probe.rewriter is not None:
         from evalkit.audit.rewriting import read_reviews
@@ -514,7 +521,7 @@ def _label(
     if source == MLFLOW:
         found = _from_mlflow(result, overrides)
     else:
-        found = read_labels(Path(source), omitted, class_reader(result.config))
+        found = read_label_file(result, Path(source), omitted, arguments.reading)
     labels = list(
         {
             (label.case_id, label.unit, label.annotator, label.item): label

@@ -26,6 +26,7 @@ from evalkit.plugins import (
 from evalkit.values import Json, frozen
 
 WIDTH: Final = 100
+READING: Final = "dataset.reading="
 FOLDER: Final = "hydra.run.dir="
 """The override that names the run folder."""
 _OWN_FOLDER: Final = (
@@ -516,3 +517,12 @@ def check_overrides(words: Sequence[str]) -> None:
                 where=word,
                 remedy="write key=value; a study's file comes first",
             )
+
+
+def reading_option(
+    overrides: Sequence[str], given: Path | None
+) -> tuple[list[str], Path | None]:
+    """Return overrides without `dataset.reading=FILE`, and the file, which is the same as `--reading FILE`."""
+    kept = [word for word in overrides if not word.startswith(READING)]
+    files = [word.removeprefix(READING) for word in overrides if word not in kept]
+    return kept, given or (Path(files[-1]) if files else None)

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from evalkit.config.kinds import Program, ReadPath, Text
 from evalkit.config.sections import PluginSection, Section, Spelling
+from evalkit.config.table_reading import TableReading
 
 
 class SampleConfig(Section):
@@ -177,6 +178,10 @@ def _parse_entries(value: str, form: re.Pattern[str]) -> dict[str, str]:
     return labels
 
 
+_WITHOUT_READING = ("fields", "label_map", "benchmark", "join")
+"""Other settings of how rows become cases."""
+
+
 class DatasetConfig(PluginSection):
     """Which cases are judged, and how rows become cases."""
 
@@ -205,6 +210,9 @@ class DatasetConfig(PluginSection):
     """Revision of a Hugging Face dataset."""
     fields: dict[str, Text] = {}  # noqa: RUF012 - pydantic copies it
     """Maps evalkit's fields to columns, paths in columns, or Jinja templates of columns."""
+    reading: TableReading | ReadPath | None = None
+    """How a table is read, as `evalkit check` did: the file that it saves with `--save`, or its
+    content. A column that changed is an error."""
     label_map: Annotated[dict[Spelling, Meaning], BeforeValidator(parse_label_map)] = {}  # noqa: RUF012
     """Maps labels to A, B, TIE, a grade or a class: a mapping, or text such as `A>B=A, B>A=B`."""
     label_source: Literal["annotators", "rules", "model", "judge"] | None = None
@@ -257,6 +265,15 @@ class DatasetConfig(PluginSection):
         """Whether the texts of cases are numbered turns of conversations."""
         mapped = any(name.partition("_")[0] == "messages" for name in self.fields)
         return self.unit != "conversation" or mapped
+
+    @model_validator(mode="after")
+    def _one_reading(self) -> Self:
+        others = [key for key in _WITHOUT_READING if getattr(self, key)]
+        if self.reading is not None and others:
+            raise ValueError(
+                f"reading says how the table is read, and {others[0]} too: set one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _plain_labels(self) -> Self:

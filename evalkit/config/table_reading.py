@@ -1,16 +1,23 @@
-"""The reading of a table as a file: the type and role of each column, and what its words mean."""
+"""The reading of a table as a file: the type and role of each column, and what its words mean.
+
+The file is a config: `evalkit run reading.yaml dataset.path=TABLE` composes it, and
+`dataset.reading` names it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.regular_files import read_text
+from evalkit.config.kinds import Settings, Text
+from evalkit.config.sections import Section
 from evalkit.errors import ConfigError
+from evalkit.values import Json
 
 LARGEST: Final = 4_000_000
 FIELD_ROLES: Final = (
@@ -24,46 +31,87 @@ LABEL: Final = "label"
 KEY: Final = "key"
 
 
-class ColumnReading(BaseModel):
-    """How a column is read."""
+class ColumnReading(Section):
+    """How a column of a table is read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    type: str
-    """The type of its values, such as `flag`, `number` or `text`."""
-    role: str
+    type: Text
+    """Type of its values, such as `flag`, `number` or `text`."""
+    role: Text
     """What it is for: `judge`, `label`, `id`, `prompt`, …, or `not used`."""
-    values: dict[str, str | float] = {}
-    """The meaning of each word of a judge or a label."""
+    values: dict[Text, Text | float] = {}  # noqa: RUF012 - pydantic copies it
+    """Meaning of each word of a judge or a label; `NONE` is no verdict."""
 
 
-class TableReading(BaseModel):
+class TableReading(Section):
     """How a table is read, so that another table of the same shape is read the same way."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     version: Literal[1] = 1
+    """Version of this layout."""
     unit: Literal["pair", "class", "response"]
-    """What is judged: two responses, or one by class or by score."""
-    columns: Annotated[dict[str, ColumnReading], Field(min_length=1)]
-    map: dict[str, str] = {}
-    """What the user said that words mean."""
+    """What is judged: two responses (`pair`), or one by `class` or by score (`response`)."""
+    columns: Annotated[dict[Text, ColumnReading], Field(min_length=1)]
+    """The columns of the table by name or path."""
+    map: dict[Text, Text] = {}  # noqa: RUF012
+    """Meanings of words that the user set with `--map`."""
+    scale: tuple[float, float, float] | None = None
+    """Ends and step of scores, if all raters use one scale."""
+    rubric: Settings = {}  # noqa: RUF012
+    """Settings of the rubric that follow from the words, such as their order."""
 
     def of_role(self, role: str) -> list[str]:
         """Return the columns with a role."""
         return [name for name, column in self.columns.items() if column.role == role]
 
-    def yaml(self) -> str:
-        """Return the content of the file."""
-        return yaml.safe_dump(
-            self.model_dump(exclude_defaults=True) | {"version": self.version},
-            allow_unicode=True,
-            sort_keys=False,
-        )
+    def yaml(self, rubric: Json) -> str:
+        """Return the content of the file, a config that reads other tables in the same way.
+
+        Args:
+            rubric: The settings of the rubric of a run of the table.
+        """
+        mode = "pairwise" if self.unit == "pair" else "pointwise"
+        reading = self.model_dump(mode="json", exclude_defaults=True)
+        content = {
+            "defaults": [
+                "config",
+                {"override /mode": mode},
+                *([{"override /rubric": "own"}] if rubric else []),
+                {"override /dataset": "file"},
+                "_self_",
+            ],
+            **({"rubric": _escaped(dict(rubric))} if rubric else {}),
+            "dataset": {"reading": {"version": self.version, **_escaped(reading)}},
+        }
+        listed = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        return f"{_ABOUT}{listed}"
+
+
+_ABOUT: Final = """\
+# How a table was read. Another table of the same shape is read in the same way, or it is an error:
+#
+#   evalkit check TABLE --reading THIS_FILE
+#   evalkit run THIS_FILE dataset.path=TABLE judge=NAME
+"""
+
+
+def _escaped(value: Any) -> Any:
+    """Return values in which `${` is text and no interpolation."""
+    if isinstance(value, dict):
+        return {key: _escaped(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_escaped(part) for part in value]
+    return value.replace("${", "\\${") if isinstance(value, str) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value.replace("\\${", "${") if isinstance(value, str) else value
 
 
 def load_reading(path: Path) -> TableReading:
-    """Return the reading in a file.
+    """Return the reading in a file: `dataset.reading` of a config, or a reading by itself.
 
     Raises:
         ConfigError: If it cannot be read, or is not a reading.
@@ -72,7 +120,9 @@ def load_reading(path: Path) -> TableReading:
         if path.stat().st_size > LARGEST:
             raise ValueError("it is too large")
         content = read_yaml(read_text(path))
-        return TableReading.model_validate(content)
+        if isinstance(content, dict) and isinstance(content.get("dataset"), dict):
+            content = content["dataset"].get("reading")
+        return TableReading.model_validate(_plain(content))
     except OSError as bad:
         what = f"cannot be read ({bad.strerror or bad})"
     except ValidationError as bad:

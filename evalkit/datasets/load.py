@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from glob import has_magic
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,14 @@ from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice, Division
-from evalkit.datasets.sources import Fetch, Logs, named_files, open_source
+from evalkit.datasets.sources import (
+    CASE,
+    Fetch,
+    Logs,
+    Tables,
+    named_files,
+    open_source,
+)
 from evalkit.datasets.text import Tally
 from evalkit.datasets.turns import Conversations
 from evalkit.errors import DatasetError
@@ -212,6 +220,7 @@ class CaseStream:
             or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
         logs: Reads the answers in other tools' logs.
+        tables: Reads tables as `dataset.reading` says.
         describe: Describes a file that has no cases, if it knows its content.
         items: The checklist items of all cases.
         classes: The classes of the rubric, which labels name; `None` if labels are choices and
@@ -233,6 +242,7 @@ class CaseStream:
         frame: Any = None,
         fetch: Mapping[str, Fetch] | None = None,
         logs: Logs | None = None,
+        tables: Tables | None = None,
         describe: Describe | None = None,
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
@@ -250,7 +260,9 @@ class CaseStream:
         log = album(most=_MOST_OF_LOG, files=named_files(config, base))
         log.begin(str(config.path))
         with reading_images(log):
-            source = open_source(config, base=base, frame=frame, fetch=fetch, logs=logs)
+            source = open_source(
+                config, base=base, frame=frame, fetch=fetch, logs=logs, tables=tables
+            )
         self._album = album(most=config.max_images, files=source.files)
         if config.format == RECORDED:
             for file in source.files:
@@ -288,6 +300,8 @@ class CaseStream:
                 read, mode, (), self._tally, items, classes, rendered=True
             )
         self._decode = decode if config.format == RECORDED else None
+        if config.reading is not None:
+            self._decode = itemgetter(CASE)
         self._choice = Choice(config, self._division())
         self._fit = fit
         self._sizes = array("q")

@@ -18,6 +18,7 @@ from typing import Any
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
+from evalkit.config.table_reading import TableReading, load_reading
 from evalkit.core.bounded_files import read_yaml
 from evalkit.core.display import relative
 from evalkit.core.regular_files import read_file
@@ -415,6 +416,10 @@ class Source:
     rendered: bool = False
 
 
+CASE = "case"
+"""The column with the case of a row that is one already."""
+Tables = Callable[[Sequence[Path], str, TableReading], Source]
+"""Reads tables as `dataset.reading` says."""
 Fetch = Callable[[str, str | None], Source]
 """Fetches a path with a scheme, in the given format or that of its suffix."""
 Logs = Callable[[Sequence[Path], str], Source | None]
@@ -428,6 +433,7 @@ def open_source(
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
     logs: Logs | None = None,
+    tables: Tables | None = None,
 ) -> Source:
     """Return the source of a config.
 
@@ -439,6 +445,7 @@ def open_source(
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
         logs: Reads files that are logs, unless `dataset.format` or `dataset.fields` says how to
             read them.
+        tables: Reads files as `dataset.reading` says.
 
     Raises:
         ConfigError: If the settings are invalid, or the source does not exist.
@@ -476,6 +483,11 @@ def open_source(
             remedy="set dataset=hf",
         )
     files = find_files(named, base, format=config.format)
+    if config.reading is not None and tables is not None:
+        reading = config.reading
+        if isinstance(reading, str):
+            reading = load_reading(Path(reading).expanduser())
+        return tables(files, named, reading)
     mapped = config.fields.keys() - {MESSAGES}
     if (
         len(files) == 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
+from evalkit.config.table_reading import TableReading
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.words import (
@@ -47,6 +48,10 @@ class Choices:
     """Whether the judges and labels are exactly these."""
     unlabeled: bool = False
     """Whether the user said that there are no labels."""
+    reading: TableReading | None = None
+    """The reading that says what the verdicts are."""
+    answers: bool = False
+    """Whether rows are answers to judge, so that they need no verdicts."""
 
 
 def strength(name: str) -> tuple[str, int]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from evalkit.config import RunConfig
 from evalkit.config.table_reading import (
     JUDGE,
     KEY,
@@ -10,14 +14,35 @@ from evalkit.config.table_reading import (
     ColumnReading,
     TableReading,
 )
-from evalkit.errors import DatasetError, did_you_mean
+from evalkit.core.annotations import (
+    FIRST,
+    annotation_classes,
+    annotation_grades,
+    choices_in,
+    chosen,
+)
+from evalkit.datasets import Source
+from evalkit.datasets.sources import CASE
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.foreign_files.records import NONE
+from evalkit.interop import ImportedJudgments
+from evalkit.interop.import_file import imported, to_cases
+from evalkit.interop.labeling import Label
+from evalkit.interop.tables.columns import Rows
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.raters import NOT_USED
-from evalkit.interop.tables.table import Table
+from evalkit.interop.tables.table import Table, read_table
+from evalkit.types import Annotation, Case
+from evalkit.values import Json, JsonObject
 
+UNNAMED = "human"
+"""The annotator of a label column that names none."""
 _MOST_VALUES = 50
 _TYPED_ROLES = (JUDGE, LABEL, "criterion's score")
 """Roles of columns whose type must stay the same."""
+_JUDGES = (JUDGE, "criterion's score", "judge's name", "rater", "value", "text")
+"""Roles of columns that answers to judge do not have."""
 _ALIKE = ({"flag", "class", "pair", "ordered"}, {"number", "flag"})
 """Types that a column may have by chance, if it has few values."""
 
@@ -27,39 +52,61 @@ def reading_of(table: Table) -> TableReading:
     columns = {}
     for role in table.roles:
         levels = table.values.get(role.column, {})
-        few = len(levels) <= _MOST_VALUES and table.unit != "response"
+        missing = table.space.missing.get(role.column, {})
+        few = len(levels) + len(missing) <= _MOST_VALUES
         columns[role.column] = ColumnReading(
             type=role.type or "text",
             role=role.role,
-            values=dict(levels) if few else {},
+            values=dict(levels) | dict.fromkeys(missing, NONE) if few else {},
         )
-    return TableReading(unit=table.unit, columns=columns, map=dict(table.choices.words))
+    return TableReading(
+        unit=table.unit,
+        columns=columns,
+        map=dict(table.choices.words),
+        scale=table.space.scale,
+        rubric=dict(table.space.rubric),
+    )
 
 
-def choices_of(reading: TableReading) -> Choices:
-    """Return the choices that read another table in the same way."""
+def choices_of(reading: TableReading, *, answers: bool = False) -> Choices:
+    """Return the choices that read another table in the same way.
+
+    Args:
+        reading: The reading.
+        answers: Whether the table has answers to judge, so that it needs no verdicts.
+    """
     keys = tuple(reading.of_role(KEY))
     return Choices(
-        judges=tuple(reading.of_role(JUDGE)),
+        judges=() if answers else tuple(reading.of_role(JUDGE)),
         labels=tuple(reading.of_role(LABEL)),
         columns={
             role: names[0] for role in READ_ROLES if (names := reading.of_role(role))
         },
         words=dict(reading.map),
         keys=keys,
-        only=bool(reading.of_role(JUDGE)),
+        only=answers or bool(reading.of_role(JUDGE)),
+        reading=reading,
+        answers=answers,
     )
 
 
-def check_same(reading: TableReading, table: Table, where: str) -> None:
+def check_same(
+    reading: TableReading, table: Table, where: str, *, answers: bool = False
+) -> None:
     """Check that a table has the columns of a reading, of the same types.
+
+    Args:
+        reading: The reading.
+        table: The table.
+        where: Its name.
+        answers: Whether the table has answers to judge, so that it needs no verdicts of judges.
 
     Raises:
         DatasetError: If a column that is used is missing or has another type.
     """
     found = {role.column: role for role in table.roles}
     for name, column in reading.columns.items():
-        if column.role == NOT_USED:
+        if column.role == NOT_USED or (answers and column.role in _JUDGES):
             continue
         if name not in found:
             what = f"has no column '{name}', which the reading uses as {column.role}"
@@ -72,9 +119,116 @@ def check_same(reading: TableReading, table: Table, where: str) -> None:
             what = f"column '{name}' is {found[name].type} and was {column.type} in the reading"
             remedy = "check the column, or read the table anew without --reading"
             raise DatasetError(what, where=where, remedy=remedy)
-    if table.unit != reading.unit:
-        what = (
-            f"is read as verdicts by {table.unit}, and the reading is by {reading.unit}"
-        )
-        remedy = "read the table anew without --reading"
-        raise DatasetError(what, where=where, remedy=remedy)
+
+
+def import_table(
+    rows: Rows, where: str, path: Path, choices: Choices
+) -> tuple[ImportedJudgments, Table]:
+    """Return the judgments of a table, and the table.
+
+    Args:
+        rows: Its rows with their locations.
+        where: Its name.
+        path: Its file.
+        choices: The user's choices, or those of a reading.
+
+    Raises:
+        OpenTableError: If two readings differ in what would be concluded.
+        DatasetError: If it has no verdicts, or differs from the reading.
+    """
+    table = read_table(rows, where, choices)
+    if choices.reading is not None:
+        check_same(choices.reading, table, where)
+    return imported(table.parsed, "table", path), table
+
+
+def merged_settings(settings: Json, more: Json) -> JsonObject:
+    """Return settings with those of a table's reading, which replace a whole rubric."""
+    merged = dict(settings)
+    for section, values in more.items():
+        kept = {} if section == "rubric" else dict(merged.get(section, {}))
+        merged[section] = {**kept, **values}
+    return merged
+
+
+def table_labels(path: Path, reading: TableReading) -> Iterator[Label]:
+    """Yield the labels of a table that is read as another one was.
+
+    Raises:
+        DatasetError: If a column that is used is missing or has other values.
+    """
+    for row in table_source([path], str(path), reading).rows():
+        place, case = row[0], row[1][CASE]
+        yield from _labels(case, place)
+
+
+def _labels(case: Case, place: str) -> Iterator[Label]:
+    people: dict[str, Annotation] = {**case.labels}
+    if case.label is not None:
+        people[UNNAMED] = chosen({FIRST: case.label})
+    elif not people and any(response.class_name for response in case.responses):
+        people[UNNAMED] = tuple(response.class_name for response in case.responses)
+    elif not people:
+        people[UNNAMED] = tuple(response.grade for response in case.responses)
+    for name, annotation in people.items():
+        for unit, winner in choices_in(annotation):
+            yield Label(case.id, unit, name, winner, place)
+        values = annotation_grades(annotation) or annotation_classes(annotation)
+        for index, value in enumerate(values):
+            if value is not None:
+                yield Label(case.id, (index,), name, value, place)
+
+
+def table_source(paths: Sequence[Path], name: str, reading: TableReading) -> Source:
+    """Return a source of cases, with the labels of a table that is read as another one was.
+
+    Args:
+        paths: The files of the table.
+        name: What it is called.
+        reading: The reading.
+
+    Raises:
+        DatasetError: If a column that is used is missing or has other values.
+    """
+    rows = [row for path in paths for row in rows_of(path)]
+    table = read_table(rows, name, choices_of(reading, answers=True))
+    check_same(reading, table, name, answers=True)
+    cases, _, notes = to_cases(table.parsed, "table")
+    columns = ", ".join(reading.of_role(LABEL)) or "none"
+    return Source(
+        name,
+        lambda: (
+            (f"{name}:case {case.id}", {**case.metadata, "id": case.id, CASE: case})
+            for case in cases
+        ),
+        tuple(paths),
+        notes=[f"read as the table of dataset.reading; labels: {columns}", *notes],
+    )
+
+
+def check_unit(reading: TableReading, config: RunConfig) -> None:
+    """Check that a run judges what the labels of a reading are about.
+
+    Raises:
+        ConfigError: If it compares responses and the labels are of one, or the other way around, or
+            the labels are classes that the rubric does not have.
+    """
+    pairwise = config.mode.name not in ("pointwise", "checklist")
+    if pairwise != (reading.unit == "pair"):
+        needed = "pairwise" if reading.unit == "pair" else "pointwise"
+        what = f"has verdicts by {reading.unit}, and mode is {config.mode.name}"
+        raise ConfigError(what, where="dataset.reading", remedy=f"set mode={needed}")
+    if reading.unit != "class":
+        return
+    classes = config.rubric.named_classes
+    labels = {
+        str(value)
+        for name in reading.of_role(LABEL)
+        for value in reading.columns[name].values.values()
+        if value != NONE
+    }
+    if classes is None or not labels <= {*classes.names}:
+        listed = ", ".join(f"{name}: ''" for name in sorted(labels))
+        what = f"has labels of the classes {', '.join(sorted(labels))}, and the rubric has others"
+        remedy = f"set 'rubric.classes={{{listed}}}', or run the reading's file itself"
+        raise ConfigError(what, where="dataset.reading", remedy=remedy)

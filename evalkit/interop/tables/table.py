@@ -10,7 +10,13 @@ from typing import Any, Final
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.foreign_files.judgment_files import text
 from evalkit.foreign_files.layouts import Unit, judgment_of, record_of
-from evalkit.foreign_files.records import Options, ParsedFile, Record, RecordedJudgment
+from evalkit.foreign_files.records import (
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+    missing_record,
+)
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.columns import Columns, Rows, cell_text, columns_of
 from evalkit.interop.tables.fixed_roles import (
@@ -21,6 +27,7 @@ from evalkit.interop.tables.fixed_roles import (
     strength,
 )
 from evalkit.interop.tables.keys import Keys, find_keys
+from evalkit.interop.tables.known_verdicts import known_space
 from evalkit.interop.tables.long_tables import LongForm, long_form, widened
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
 from evalkit.interop.tables.rater_levels import Space
@@ -65,8 +72,17 @@ class Table:
     warnings: tuple[str, ...]
     settings: Json = field(default_factory=dict)
     choices: Choices = Choices()
-    unit: Unit = "class"
-    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    space: Space = field(default_factory=lambda: Space("class"))
+
+    @property
+    def unit(self) -> Unit:
+        """What is judged."""
+        return self.space.unit
+
+    @property
+    def values(self) -> Mapping[str, Mapping[str, Any]]:
+        """The verdict of each level of each rater."""
+        return self.space.values
 
 
 @dataclass(slots=True)
@@ -145,20 +161,23 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
     labels = {name: parts.typed[name] for name in parts.raters.labels}
     by_role = parts.by_role()
     compared = _compares(by_role)
-    space = verdict_space(
-        judges,
-        labels,
-        choices.words,
-        _systems(parts, by_role),
-        compared=compared,
-        where=where,
-    )
+    if choices.reading is not None:
+        space = known_space({**judges, **labels}, choices.reading, where)
+    else:
+        space = verdict_space(
+            judges,
+            labels,
+            choices.words,
+            _systems(parts, by_role),
+            compared=compared,
+            where=where,
+        )
     verdicts = _verdicts(parts, space, by_role)
     _check_copies(parts, choices, where)
     _check_chosen(parts, verdicts, choices, where)
     warnings = [*parts.columns.notes, *parts.notes, *parts.keys.notes, *space.notes]
     warnings += _warnings(parts, verdicts, space)
-    records = list(_records(parts, verdicts, space))
+    records = list(_records(parts, verdicts, space, answers=choices.answers))
     parsed = ParsedFile(records, scale=space.scale)
     settings = _settings(parts, space)
     return Table(
@@ -167,8 +186,7 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
         tuple(warnings),
         settings,
         choices,
-        space.unit,
-        space.values,
+        space,
     )
 
 
@@ -502,7 +520,8 @@ def _check_copies(parts: _Parts, choices: Choices, where: str) -> None:
     """
     for label in parts.raters.labels:
         for judge in _judge_columns(parts.raters):
-            if judge in choices.judges and label in choices.labels:
+            named = judge in choices.judges and label in choices.labels
+            if named or choices.answers:
                 continue
             texts = zip(parts.typed[judge].texts, parts.typed[label].texts, strict=True)
             both = [pair for pair in texts if None not in pair]
@@ -654,9 +673,13 @@ def _thresholds(parts: _Parts, verdicts: Mapping[str, Sequence[Any]]) -> Iterato
 
 
 def _records(
-    parts: _Parts, verdicts: Mapping[str, Sequence[Any]], space: Space
+    parts: _Parts,
+    verdicts: Mapping[str, Sequence[Any]],
+    space: Space,
+    *,
+    answers: bool = False,
 ) -> Iterator[Record]:
-    """Yield a record for each row, with the verdict of each judge that it has."""
+    """Yield a record for each row with verdicts, or for each row if they are answers to judge."""
     by_role = parts.by_role()
     unit = space.unit
     sides = (
@@ -716,8 +739,14 @@ def _records(
             if form is not None and texts[form.rater][row] is not None:
                 judge = str(texts[form.rater][row])
             said += read(parts, verdicts, judge, name, row, cells, place)
+        if answers:
+            said = [UNJUDGED]
         if said:
             yield record_of(cells, place, unit, options, said=said)
+
+
+UNJUDGED: Final = missing_record("none", "not judged")
+"""The judgment of an answer to judge."""
 
 
 def _is_plain(name: str) -> bool:

@@ -1,0 +1,103 @@
+"""Tables for `evalkit import` and `evalkit label`, read as `evalkit check` reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from evalkit.errors import ConfigError
+from evalkit.results import RunResult
+
+if TYPE_CHECKING:
+    from evalkit.interop import ImportedJudgments, Options
+    from evalkit.interop.labeling import Label
+    from evalkit.interop.tables.fixed_roles import Choices
+
+_RATERS: Final = ("judge", "criterion's score", "label")
+
+
+def read_judgments(
+    name: str, path: Path, options: Options, reading: Path | None
+) -> ImportedJudgments:
+    """Return the judgments of a file; a table without mapped columns is read as `evalkit check` reads it.
+
+    Args:
+        name: The format.
+        path: The file.
+        options: The user's options.
+        reading: The file that says how a table is read.
+
+    Raises:
+        ConfigError: If the file has no judgments, or a table leaves open what they are.
+    """
+    from evalkit.config.table_reading import load_reading
+    from evalkit.interop import import_judgments
+    from evalkit.interop.importer_discovery import GENERIC
+    from evalkit.interop.tables.fixed_roles import Choices
+    from evalkit.interop.tables.questions import OpenTableError
+    from evalkit.interop.tables.reading import choices_of
+
+    if reading is not None and name == GENERIC:
+        return _table(path, choices_of(load_reading(reading)))
+    try:
+        return import_judgments(name, path, options)
+    except ConfigError as unmapped:
+        if name != GENERIC or options.fields or not path.is_file():
+            raise
+        try:
+            return _table(path, Choices(words=dict(options.winners)))
+        except OpenTableError as question:
+            answer = f"evalkit check {path} --save reading.yaml"
+            remedy = (
+                f"answer with {answer}, then import with --reading reading.yaml; or name"
+                " the columns: --fields winner=COLUMN, score=COLUMN or class=COLUMN"
+            )
+            raise ConfigError(
+                question.what, where=question.where, remedy=remedy
+            ) from None
+        except ConfigError:
+            raise unmapped from None
+
+
+def _table(path: Path, choices: Choices) -> ImportedJudgments:
+    from evalkit.foreign_files.judgment_files import rows_of
+    from evalkit.interop.tables.reading import import_table, merged_settings
+
+    rows = list(rows_of(path))
+    found, table = import_table(rows, str(path), path, choices)
+    used = [
+        f"{role.column}: {role.role}" for role in table.roles if role.role in _RATERS
+    ]
+    return replace(
+        found,
+        settings=merged_settings(found.settings, table.settings),
+        notes=(f"read as {', '.join(used)}", *found.notes, *table.warnings),
+    )
+
+
+def read_label_file(
+    result: RunResult, path: Path, omitted: Counter[str], reading: Path | None
+) -> list[Label]:
+    """Return the labels of a file in a known format, or of a table that is read as another one was.
+
+    Args:
+        result: The run.
+        path: The file.
+        omitted: Counts what has no label, by reason.
+        reading: The file that says how the table is read.
+
+    Raises:
+        ConfigError: If it has no labels, or labels of another kind than the run.
+    """
+    from evalkit.interop.labeling import class_reader, read_labels
+
+    if reading is None:
+        return read_labels(path, omitted, class_reader(result.config))
+    from evalkit.config.table_reading import load_reading
+    from evalkit.interop.tables.reading import check_unit, table_labels
+
+    known = load_reading(reading)
+    check_unit(known, result.config)
+    return list(table_labels(path, known))
