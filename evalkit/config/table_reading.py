@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from evalkit.core.bounded_files import read_yaml
-from evalkit.core.regular_files import read_text
 from evalkit.config.kinds import Settings, Text
 from evalkit.config.sections import Section
+from evalkit.core.bounded_files import read_yaml
+from evalkit.core.regular_files import read_text
 from evalkit.errors import ConfigError
 from evalkit.values import Json
 

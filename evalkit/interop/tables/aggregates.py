@@ -8,8 +8,11 @@ from statistics import fmean, median
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
-from evalkit.interop.tables.words import fold
+from evalkit.interop.tables.words import fold, tokens
 
+_AGGREGATES: Final = frozenset(
+    {"majority", "consensus", "aggregate", "aggregated", "mean"}
+)
 _FEWEST: Final = 3
 """The fewest raters that can be summed up."""
 _ROWS: Final = 20
@@ -18,9 +21,17 @@ _NEAR: Final = 0.051
 """Half of the last digit of a mean that is rounded to one decimal, with some slack."""
 
 
-def sums_up(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
-    """Return whether a column is the majority, the mean or the median of others in nearly all rows."""
-    if len(others) < _FEWEST:
+def sums_up(
+    column: TypedColumn, others: Sequence[TypedColumn], *, named: bool = False
+) -> bool:
+    """Return whether a column is the majority, the mean or the median of others in nearly all rows.
+
+    Args:
+        column: The column.
+        others: The raters that it may sum up.
+        named: Whether its name says that it sums up raters, so that one of them may be missing.
+    """
+    if len(others) < (_FEWEST - 1 if named else _FEWEST):
         return False
     if _is_majority(column, others):
         return True
@@ -40,6 +51,8 @@ def _is_majority(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
             equal += fold(text) == word
             rows += 1
             split += 1
+        else:
+            split += len(others) < _FEWEST
     return rows >= _ROWS and split > 2 and equal >= _ALL * rows
 
 
@@ -79,5 +92,14 @@ def find_sums(
     return [
         name
         for name in names
-        if sums_up(typed[name], [typed[other] for other in group if other != name])
+        if sums_up(
+            typed[name],
+            [typed[other] for other in group if other != name],
+            named=is_aggregate(name),
+        )
     ]
+
+
+def is_aggregate(name: str) -> bool:
+    """Return whether a column's name says that it sums up raters."""
+    return not _AGGREGATES.isdisjoint(tokens(name))

@@ -20,6 +20,8 @@ from evalkit.interop.tables.words import begins, matches, tokens
 _CASE_ROLES: Final = ("response", "model", *PAIR_ROLES, "order")
 """Roles that tell responses to one question apart."""
 _MOST_VALUES: Final = 20
+COPIES: Final = "rows that are equal to another in every column, not read: {}"
+"""The note on copies of rows."""
 _SETTINGS: Final = frozenset(
     {"temperature", "temp", "version", "top", "level", "budget"}
 )
@@ -62,6 +64,7 @@ def find_keys(
         identity = roles.get("prompt")
     if identity is None or not typed[identity].counts:
         keys.unit = [*chosen]
+        _note_equal_rows(typed, keys)
         return keys
     keys.unit = [identity, *(name for name in chosen if name != identity)]
     within = [roles[role] for role in _CASE_ROLES if role in roles]
@@ -92,6 +95,10 @@ def find_keys(
     _name_criterion(typed, keys, roles, raters)
     if repeated and keys.sample is None:
         _find_duplicates(typed, keys, within)
+    elif keys.sample is not None and _repeated(
+        typed, [*keys.unit, *within, keys.sample]
+    ):
+        _find_duplicates(typed, keys, [*within, keys.sample])
     return keys
 
 
@@ -203,6 +210,28 @@ def _name_criterion(
             return
 
 
+def _note_equal_rows(typed: Mapping[str, TypedColumn], keys: Keys) -> None:
+    """Note rows of texts that are equal in every column, which without an id may be copies."""
+    if not any(column.kind == "text" for column in typed.values()):
+        return
+    if copies := equal_rows(typed):
+        keys.notes.append(
+            "rows that are equal to another in every column, kept because there is no id:"
+            f" {len(copies)}"
+        )
+
+
+def equal_rows(typed: Mapping[str, TypedColumn]) -> list[int]:
+    """Return the rows that are equal to an earlier one in every column."""
+    seen: set[int] = set()
+    copies = []
+    for index, group in enumerate(groups(typed, list(typed))):
+        if group in seen:
+            copies.append(index)
+        seen.add(group)
+    return copies
+
+
 def _find_duplicates(
     typed: Mapping[str, TypedColumn], keys: Keys, within: Sequence[str]
 ) -> None:
@@ -210,12 +239,6 @@ def _find_duplicates(
     sizes = Counter(groups(typed, [*keys.unit, *within]))
     if len(set(sizes.values())) == 1:
         return
-    seen: set[int] = set()
-    for index, group in enumerate(groups(typed, list(typed))):
-        if group in seen:
-            keys.duplicates.append(index)
-        seen.add(group)
+    keys.duplicates += equal_rows(typed)
     if keys.duplicates:
-        keys.notes.append(
-            f"rows that are equal to another in every column, not read: {len(keys.duplicates)}"
-        )
+        keys.notes.append(COPIES.format(len(keys.duplicates)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.words import fold
+from evalkit.interop.tables.words import fold, tokens
 
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
@@ -16,6 +16,8 @@ EMPTY_CELL: Final = "EMPTY"
 _MARKS: Final = frozenset(
     {"x", "✓", "✔", "✔️", "✅", "•", "●", "*", "y", "yes", "1", "true"}
 )
+_ONE_TOOL: Final = ((("score",), ("label",)), (("value",), ("label",)))
+"""The last words of names of a judge's score and of its word, as tools write them."""
 _OFTEN: Final = 0.2
 """The share of empty cells from which a column of one mark may mean the opposite by them."""
 
@@ -65,6 +67,29 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
 def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
     labels = [word for name in names if name != judge for word in ("--label", name)]
     return ("--judge", judge, *labels)
+
+
+def check_label_and_score(
+    judges: Iterable[str], labels: Iterable[str], where: str
+) -> None:
+    """Ask whether columns `label` and `score` are of a person and a judge, or both of one judge.
+
+    Raises:
+        OpenTableError: If no other name says who judged.
+    """
+    judged, labeled = list(judges), list(labels)
+    if len(judged) != 1 or len(labeled) != 1:
+        return
+    judge, label = judged[0], labeled[0]
+    parts = tokens(judge)[-1:], tokens(label)[-1:]
+    if parts not in _ONE_TOOL or tokens(judge)[:-1] != tokens(label)[:-1]:
+        return
+    answers = [
+        Answer(f"'{label}' is a person's label", ("--judge", judge, "--label", label)),
+        Answer("both are the judge's", ("--judge", label, "--label", "NONE")),
+    ]
+    what = f"'{label}' and '{judge}' may be one judge's word and score: whose is '{label}'?"
+    raise OpenTableError(what, where, answers)
 
 
 def ask_about_marks(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from evalkit.errors import DatasetError
-from evalkit.interop.tables.aggregates import find_sums
+from evalkit.interop.tables.aggregates import find_sums, is_aggregate
 from evalkit.interop.tables.column_types import MOST_CLASSES, MOSTLY, TypedColumn
 from evalkit.interop.tables.fixed_roles import Choices, shares_words, strength
 from evalkit.interop.tables.questions import Answer, OpenTableError
@@ -19,14 +19,12 @@ from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
     ask_for_label,
     ask_for_roles,
+    check_label_and_score,
 )
 from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
 
 _HUMAN: Final = ("human", "label")
 _MACHINE: Final = ("judge", "verdict")
-_AGGREGATES: Final = frozenset(
-    {"majority", "consensus", "aggregate", "aggregated", "mean"}
-)
 _SIDE_WORDS: Final = frozenset({"a", "b", "left", "right"})
 _VOTES: Final = frozenset(
     {"winner", "preference", "preferred", "better", "vote", "choice"}
@@ -164,7 +162,7 @@ def find_raters(
     if choices.only:
         return
     free = [name for name in names if name not in raters.judges | raters.labels]
-    _assign(free, typed, raters, choices)
+    _assign(free, typed, raters, choices, where)
     unknown = [
         name
         for name in free
@@ -183,6 +181,7 @@ def _assign(
     typed: Mapping[str, TypedColumn],
     raters: Raters,
     choices: Choices,
+    where: str,
 ) -> None:
     """Assign columns whose names say whose verdicts they have."""
     by_role: dict[str, list[tuple[int, str]]] = {"judge": [], "label": []}
@@ -218,6 +217,8 @@ def _assign(
     ]
     if left and not raters.judges:
         _weak_judges(left, typed, raters)
+    if not choices.judges and not choices.labels:
+        check_label_and_score(raters.judges, raters.labels, where)
     for name in left:
         if name not in raters.judges and name not in raters.criteria:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
@@ -231,11 +232,7 @@ def _drop_sums(
         name
         for name, column in typed.items()
         if column.may_be_verdict
-        and (
-            name in group
-            or strength(name)[1] < 3
-            or _AGGREGATES.intersection(tokens(name))
-        )
+        and (name in group or strength(name)[1] < 3 or is_aggregate(name))
     }
     for name in find_sums(summed, group, typed):
         raters.judges.pop(name, None)
@@ -255,7 +252,7 @@ def _drop_aggregates(
     if choices.labels or len(raters.labels) < 3:
         return
     for name in list(raters.labels):
-        if _AGGREGATES.intersection(tokens(name)) and len(raters.labels) > 2:
+        if is_aggregate(name) and len(raters.labels) > 2:
             del raters.labels[name]
             raters.unused[name] = "sums up the annotators"
 

@@ -26,7 +26,7 @@ from evalkit.interop.tables.fixed_roles import (
     sided_pairs,
     strength,
 )
-from evalkit.interop.tables.keys import Keys, find_keys
+from evalkit.interop.tables.keys import COPIES, Keys, equal_rows, find_keys
 from evalkit.interop.tables.known_verdicts import known_space
 from evalkit.interop.tables.long_tables import LongForm, long_form, widened
 from evalkit.interop.tables.questions import Answer, OpenTableError, Role
@@ -345,6 +345,13 @@ def _widen(parts: _Parts, choices: Choices) -> None:
         )
         return
     parts.form = form
+    copies = (
+        set(equal_rows(parts.typed)) if {"id", "prompt"} & by_role.keys() else set()
+    )
+    if copies:
+        kept = [row for row in range(len(parts.columns)) if row not in copies]
+        parts.columns = parts.columns.take(kept)
+        parts.notes.append(COPIES.format(len(copies)))
     wide, raters = widened(parts.columns, form, keys)
     parts.columns = wide
     del wide.cells[form.rater]
