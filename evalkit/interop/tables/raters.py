@@ -619,7 +619,8 @@ def _check_ids(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> 
         column = typed[label]
         exact = len(tokens(label)) == 1 and matches(label, "rater")
         whole = all(value.is_integer() for value in column.distinct_numbers)
-        if not (exact and column.is_numeric and whole) or column.is_binary:
+        flags = column.distinct_numbers == [0.0, 1.0]
+        if not (exact and column.is_numeric and whole) or flags:
             continue
         judge = next(iter(raters.judges))
         others = [name for name in raters.unused if typed[name].judges]
