@@ -25,17 +25,21 @@ from evalkit.cli.parser import study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_job, print_summary
 from evalkit.config import RunConfig
+from evalkit.core.bounded_files import read_yaml
 from evalkit.core.display import dollars
+from evalkit.core.regular_files import read_text
 from evalkit.core.resources import own_version
 from evalkit.core.translation import rendered, translator
 from evalkit.engine import JudgingResult
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.gating import shortfall, unusable
+from evalkit.hydra_app.error_mapping import RECORDED
 from evalkit.results import RunResult, Spent
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
 from evalkit.tracking import update_gate
 from evalkit.types import Judgment
+from evalkit.values import Json
 from evalkit.workers import Shard, check_budget
 
 
@@ -217,7 +221,7 @@ def interruption(config: RunConfig, judged: JudgingResult) -> str:
     return f"interrupted: {share} answers are stored; run again to continue"
 
 
-STANDARD = "probe=standard"
+STANDARD = "standard"
 AUDIT = "audit"
 """The word after `evalkit plan` that plans an audit."""
 
@@ -238,27 +242,34 @@ def audit_words(words: Sequence[str]) -> list[str]:
     chosen = any(
         word.lstrip("+~").startswith(("probe=", "probe.probes")) for word in words
     )
-    return list(words) if chosen or _chooses_probes(words) else [*words, STANDARD]
+    if chosen:
+        return list(words)
+    study = _study_values(words)
+    defaults = [
+        str(key)
+        for entry in study.get("defaults") or ()
+        if isinstance(entry, dict)
+        for key in entry
+    ]
+    section = study.get("probe")
+    settings = section if isinstance(section, dict) else {}
+    if settings.get("probes") or any(key.endswith("probe") for key in defaults):
+        return list(words)
+    if settings and "defaults" not in study:  # such as a rewriter, which is kept
+        return [*words, f"probe=[{STANDARD},{RECORDED}]"]
+    return [*words, f"probe={STANDARD}"]
 
 
-def _chooses_probes(words: Sequence[str]) -> bool:
-    from omegaconf import OmegaConf
-
+def _study_values(words: Sequence[str]) -> Json:
+    """Return what the study of a command's words sets; nothing if it cannot be read, which is reported later."""
     study, _ = split_study(words)
     if study is None:
-        return False
-    node = OmegaConf.to_container(OmegaConf.load(study))
-    if not isinstance(node, dict):
-        return False
-    defaults = [
-        key
-        for one in node.get("defaults") or ()
-        if isinstance(one, dict)
-        for key in one
-    ]
-    return bool((node.get("probe") or {}).get("probes")) or any(
-        str(key).endswith("probe") for key in defaults
-    )
+        return {}
+    try:
+        node = read_yaml(read_text(study))
+    except (OSError, ValueError):
+        return {}
+    return node if isinstance(node, dict) else {}
 
 
 def _list() -> int:

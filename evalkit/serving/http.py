@@ -43,6 +43,7 @@ OPEN: Final = "/health"
 REFUSALS: Final = (401, 403, 404, 408, 413, 415, 422, 429, 500, 503)
 _OTHER: Final = "other"
 _BROKEN: Final = Refusal(500, "internal error; see the server's log")
+_STOPPED: Final = Refusal(503, "the server is stopping")
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -118,6 +119,10 @@ class Guard:
             await self._refuse(refusal, receive, noted)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:  # the time that a stop allows is over
+            if status or not self._service.stopping:
+                raise
+            await _STOPPED.response()(scope, receive, noted)
         except Exception as error:
             _LOG.warning("a request failed: %s: %s", type(error).__name__, error)
             if not status:

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from evalkit.cli import main
+from evalkit.cli.hydra_runner import study_jobs
+from evalkit.cli.run import audit_words
 from evalkit.config import RunConfig
 from evalkit.config.kinds import Kind, fields_of, values_of
 from evalkit.datasets import sources
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.guard import Origin, check
+from evalkit.guard import Origin, check, trusting
 from tests.attacks.test_elsewhere import listening
 from tests.support.command_line import ROOT
 
@@ -208,6 +210,8 @@ ASKING = """
 import os, sys
 os.login_tty(int(sys.argv[1]))
 from evalkit.cli import main
+from evalkit.cli.hydra_runner import study_jobs
+from evalkit.cli.run import audit_words
 sys.exit(main(["plan", "study.yaml", "tracking=none", "dataset.limit=1"]))
 """
 
@@ -248,3 +252,33 @@ def test_a_terminal_asks_once_whether_a_server_is_trusted(here, typed, status, k
             "gateway.example:8123": ["OPENAI_API_KEY"]
         }
     assert {*(here / "here").iterdir()} == before
+
+
+def test_an_audit_keeps_the_rewriter_of_a_study_that_names_no_probes(here):
+    """Its server is checked like that of a study with probes."""
+    study = here / "theirs" / "study.yaml"
+    rewriter = {"model": "openai/x", "api_base": "https://gateway.example/v1"}
+    for probe, chosen in (
+        ({"rewriter": rewriter}, ["probe=[standard,recorded]"]),
+        ({}, ["probe=standard"]),
+        ({"rewriter": rewriter, "probes": {"padding": {}}}, []),
+    ):
+        body = {"judge": {"model": "simulated/good"}, "probe": probe}
+        study.write_text(yaml.safe_dump(body), "utf-8")
+        assert audit_words([str(study)]) == [str(study), *chosen]
+    study.write_text(yaml.safe_dump({**body, "probe": {"rewriter": rewriter}}), "utf-8")
+    with pytest.raises(ConfigError, match=r"probe\.rewriter\.api_base: .* --trust gateway"):
+        study_jobs(audit_words([str(study)]))
+    with trusting(["gateway.example"]):
+        [(_, config)] = study_jobs(audit_words([str(study)]))
+    assert config.probe.rewriter.api_base == rewriter["api_base"]
+    assert len(config.probe.probes) > 10
+
+
+def test_a_study_without_bounds_is_one_line_for_an_audit(here, capsys):
+    study = here / "here" / "study.yaml"
+    study.write_text("a0: &a0 [x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+    ), "utf-8")  # fmt: skip
+    assert main(["audit", str(study)]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from evalkit.serving.admission import OF_ADDRESS
 from tests.serving.test_serve import CRITERIA, NEW, TOOL, hanging
 from tests.support.servers import PATIENCE
 from tests.support.serving import Served, served
@@ -118,6 +119,20 @@ def test_slow_heads_are_ended_and_keep_nobody_from_an_answer(judge, monkeypatch)
             client.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
         assert server.get("/health").status_code == 200
         assert len(server.server.server_state.connections) <= 20
+
+
+def test_hundreds_of_idle_connections_keep_nobody_from_an_answer(judge):
+    """Each has had an answer, and then begins a request that never ends."""
+    first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
+    with served(*judge) as server, ExitStack() as stack:
+        for _ in range(OF_ADDRESS + 50):
+            client = stack.enter_context(server.connected())
+            client.sendall(first % server.port)
+            assert client.recv(12) == b"HTTP/1.1 200"
+            client.sendall(b"POST /judge HTTP/1.1\r\nX-Slow: ")
+        assert server.get("/health").status_code == 200
+        assert server.post("/judge", NEW)[0] == 200
+        assert len(server.server.server_state.connections) <= OF_ADDRESS
 
 
 def test_a_body_over_the_limit_is_413_however_large(judge):
