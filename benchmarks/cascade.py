@@ -4,8 +4,8 @@
 
 In each row, labels are drawn `RUNS` times, thresholds are chosen on them, and the agreement of the
 decided cases is computed in a population of 50,000. A run is a violation if it is below the target.
-Prints the table of docs/guides/cascade.md, and exits 1 if more runs than delta, by the lower end of
-a 95% interval, are violations.
+Prints a table, whose rows with 150 labels are in docs/guides/cascade.md, and exits 1 if more runs
+than delta, by the lower end of a 95% interval, are violations.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 A judge is right in 95% of the pairs on which its two orders agree, and half of the others are A. In
 each run, 40 labels at random are followed by 60 more: by `--next`, in three rounds of 20, or at
-random. Prints the table of docs/guides/labels.md.
+random. Prints the numbers of docs/guides/labels.md.
 """
 
 from __future__ import annotations

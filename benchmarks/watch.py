@@ -2,7 +2,7 @@
 
     uv run python benchmarks/watch.py [SIMULATIONS]
 
-It prints the tables of docs/concepts/intervals.md. Answers of a case flip by themselves with a
+It prints the tables behind docs/concepts/intervals.md. Answers of a case flip by themselves with a
 probability of the case, as those of easy and hard cases do. In the second table, a share of the
 answers is different for good from one look on. All simulations are computed at once from the counts
 of two answers, and some are compared with `change_evidence`. One process, a minute.
