@@ -269,15 +269,16 @@ def test_every_way_to_judge_sends_pictures(here, call, provider, kind):
     assert any("<mine>" in one for one in shown)
 
 
-def inspect_log(row):
+def inspect_log(row, picture="attachment://0123456789abcdef"):
     """A log of Inspect with one sample, whose question and answer have pictures."""
     question = [
         {"role": "user", "content": [text("Which?"), {"type": "image", "image": "pics/good0.png"}]}
     ]
-    image = {"type": "image", "image": data_url(png("mine")), "detail": "auto"}
+    image = {"type": "image", "image": picture, "detail": "auto"}
     answer = {"role": "assistant", "content": [text("So:"), image]}
     sample = {
         **{"id": 1, "epoch": 1, "input": question, "target": "t", "scores": {}},
+        "attachments": {"0123456789abcdef": data_url(png("mine"))},
         "messages": [*question, answer],
         "output": {"model": "m", "choices": [{"message": answer, "stop_reason": "stop"}]},
     }
@@ -333,3 +334,53 @@ def test_a_batch_has_the_bytes_and_a_changed_picture_is_not_sent(here, call, pro
     assert {one.error_kind for one in refused} == {"bad_request"}
     assert "is another one than before" in str(refused[0].error)
     assert png("another") not in [one for body in provider.requests for one in received(body)]
+
+
+@pytest.mark.browser
+def test_the_page_shows_embedded_pictures_and_those_of_the_folder(here, call, provider, browser):
+    provider.rule = prefers_picture()
+    big = png("good " + "x" * 70_000)
+    answers = [[part(data_url(one)), text("<img src=x>")] for one in (big, png("bad"))]
+    write(here, [{"id": "c", "prompt": "p", "response_a": answers[0], "response_b": answers[1]}])
+    call("run", "dataset.path=data.jsonl", "hydra.run.dir=run", *judge(provider))
+    page = browser.new_context().new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto((here / "run/report.html").as_uri())
+    page.locator(".case summary").first.click()
+    shown = page.locator(".case .side img")
+    shown.first.wait_for()
+    assert shown.count() == 2
+    page.wait_for_function(
+        "[...document.querySelectorAll('.side img')].every((one) => one.complete)"
+    )
+    found = shown.evaluate_all("(all) => all.map((one) => [one.alt, one.naturalWidth, one.src])")
+    assert [(alt, width) for alt, width, _ in found] == [
+        ("[image 70 kB image/png]", 2),
+        ("[image 94 B image/png]", 2),
+    ]
+    assert found[0][2].startswith("file:")
+    assert found[1][2].startswith("data:")
+    assert complaints == []
+    page.context.close()
+
+
+def test_an_import_shows_pictures_and_names_those_that_it_cannot_read(here, call):
+    write(here, [])
+    row = single(0, text("So:"), part(data_url(png("mine"))))
+    samples = []
+    for number, picture in enumerate(("attachment://0123456789abcdef", "gone.png", "/etc/passwd")):
+        log = inspect_log(row, picture)
+        samples.append({**log["samples"][0], "id": number})
+    scored = {"grader": {"value": 1, "answer": "a", "explanation": "e", "metadata": {}}}
+    samples = [{**sample, "scores": scored} for sample in samples]
+    (here / "log.json").write_text(json.dumps({**log, "samples": samples}))
+    call("import", "inspect", "log.json", "--judge", "grader", "hydra.run.dir=run", "tracking=none")
+    shown = [case["responses"][0]["text"] for case in read(here / "run/cases.jsonl")]
+    assert [("sha256" in one, "image that is not a text" in one) for one in shown] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    assert len([*(here / "run/images").iterdir()]) == 2
+    assert data_url(png("mine")) in (here / "run/report.html").read_text()

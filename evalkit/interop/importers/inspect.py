@@ -37,6 +37,8 @@ _LARGEST, _LARGEST_SAMPLE = 500_000_000, 100_000_000
 gigabytes."""
 _UNREAD = {"events", "events_data", "store", "timelines"}
 """Parts of a sample that are not read; most of its bytes."""
+_ATTACHED = "attachment://"
+_WITH_ATTACHED = ("input", "messages", "output", "target")
 _ZSTD = 93
 _NAMES_AT = 26
 """Where a member's header has the lengths of its name and of its extra field."""
@@ -64,7 +66,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If the log has no samples, or no judge.
     """
     log = _archived(path) if path.suffix == ".eval" else load_object(path)
-    listed = list(log.get("samples") or ())
+    listed = [*map(_whole, log.get("samples") or ())]
     evaluation = log.get("eval") or {}
     samples = [sample for sample in listed if isinstance(sample, Mapping)]
     if not samples:
@@ -103,6 +105,27 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
     parsed = read_log(path, listed, fields, parts, options)
     return replace(parsed, notes=(*parsed.notes, *_notes(log, samples)))
+
+
+def _whole(sample: Any) -> Any:
+    """Return a sample with its attachments where they belong: Inspect keeps long texts and pictures apart."""
+    attachments = sample.get("attachments") if isinstance(sample, Mapping) else None
+    if not isinstance(attachments, Mapping) or not attachments:
+        return sample
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, str):
+            name = value.removeprefix(_ATTACHED)
+            attached = attachments.get(name) if name != value else None
+            return attached if isinstance(attached, str) else value
+        if isinstance(value, list):
+            return [whole(one) for one in value]
+        if isinstance(value, Mapping):
+            return {key: whole(one) for key, one in value.items()}
+        return value
+
+    read = {name: whole(sample[name]) for name in _WITH_ATTACHED if name in sample}
+    return {**sample, **read}
 
 
 def _notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
