@@ -10,7 +10,10 @@ from zipfile import ZipFile
 from evalkit.errors import DatasetError
 
 MOST_CELLS: Final = 20_000_000
-"""The most cells between the first and the last used one of a sheet: readers allocate them all."""
+"""The most cells between the first and the last used one of all sheets: readers allocate them all."""
+SPARSE_CELLS: Final = 1_000_000
+LEAST_USED: Final = 0.01
+"""Of more than `SPARSE_CELLS` cells, at least this share must be used."""
 _LARGEST: Final = 2**30
 _PIECE: Final = 2**20
 _OVERLAP: Final = 200
@@ -23,7 +26,7 @@ _NAMES: Final = re.compile(rb"<(?:\w+:)?sheet\s[^<>]*?\bname=[\"']([^\"']*)[\"']
 
 
 def check_bounds(path: Path) -> None:
-    """Refuse a workbook with too much data, or a sheet with too many cells.
+    """Refuse a workbook with too much data, or with too many cells, most of which may be empty.
 
     Raises:
         DatasetError: With the name and the dimensions of the sheet.
@@ -34,12 +37,21 @@ def check_bounds(path: Path) -> None:
         if size > _LARGEST:  # declared sizes; no reader reads more than them
             raise ValueError(f"{size / 2**30:.1f} GiB when decompressed")
         sheets = sorted(filter(_SHEET.fullmatch, parts.namelist()), key=_number)
+        total = 0
         for index, sheet in enumerate(sheets):
-            rows, columns = _extent(parts, sheet)
-            if rows * columns > MOST_CELLS:
+            rows, columns, used = _extent(parts, sheet)
+            cells = rows * columns
+            total += cells
+            is_sparse = cells > SPARSE_CELLS and used < LEAST_USED * cells
+            if total > MOST_CELLS or is_sparse:
+                limit = f"more than {MOST_CELLS:,} cells"
+                if cells < total:
+                    limit += " with the sheets before it"
+                if total <= MOST_CELLS:
+                    limit = f"and {used:,} of its {cells:,} cells are used"
                 what = (
                     f"sheet '{_name(parts, index)}' spans {rows:,} rows and {columns:,}"
-                    f" columns, more than {MOST_CELLS:,} cells"
+                    f" columns, {limit}"
                 )
                 raise DatasetError(
                     what,
@@ -53,20 +65,23 @@ def _number(sheet: str) -> tuple[int, str]:
     return int(digits[:9] or 0), sheet
 
 
-def _extent(parts: ZipFile, sheet: str) -> tuple[int, int]:
-    """Return the number of rows and columns between the first and the last used cell."""
+def _extent(parts: ZipFile, sheet: str) -> tuple[int, int, int]:
+    """Return the number of rows and columns between the first and the last used cell, and about that of used ones."""
     first = [2**62, 2**62]  # row, column
     last = [0, 0]
     held = b""
+    used = 0
     with parts.open(sheet) as file:
         while piece := file.read(_PIECE):
             text = held + piece
             for match in _CELL.finditer(text):
                 _widen(first, last, int(match[2]), _column(match[1]))
+                used += 1
             for match in _ROW.finditer(text):
                 _widen(first, last, int(match[1]), first[1] if last[1] else 1)
             held = text[-_OVERLAP:]
-    return max(0, last[0] - first[0] + 1), max(0, last[1] - first[1] + 1)
+    rows, columns = (max(0, last[axis] - first[axis] + 1) for axis in (0, 1))
+    return rows, columns, used
 
 
 def _widen(first: list[int], last: list[int], row: int, column: int) -> None:

@@ -137,6 +137,13 @@ def test_a_sheet_with_one_cell_far_away_is_refused_by_name_and_size(far, tmp_pat
         list(reader_for(None, path)(path))
 
 
+def test_a_sheet_of_mostly_empty_cells_is_refused(tmp_path):
+    path = sheet(tmp_path / "sparse.xlsx", {"A1": "judge", "B1": "human", "B1048576": "x"})
+    match = r"'Votes' spans 1,048,576 rows and 2 columns, and 3 of its 2,097,152 cells are used"
+    with pytest.raises(DatasetError, match=match):
+        list(reader_for(None, path)(path))
+
+
 def test_an_ordinary_sheet_is_read(tmp_path):
     path = sheet(tmp_path / "near.xlsx", {"A1": "judge", "B1": "human", "A2": "x", "B2": "y"})
     assert [row for _, row in reader_for(None, path)(path)] == [{"judge": "x", "human": "y"}]
