@@ -17,15 +17,12 @@ FEWEST: Final = 3
 
 def is_labeled(case: Case) -> bool:
     """Return whether a case has any label: its own, one of a response, an annotator's, or one of an item."""
-    graded = any(
-        one.grade is not None or one.class_name is not None for one in case.responses
-    )
-    return (
-        graded
-        or case.label is not None
-        or bool(case.labels)
-        or any(item.labels for item in case.checklist)
-    )
+    if case.label is not None or case.labels:
+        return True
+    for one in case.responses:  # no generators: every metric asks this of every case
+        if one.grade is not None or one.class_name is not None:
+            return True
+    return bool(case.checklist) and any(item.labels for item in case.checklist)
 
 
 def without_labels(case: Case) -> Case:

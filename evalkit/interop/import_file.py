@@ -584,6 +584,9 @@ def _annotations(
 
 
 def _first(what: str, records: Sequence[Record], tally: Counter[str]) -> str | None:
+    if len(records) == 1:
+        only: str | None = getattr(records[0], what) or None
+        return only
     known = dict.fromkeys(
         value for record in records if (value := getattr(record, what))
     )

@@ -605,7 +605,13 @@ def _cut(value: Any, length: int) -> Any:
     if isinstance(value, str):
         return _cut_text(value, length)
     if isinstance(value, dict):
-        return {key: _cut(inner, length) for key, inner in value.items()}
+        # Most values are numbers or short words: a call for each would double the time.
+        return {
+            key: inner
+            if isinstance(inner, str) and len(inner) <= length
+            else _cut(inner, length)
+            for key, inner in value.items()
+        }
     return (
         [_cut(inner, length) for inner in value] if isinstance(value, list) else value
     )

@@ -68,16 +68,30 @@ def _open(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_open)
-_LOOSE = json.JSONEncoder(ensure_ascii=False, allow_nan=True, default=_open)
+def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
+    """Return a function that encodes as `json.JSONEncoder` does, but is set up once and not for each line."""
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=allow_nan, default=_open, check_circular=False
+    )
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without the compiled one
+        return encoder.encode
+    text = json.encoder.encode_basestring
+    separators = (encoder.key_separator, encoder.item_separator)
+    encode = make(None, _open, text, None, *separators, False, False, allow_nan)
+    return lambda value: "".join(encode(value, 0))
+
+
+_encode_strict = _encoder(allow_nan=False)
+_encode_loose = _encoder(allow_nan=True)
 
 
 def encode_line(value: Any) -> bytes:
     """Return a value as one line of strict JSON in UTF-8; NaN and infinities become texts."""
     try:
-        text = _STRICT.encode(value)
+        text = _encode_strict(value)
     except ValueError:
-        text = _STRICT.encode(json.loads(_LOOSE.encode(value), parse_constant=str))
+        text = _encode_strict(json.loads(_encode_loose(value), parse_constant=str))
     return _one_line(text)
 
 
@@ -87,7 +101,7 @@ def encode_finite(value: Any) -> bytes:
     Raises:
         ValueError: If the value contains NaN or an infinity.
     """
-    return _one_line(_STRICT.encode(value))
+    return _one_line(_encode_strict(value))
 
 
 def encode_pretty(value: Any) -> bytes:
@@ -106,7 +120,7 @@ def encode_pretty(value: Any) -> bytes:
 def _one_line(text: str) -> bytes:
     # Some readers also split lines at NEL, LS and PS, which JSON does not escape; escape all of
     # such a line.
-    if len(text.splitlines()) == 1:
+    if text.isascii() or len(text.splitlines()) == 1:
         try:
             return text.encode() + b"\n"
         except UnicodeEncodeError:

@@ -338,7 +338,6 @@ def read_judgments(
 
 
 _TYPES: Final = {
-    **dict.fromkeys(("case", "answer"), "q"),
     **dict.fromkeys(("shape", "sample", "judge", "arbiter"), "i"),
     **dict.fromkeys(("kind", "origin"), "b"),
     **dict.fromkeys(("value", "confidence", "cost", "latency"), "d"),
@@ -371,20 +370,37 @@ class _ColumnBuilder:
         self._rows: dict[str, array[Any]] = {
             name: array(kind) for name, kind in (_TYPES | _WIDE).items()
         }
+        self._known = dict[tuple[Any, ...], int]()
+        self._case = array("q")
+        self._answer = array("q")
+        self._source = array("q")
 
     def add(self, judgment: Judgment, origin: int) -> None:
-        """Add a judgment as a row."""
-        rows = self._rows
+        """Add a judgment as a row; one that says the same of another case is stored once."""
         case = self._cases.get(judgment.case_id)
-        judges = self._judges
-        arbiter = judgment.arbiter
         if case is None:
             raise ConfigError(
                 "this case was judged but is not in the dataset",
                 where=f"case '{judgment.case_id}'",
             )
+        key = _content(judgment) if origin == STATED else None
+        source = None if key is None else self._known.get(key)
+        if source is None:
+            source = len(self._rows["sample"])
+            self._add_row(judgment, origin)
+            if key is not None and len(self._known) < _MOST_KNOWN:
+                self._known[key] = source
+        keys = judgment.keys
+        self._answer.append(hash(keys[-1]) if keys else -1 - len(self._case))
+        self._case.append(case)
+        self._source.append(source)
+
+    def _add_row(self, judgment: Judgment, origin: int) -> None:
+        rows = self._rows
+        judges = self._judges
+        arbiter = judgment.arbiter
         if (weighted := judgment.weighted) is not None and origin != RANKING:
-            rows["weighted"].append(len(rows["case"]))
+            rows["weighted"].append(len(rows["sample"]))
             rows["expected"].append(_number(weighted.value))
             rows["expected"].extend(
                 [weighted.criteria.get(name, np.nan) for name in self._names]
@@ -404,10 +420,6 @@ class _ColumnBuilder:
             [judgment.criteria.get(name, np.nan) for name in self._names]
         )
         completion = judgment.completion
-        rows["answer"].append(
-            hash(judgment.keys[-1]) if judgment.keys else -1 - len(rows["case"])
-        )
-        rows["case"].append(case)
         rows["shape"].append(
             self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes))
         )
@@ -449,7 +461,7 @@ class _ColumnBuilder:
         """Return the sorted columns, and free the arrays they are made from."""
         shapes = sorted(self._shapes, key=_shape_order)
         judges = sorted(self._judges)
-        count = len(self._rows["case"])
+        count = len(self._rows["sample"])
         names = [*_TYPES, "criteria"]
         classes = self._classes
         names += (
@@ -471,6 +483,11 @@ class _ColumnBuilder:
                 columns[name][weighted] = values
         if classes is not None:
             columns["chances"] = columns["chances"].reshape(-1, len(classes))
+        if count < len(self._source):
+            source = np.array(self._source)
+            columns = {name: values[source] for name, values in columns.items()}
+        columns["case"] = np.array(self._case)
+        columns["answer"] = np.array(self._answer)
         order = np.lexsort(
             [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
         )
@@ -484,6 +501,32 @@ class _ColumnBuilder:
             names=self._names,
             cases=len(self._cases),
         )
+
+
+_MOST_KNOWN: Final = 10_000
+"""The most judgments that are looked up: of verdicts and short scales there are few that differ."""
+
+
+def _content(judgment: Judgment) -> tuple[Any, ...] | None:
+    """Return what a judgment without a completion says, whatever its case; `None` if it says more."""
+    if (
+        judgment.completion is not None
+        or judgment.weighted is not None
+        or judgment.arbiter is not None
+    ):
+        return None
+    return (
+        judgment.judge,
+        judgment.class_name,
+        judgment.value,
+        judgment.status,
+        judgment.error_kind,
+        judgment.confidence,
+        judgment.sample,
+        judgment.unit,
+        judgment.shown,
+        *judgment.criteria.items(),
+    )
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:

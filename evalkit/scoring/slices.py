@@ -104,7 +104,8 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
 
 def mean_length(case: Case) -> float:
     """Return the mean number of characters of a case's responses."""
-    return np.mean([len(response.text) for response in case.responses]).item()
+    lengths = [len(response.text) for response in case.responses]
+    return sum(lengths) / len(lengths) if lengths else float("nan")
 
 
 class TooManySlicesError(ValueError):

@@ -62,6 +62,7 @@ _STARS: Final = re.compile(
 _POINTS: Final = re.compile(
     r"(-?\d+(?:[.,]\d+)?)\s*(?:points?|pts?\.?|punkte?|puntos?|分|点)", re.IGNORECASE
 )
+_MAY_BE_NUMBER: Final = re.compile(r"[\d★⭐\ufe0f]")
 _DRAWN_STARS: Final = re.compile(r"[★⭐️]+[☆]*")
 _NAMED_NUMBER: Final = re.compile(
     r"(?:score|rating|grade|level|likert|note|punkte|评分|得分|スコア|評価)\s*[:=：]?\s*(-?\d+(?:[.,]\d+)?)"
@@ -169,10 +170,11 @@ class TypedColumn:
             "fraction": _fraction,
             "stars": _stars,
         }
+        candidates = [text for text in self.words if _MAY_BE_NUMBER.search(text)]
         found = {
             unit: {
                 text: value
-                for text in self.words
+                for text in candidates
                 if (value := read(text.strip())) is not None
             }
             for unit, read in units.items()

@@ -124,14 +124,16 @@ def _opened(
     """Yield columns; one of objects as a column for each path, one of lists of words as a column for each position."""
     for name, column in cells.items():
         if depth < _DEPTH:
-            objects = [_object(cell) for cell in _by_name(column)]
+            lists = _all_lists(column)
+            named = column if lists is None else _by_name(column, lists)
+            objects = [_object(cell) for cell in named]
             filled = sum(cell is not None for cell in column)
             found = sum(value is not None for value in objects)
             if found and found >= _MOSTLY * filled:
                 yield from _opened(_paths(name, column, objects), depth + 1)
                 continue
-            if lists := _positions(name, column):
-                yield from lists.items()
+            if lists is not None and (positions := _positions(name, lists)):
+                yield from positions.items()
                 continue
         yield name, column
 
@@ -149,11 +151,21 @@ def _paths(
     return paths
 
 
-def _by_name(column: Sequence[Any]) -> Sequence[Any]:
+def _all_lists(column: Sequence[Any]) -> list[list[Any] | None] | None:
+    """Return the cells of a column of lists; `None` if a cell is no list, which the first cells usually show."""
+    lists: list[list[Any] | None] = []
+    for cell in column:
+        value = None if cell is None else _listed(cell)
+        if not isinstance(value, list | None):
+            return None
+        lists.append(value)
+    return lists if any(value is not None for value in lists) else None
+
+
+def _by_name(column: Sequence[Any], cells: Sequence[list[Any] | None]) -> Sequence[Any]:
     """Return lists of named objects, such as `{name: judge, value: 1}`, as objects by name."""
-    cells = [_listed(cell) for cell in column]
     filled = [cell for cell in cells if cell is not None]
-    if not filled or not all(isinstance(cell, list) and cell for cell in filled):
+    if not all(filled):
         return column
     items = [item for cell in filled for item in cell]
     if not all(isinstance(item, dict) for item in items) or is_conversation(filled[0]):
@@ -201,12 +213,9 @@ def _object(cell: Any) -> dict[str, Any] | None:
     return None
 
 
-def _positions(name: str, column: Sequence[Any]) -> dict[str, list[Any]]:
+def _positions(name: str, column: Sequence[list[Any] | None]) -> dict[str, list[Any]]:
     """Return a column for each position of lists of few short words or numbers; nothing if a column has others."""
-    column = [_listed(cell) for cell in column]
     filled = [cell for cell in column if cell is not None]
-    if not filled or not all(isinstance(cell, list) for cell in filled):
-        return {}
     longest = max(len(cell) for cell in filled)
     scalars = all(
         isinstance(part, bool | int | float)

@@ -6,7 +6,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +36,8 @@ def known_words() -> Mapping[str, Any]:
 
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: lower case, without separators and brackets around it."""
-    folded = unicodedata.normalize("NFKC", word).strip().casefold()
+    plain = word if word.isascii() else unicodedata.normalize("NFKC", word)
+    folded = plain.strip().casefold()
     if folded.startswith("[[") and folded.endswith("]]"):
         folded = folded[2:-2]
     return _SEPARATORS.sub(" ", folded).strip(" .!*`\"'") or folded
@@ -147,9 +148,12 @@ def _scales() -> tuple[Mapping[str, int], ...]:
 
 def ordered(words: Iterable[str]) -> list[str] | None:
     """Return words in the order of a known scale, lowest first; `None` if no scale has them all."""
+    most = max(map(len, _scales()))
     spelled: dict[str, str] = {}
     for word in words:
         spelled.setdefault(fold(word), word)
+        if len(spelled) > most:
+            return None
     if len(spelled) < 3:
         return None
     for scale in _scales():
@@ -168,7 +172,7 @@ def _missing() -> Mapping[str, str]:
     return {word: causes[group] for group, words in groups.items() for word in words}
 
 
-@cache
+@lru_cache(maxsize=4096)  # a table's texts are not to be held
 def missing_cause(text: str) -> str | None:
     """Return why a cell has no verdict; `None` if it may have one."""
     stripped = text.strip()
