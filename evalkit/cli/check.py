@@ -202,7 +202,7 @@ def _read(
     return _Checked(
         brought,
         table.roles,
-        table.warnings,
+        tuple(_with_command(note, arguments) for note in table.warnings),
         table.settings,
         reading_of(table),
     )
@@ -257,6 +257,18 @@ def _chosen_answer(question: OpenTableError) -> Answer | None:
         return None
     in_range = 1 <= number <= len(question.answers)
     return question.answers[number - 1] if in_range else None
+
+
+def _with_command(note: str, arguments: Namespace) -> str:
+    """Return a note that ends with options of this command, with the whole command."""
+    from evalkit.interop.tables.questions import command
+    from evalkit.interop.tables.score_verdicts import MAPPED
+
+    before, mapped, options = note.partition(MAPPED)
+    if not mapped:
+        return note
+    words = ["evalkit", "check", *arguments.paths, *_given_options(arguments)]
+    return f"{before}{mapped}{command(words)} {options}"
 
 
 def _given_options(arguments: Namespace) -> list[str]:

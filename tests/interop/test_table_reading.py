@@ -263,6 +263,24 @@ def test_scores_and_labels_on_two_scales_are_compared_by_order(here, capsys):
     assert "of the scale" not in content["conclusion"][0]
 
 
+def test_a_command_maps_one_of_two_scales_to_the_other(here, capsys):
+    labels = [1 + index % 5 for index in range(200)]
+    rows = [
+        {"id": i, "human": label, "judge_score": max(0, 25 * (label - 1) - i % 3)}
+        for i, label in enumerate(labels)
+    ]
+    _write(Path("t.csv"), rows)
+    fast = "scoring.bootstrap=100"
+    assert main(["check", "t.csv", "--output", "run", "--overwrite", fast]) == 0
+    printed = capsys.readouterr().out
+    line = next(x for x in printed.splitlines() if "say what each level means" in x)
+    given = shlex.split(line[line.index("evalkit check") :])[1:]
+    assert main([*given, fast]) == 0
+    mapped = capsys.readouterr().out
+    assert "different scales" not in mapped
+    assert "to order responses" not in mapped.splitlines()[0]
+
+
 def test_commands_are_quoted_for_posix_shells_and_powershell():
     words = ["evalkit", "check", "a b.csv", "--map", "it's=pass", "--map", "$x=fail"]
     assert command(words) == """evalkit check 'a b.csv' --map "it's=pass" --map '$x=fail'"""

@@ -13,6 +13,7 @@ from evalkit.interop.tables.column_types import (
     denominators,
     is_date,
 )
+from evalkit.interop.tables.questions import command
 from evalkit.interop.tables.rater_levels import Raw, Space, unread_words
 from evalkit.interop.tables.word_questions import ask_for_unread
 from evalkit.interop.tables.words import fold, ordered, polarity
@@ -89,7 +90,46 @@ def _set_scale(
         space.scale = (low, high, step)
         return
     space.rubric = {"real": True}
+    options = _mapping(space, labels, judges) or _mapping(space, judges, labels)
     space.notes.append(_two_scales(ends))
+    if options:
+        space.notes.append(f"{MAPPED}{command(options)}")
+
+
+MAPPED: Final = (
+    "to compare levels too, say what each level means on the other scale, for example: "
+)
+"""The note before the options that map one scale to another; `check` makes it a command."""
+_MOST_LEVELS: Final = 11
+
+
+def _mapping(
+    space: Space, coarse: Mapping[str, TypedColumn], fine: Mapping[str, TypedColumn]
+) -> list[str]:
+    """Return the options that map the levels of a single rater to the scale of the others; empty if there are many.
+
+    Either the ends of both scales are the same, or both grow in proportion if that meets more
+    scores of the others. Neither is fitted, so levels can still differ.
+    """
+    if len(coarse) != 1 or not fine:
+        return []
+    name = next(iter(coarse))
+    levels = space.values[name]
+    others = {value for other in fine for value in space.values[other].values()}
+    low, high, _ = guessed_scale([*levels.values()])
+    bottom, top, _ = guessed_scale([*others])
+    if not 2 <= len(levels) <= _MOST_LEVELS or top - bottom <= high - low:
+        return []
+    slope = (top - bottom) / (high - low)
+    by_ends = {text: bottom + slope * (level - low) for text, level in levels.items()}
+    by_ratio = {text: top * level / high for text, level in levels.items()}
+    meets = [len(others & {*mapped.values()}) for mapped in (by_ends, by_ratio)]
+    best = by_ratio if meets[1] > meets[0] else by_ends
+    return [
+        word
+        for text, value in sorted(best.items(), key=lambda item: item[1])
+        for word in ("--map", f"{name}:{text}={value:g}")
+    ]
 
 
 def _two_scales(ends: Mapping[str, tuple[float, float]]) -> str:
