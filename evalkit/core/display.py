@@ -166,8 +166,25 @@ def interval(metric: Metric, digits: int = 2) -> str:
 
 
 def percent(metric: Metric) -> str:
-    """Return a rate with its interval, as `52% [38, 66]`."""
-    return estimate(metric.value, metric.low, metric.high, _hundredths, "%")
+    """Return a rate with its interval, as `52% [38, 66]`; next to 0% and 100% with decimals."""
+    digits = _percent_digits(metric.value)
+    return estimate(
+        metric.value,
+        metric.low,
+        metric.high,
+        lambda value: fixed(100 * value, digits),
+        "%",
+    )
+
+
+def _percent_digits(value: float | None) -> int:
+    """Return the decimals of a percentage, so that no rate is 0% or 100% that is not."""
+    if value is None:
+        return 0
+    gap = 100 * min(value, 1 - value)
+    if gap <= 0 or gap >= 0.5:
+        return 0
+    return 1 if gap >= 0.05 else 2
 
 
 def points(metric: Metric, *, absolute: bool = False) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 from evalkit.datasets.field_mapping import RowFault, column_value, plain_row
 from evalkit.datasets.labels import normalize_label
@@ -23,6 +24,8 @@ FIELDS = tuple(
     )
 )
 
+_SHORT: Final = 100
+"""Longer texts describe no group of questions."""
 _GIVEN = ("winner", "margin", "score", "class", "label", "grade")
 
 
@@ -57,6 +60,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     records = []
     unread = True
     rows = list(_rows(path, options))
+    described = _descriptions(rows, options.fields)
     options = replace(
         options, winners={**_classes(cells for *_, cells in rows), **options.winners}
     )
@@ -73,11 +77,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for name in list(unused):
             if name.partition(".")[0] in CELLS[unit] and name not in hidden:
                 del unused[name]
-        records.append(
-            record_of(
-                cells, place, unit, options, _question(asked, cells, index, place)
-            )
-        )
+        question = _question(asked, cells, index, place)
+        more = {f"metadata.{name}": row.get(name) for name in described}
+        records.append(record_of({**more, **cells}, place, unit, options, question))
     for name, column in unseen.items():
         remedy = did_you_mean(column, tuple(row))
         raise DatasetError(
@@ -92,6 +94,37 @@ def _read(path: Path, options: Options) -> ParsedFile:
             remedy="remove it",
         )
     return ParsedFile(records, unread=unread)
+
+
+def _descriptions(
+    rows: Sequence[tuple[str, Json, Json]], fields: Mapping[str, str]
+) -> list[str]:
+    """Return the columns that no field uses and that say something about a question, such as its language.
+
+    They are short, have one value for each question, and are searched for slices. If the user maps
+    any metadata, only that is kept.
+    """
+    if any(name.startswith("metadata.") for name in fields):
+        return []
+    used = {column.partition(".")[0] for column in fields.values()}
+    names = dict.fromkeys(name for _, row, _ in rows for name in row)
+    candidates = [
+        name for name in names if not is_field(name) and name not in used and name
+    ]
+    values: dict[object, object] = {}
+    kept = []
+    for name in candidates:
+        values.clear()
+        for _, row, cells in rows:
+            value = row.get(name)
+            question = text(cells.get("id")) or text(cells.get("prompt")) or len(values)
+            is_short = value is None or isinstance(value, bool | int | float)
+            is_short = is_short or (isinstance(value, str) and len(value) <= _SHORT)
+            if not is_short or values.setdefault(question, value) != value:
+                break
+        else:
+            kept.append(name)
+    return kept
 
 
 def _rows(path: Path, options: Options) -> Iterator[tuple[str, Json, Json]]:

@@ -423,6 +423,8 @@ def _with_range(text: Text, decision: Decision) -> Text:
             low=ends[0],
             high=ends[1],
         )
+    if decision.unlabeled == 0:
+        return gettext("{finding} All of the data has labels.", finding=text)
     if decision.unlabeled is not None and decision.unlabeled < more:
         text = gettext(
             "{finding} The data has {n:,} without a label.",
