@@ -120,6 +120,8 @@ class Decision:
         labels_needed: how many more labels would probably decide, if more labels can.
         labels_range: the least and the most that it could take, likewise.
         unlabeled: how many units of the data have no label, if that is known.
+        clusters: the number of clusters of the labels, if they are few and new labels must be of
+            others.
         possible: the strongest use that the intervals do not exclude.
         where: the slices in which the judge cannot be used for `use`.
         order: whether its scores put responses in the order of the labels; `None` if unknown. No
@@ -137,6 +139,7 @@ class Decision:
     labels_needed: int | None = None
     labels_range: tuple[int, int] | None = None
     unlabeled: int | None = None
+    clusters: int | None = None
     possible: Use = "single"
     where: tuple[Where, ...] = ()
     order: bool | None = None

@@ -10,6 +10,7 @@ judge is useful; otherwise the labels do not decide. The floor is 0.2: up to the
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Final
@@ -108,6 +109,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
 
 
 _SAYS_LENGTH: Final = frozenset({"always_longer", "follows_length", "follows_brevity"})
+_CLUSTERS: Final = re.compile(r"labels of (\d+) clusters")
 _ASKS_FOR_LABELS: Final = frozenset({"no_labels", "undecided", "lean_unclear"})
 """Reasons that a number of labels would settle."""
 
@@ -122,8 +124,10 @@ def _with_labels_needed(decision: Decision, metrics: Metrics) -> Decision:
     ends = None
     if needed.low is not None and needed.high is not None:
         ends = (round(needed.low), round(needed.high))
+    clusters = _CLUSTERS.search(needed.note or "")
     return replace(
         decision,
+        clusters=None if clusters is None else int(clusters[1]),
         labels_needed=more,
         labels_range=ends,
         unlabeled=None if units is None else max(0, units - labels_at_hand(metrics)),

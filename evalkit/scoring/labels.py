@@ -186,6 +186,9 @@ ASSUMED: Final = 0.4
 """Without labels, agreement beyond chance of the judge: right in 70% of pairs, or a correlation of
 0.40."""
 MOST: Final = 10**9
+CROWDED: Final = 3
+"""So many labels of a cluster on average, and fewer than `FEW_LABELS` clusters, mean that new labels
+must be of other clusters."""
 SKEW: Final = 7
 """So many more clusters than by normal errors decide if a few do: a coefficient near 1 is skewed
 (by simulation)."""
@@ -247,7 +250,15 @@ def labels_needed(
     per_cluster = labels(metric) / max(n, 1)
     low, total, high = totals
     scaled = (low * per_cluster, total * per_cluster, high * per_cluster)
-    return _more_labels(scaled, at_hand, "assumes that the agreement is as estimated")
+    note = "assumes that the agreement is as estimated"
+    return _more_labels(scaled, at_hand, note + _few_clusters(metric, n))
+
+
+def _few_clusters(metric: Metric, clusters: int) -> str:
+    """Return the end of a note on labels of few clusters, which more labels of the same would not help."""
+    if 0 < CROWDED * clusters <= metric.n and clusters < FEW_LABELS:
+        return f"; labels of {clusters} clusters"
+    return ""
 
 
 def _totals(
@@ -278,6 +289,7 @@ def _labels_for_leans(
 ) -> Metric:
     """Return how many labels decide whether open leans are within their margin, if they are as estimated."""
     totals = list[tuple[float, float, float]]()
+    few = ""
     for lean in open_leans(metrics):
         metric = lean.metric
         spread = _spread_at_hand(metric, confidence)
@@ -286,6 +298,7 @@ def _labels_for_leans(
         # At its margin, no number of labels decides: the largest number is reported.
         distance = max(abs(lean.margin - abs(metric.value)), 1e-6)
         clusters_at_hand = clusters.get(metric.name, metric.n)
+        few = few or _few_clusters(metric, clusters_at_hand)
         per_cluster = metric.n / max(clusters_at_hand, 1)
         # The spread is that of one unit, so clusters are those units.
         low, total, high = _totals(distance, spread, confidence)
@@ -297,7 +310,7 @@ def _labels_for_leans(
     return (
         unknown
         if most_demanding is None
-        else _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED)
+        else _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED + few)
     )
 
 

@@ -423,6 +423,12 @@ def _with_range(text: Text, decision: Decision) -> Text:
             low=ends[0],
             high=ends[1],
         )
+    if decision.clusters is not None:
+        return gettext(
+            "{finding} They must be of new prompts: the labels are of {n:,} clusters only.",
+            finding=text,
+            n=decision.clusters,
+        )
     if decision.unlabeled == 0:
         return gettext("{finding} All of the data has labels.", finding=text)
     if decision.unlabeled is not None and decision.unlabeled < more:

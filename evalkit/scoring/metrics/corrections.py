@@ -296,7 +296,8 @@ def _note(target: Target) -> str:
         return f"every answer has a label: this is the mean of the labels{lost}"
     weighted = RANDOM if target.weights is None else SAMPLED
     rest = "units" if np.isnan(target.judged).any() else "answers"
-    return f"{labels} labels{lost} and {others} {rest} without a label; {weighted}"
+    also = f"{lost}, and" if lost else " and"
+    return f"{labels} labels{also} {others} {rest} without a label; {weighted}"
 
 
 def _sums(target: Target) -> list[Floats]:
