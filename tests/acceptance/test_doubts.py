@@ -46,6 +46,86 @@ def one_order() -> Rows:
     return pairs(labels, judged(labels, some(300, 0.95)))
 
 
+def one_missing() -> Rows:
+    """Return 277 verdicts, of which one is missing."""
+    rng = np.random.default_rng(0)
+    labels = [str(label) for label in rng.choice(["pass", "fail"], 277)]
+    answers = [label if rng.random() < 0.97 else OTHER[label] for label in labels]
+    return classes(labels, ["", *answers[1:]])
+
+
+def bad_slice() -> Rows:
+    """Return 800 verdicts, right in 97%, and a coin's on the 196 German ones."""
+    rng = np.random.default_rng(0)
+    labels = [str(label) for label in rng.choice(["pass", "fail"], 800)]
+    languages = ["de"] * 196 + ["en", "fr"] * 302
+    right = np.where(np.array(languages) == "de", 0.5, 0.97)
+    answers = [
+        label if rng.random() < share else OTHER[label]
+        for label, share in zip(labels, right, strict=True)
+    ]
+    rows = classes(labels, answers)
+    return [{**row, "language": one} for row, one in zip(rows, languages, strict=True)]
+
+
+def stratum() -> Rows:
+    """Return the most frequent label of each task as its verdict."""
+    rng = np.random.default_rng(0)
+    tasks = ["code", "chat"] * 200
+    labels = ["pass" if (rng.random() < 0.85) == (task == "code") else "fail" for task in tasks]
+    answers = ["pass" if task == "code" else "fail" for task in tasks]
+    rows = classes(labels, answers)
+    return [{**row, "task": task} for row, task in zip(rows, tasks, strict=True)]
+
+
+def by_length() -> Rows:
+    """Return scores that are the length of the response."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(5, 200, 300)
+    grades = np.clip(np.round(words / 40 + rng.normal(0, 1, 300)), 1, 5)
+    rows = scores([float(one) for one in grades], [round(1 + n / 50, 1) for n in words.tolist()])
+    return [{**row, "response": "w " * n} for row, n in zip(rows, words.tolist(), strict=True)]
+
+
+def half_of_a_class() -> Rows:
+    """Return verdicts that find 48 of 100 fails: the interval spans a half."""
+    answers = ["fail"] * 48 + ["pass"] * 52 + ["pass"] * 295 + ["fail"] * 5
+    return classes(["fail"] * 100 + ["pass"] * 300, answers)
+
+
+def few_prompts() -> Rows:
+    """Return 10 prompts of 40 responses, of which every verdict is right."""
+    labels = [str(label) for label in np.random.default_rng(0).choice(["pass", "fail"], 400)]
+    rows = classes(labels, labels)
+    return [{**row, "prompt": f"Question {n % 10}?"} for n, row in enumerate(rows)]
+
+
+def split_panel() -> Rows:
+    """Return a good and a bad judge, who contradict each other in a third of the cases."""
+    rng = np.random.default_rng(0)
+    labels = [str(label) for label in rng.choice(["pass", "fail"], 300)]
+    rows: Rows = []
+    for name, share in (("judge_a", 0.94), ("judge_b", 0.68)):
+        answers = [label if rng.random() < share else OTHER[label] for label in labels]
+        rows += [{**row, "judge": name} for row in classes(labels, answers)]
+    return rows
+
+
+def annotated() -> Rows:
+    """Return a judge of 90% next to three annotators of 97%."""
+    rng = np.random.default_rng(3)
+    truth = sides(300)
+
+    def said(share: float) -> list[str]:
+        return [side if rng.random() < share else {"A": "B", "B": "A"}[side] for side in truth]
+
+    rows = pairs([None] * 300, said(0.9), said(0.9))
+    labels = [said(0.97) for _ in range(3)]
+    return [
+        {**row, **{f"label.{k}": labels[k][int(row["id"][1:])] for k in range(3)}} for row in rows
+    ]
+
+
 CLASSES = ("rubric.classes={pass: good, fail: bad}",)
 SCALE = ("rubric.min=1", "rubric.max=5", "rubric.step=0.1")
 SITUATIONS = {
@@ -87,6 +167,18 @@ SITUATIONS = {
         r"the judge's own word\? Answer with dataset\.label_source",
         "label",
     ),
+    "one missing": (one_missing, CLASSES, r"^(?!.*anywhere).*Trust this judge", "信任|可信"),
+    "a bad slice": (bad_slice, CLASSES, r"but not where language is de: kappa", "language"),
+    "only the stratum": (stratum, CLASSES, r"Do not trust this judge: it only knows task", "task"),
+    "by length": (by_length, SCALE, r"follow the length of responses", "长度"),
+    "half of a class": (half_of_a_class, CLASSES, r"^(?!.*finds only).*Trust", "校正"),
+    "constant pairs": (
+        lambda: pairs(sides(150, 0.6), ["A"] * 150),
+        (),
+        r"Do not trust this judge: all 150 verdicts are A",
+        "不要信任",
+    ),
+    "few prompts": (few_prompts, CLASSES, r"of new prompts: the labels are of 10 clusters", "聚类"),
     "two labels": (lambda: pairs(["A", "B"], ["A", "A"]), (), r"2 labels are too few", "太少"),
 }
 
@@ -104,3 +196,34 @@ def test_data_that_is_not_ideal(call, tmp_path, name):
     assert not re.search(r"\d more pairs", first) or name != "two labels"
     sentence = (tmp_path / "run" / "findings.md").read_text("utf-8").splitlines()[0]
     assert re.search(chinese, sentence), sentence
+
+
+FURTHER = {
+    "a split panel": (
+        split_panel,
+        CLASSES,
+        (r"of 300 labeled responses are split", r"judge_a can replace all 2 .* of 300 labels"),
+    ),
+    "annotators": (
+        annotated,
+        (),
+        (
+            r"less well than an annotator does",
+            r"replace 3 of 3 annotators\. The test .* by 0\.2 .*still agree less well",
+        ),
+    ),
+    "one annotator": (half_of_a_class, CLASSES, (r"a second one on 50 of these cases",)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FURTHER)
+def test_findings_do_not_contradict_each_other(call, tmp_path, name):
+    rows, words, patterns = FURTHER[name]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows())
+    (tmp_path / "judged.jsonl").write_text(lines, "utf-8")
+    fast = ("tracking=none", "scoring.bootstrap=200", "hydra.run.dir=run")
+    call("import", "generic", "judged.jsonl", *fast, *words)
+    found = (tmp_path / "run" / "findings.md").read_text("utf-8").replace("\\", "")
+    for pattern in patterns:
+        assert re.search(pattern, found), found

@@ -386,3 +386,26 @@ def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by():
         metric_words("summeval/coherence/system/kendall")[1]
         == "SummEval：连贯性，系统级，Kendall τ 相关"
     )
+
+
+SENTENCE_END = re.compile(r"[.!?:;] ")
+
+
+def test_every_sentence_of_the_catalog_has_fewer_than_40_words():
+    """A colon ends a sentence here, because numbers fill what comes after it."""
+    path = Path(__file__).parents[2] / "evalkit/locale/zh/LC_MESSAGES/evalkit.po"
+    with path.open("rb") as file:
+        catalog = read_po(file, locale="zh")
+    ids = [message.id for message in catalog if message.id]
+    texts_ = [text for one in ids for text in ([one] if isinstance(one, str) else one)]
+    assert len(texts_) > 1000
+    parts = [part for text in texts_ for part in SENTENCE_END.split(text)]
+    assert [part for part in parts if len(part.split()) >= 40] == []
+
+
+def test_agreement_with_many_numbers_is_two_sentences():
+    """Ties, both orders and missing answers: no sentence of a finding reaches 40 words."""
+    rows = [("A", "A", "A"), ("B", "B", "B")] * 20 + [("A", "A", "B")] * 6 + [("B", None, None)] * 8
+    for one in said(scored(rows)):
+        for sentence in re.split(r"\. (?=[A-Z])", one.text):
+            assert len(sentence.split()) < 40, sentence

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import interval
-from evalkit.core.translation import Message, Text, gettext, joined, ngettext
+from evalkit.core.translation import (
+    Message,
+    Text,
+    gettext,
+    in_every_language,
+    joined,
+    ngettext,
+)
 from evalkit.decision import (
     ACCURACY,
     BALANCED,
@@ -20,7 +27,7 @@ from evalkit.decision import (
     known,
     labels,
 )
-from evalkit.report.findings.decisions import UNITS
+from evalkit.report.findings.decisions import LONGEST, UNITS
 from evalkit.report.findings.finding import (
     Finding,
     RunFacts,
@@ -63,14 +70,25 @@ def agreement_numbers(metrics: Metrics) -> Iterator[Finding]:
             (correlation, [text.fill(name=name, value=interval(correlation))])
         )
     for metric, numbers in shares:
-        text = gettext(
-            "Agreement with {labels}: {numbers}.",
-            labels=label_words(metrics),
-            numbers=joined(numbers),
-        )
-        yield finding(metric.name, tone, text)
+        yield finding(metric.name, tone, _sentences(metrics, numbers))
     if not shares:
         yield _nothing(metrics)
+
+
+def _sentences(metrics: Metrics, numbers: Sequence[Message]) -> Text:
+    """Return numbers of agreement in a sentence, or in two if one would be too long to read."""
+    said = label_words(metrics)
+    text = gettext(
+        "Agreement with {labels}: {numbers}.", labels=said, numbers=joined(numbers)
+    )
+    if len(in_every_language(text)[0].split()) <= LONGEST:
+        return text
+    return gettext(
+        "Agreement with {labels}: {numbers}. In detail: {details}.",
+        labels=said,
+        numbers=joined([numbers[0], numbers[-1]]),
+        details=joined(numbers[1:-1]),
+    )
 
 
 def _tone(metrics: Metrics) -> Tone:

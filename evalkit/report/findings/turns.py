@@ -41,7 +41,7 @@ def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     if (after := known(metrics, RECOVERED)) is not None:
         text = gettext(
             "Of {n:,} conversations in which a turn or step before the last fails by the verdicts,"
-            " the last one passes in {rate}: the agent may have recovered, or a verdict may be"
+            " the last one passes in {rate}. The agent may have recovered, or a verdict may be"
             " wrong, so the last one does not stand for the whole."
         )
         yield finding(after, "info", text)
