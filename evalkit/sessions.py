@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from evalkit.api import build_evaluator, shared_limits
@@ -11,6 +10,7 @@ from evalkit.core.resources import project
 from evalkit.datasets import with_examples
 from evalkit.engine import Session
 from evalkit.engine.cascade import Escalated, Units
+from evalkit.engine.event_loop import aside
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.results import Spent
 from evalkit.scoring import escalated, verdicts_of
@@ -89,9 +89,7 @@ class JudgingSession:
                 break
             evaluator = Escalated(self.evaluator, units)
         # Scoring takes as long as the cases are large; other calls of the event loop continue.
-        return judgments, await asyncio.to_thread(
-            verdicts_of, self.config, cases, judgments
-        )
+        return judgments, await aside(verdicts_of, self.config, cases, judgments)
 
     def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
         return (
@@ -123,13 +121,23 @@ class JudgingSession:
         for session in self._sessions:
             session.stop(why)
 
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were sent and have no answer yet."""
+        return sum(session.unanswered for session in self._sessions)
+
+    async def written(self) -> None:
+        """Wait until each answer that has arrived is stored."""
+        for session in self._sessions:
+            await session.written()
+
     async def close(self) -> None:
-        """Wait for the store, and close the connections."""
+        """Close the connections, and wait for the store."""
         self.closed = True
         try:
             for session in self._sessions:
-                await session.settle()
                 await session.close()
+                await session.settle()
         finally:
             if self._store:
                 self._store.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import wraps
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from operator import attrgetter
+from reprlib import recursive_repr
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 Json: TypeAlias = Mapping[str, Any]
@@ -33,17 +33,22 @@ def pickled(cls: type[T]) -> type[T]:
     return cls
 
 
-def set_by_slots(cls: type[T]) -> type[T]:
+def _is_plain(cls: type[Any]) -> bool:
+    """Return whether each field of a class is a plain parameter, and nothing is computed."""
+    given = [one for one in vars(cls).values() if isinstance(one, Field)]
+    for base in cls.__mro__[1:]:
+        given += getattr(base, "__dataclass_fields__", {}).values()
+    return not hasattr(cls, "__post_init__") and all(
+        one.init and one.kw_only is not True for one in given
+    )
+
+
+def _set_by_slots(cls: type[Any]) -> None:
     """Have a frozen dataclass set its slots directly, in two thirds of the time that finding each by name takes.
 
-    A run makes many millions of objects. Classes that compute a field, or have one that is not a
-    plain parameter, are unchanged.
+    A run makes many millions of objects.
     """
-    listed = fields(cls)  # type: ignore[arg-type]
-    if hasattr(cls, "__post_init__") or not all(
-        one.init and not one.kw_only for one in listed
-    ):
-        return cls
+    listed = fields(cls)
     scope = JsonObject(MISSING=MISSING)
     values = {one.name: one.name for one in listed}
     for one in listed:
@@ -54,17 +59,63 @@ def set_by_slots(cls: type[T]) -> type[T]:
                 f"make_{one.name}() if {one.name} is MISSING else {one.name}"
             )
     body = "".join(f"\n    set_{name}(self, {value})" for name, value in values.items())
-    exec(f"def init(self, {', '.join(values)}):{body or ' pass'}", scope)
-    scope["init"].__defaults__ = tuple(
+    exec(f"def __init__(self, {', '.join(values)}):{body or ' pass'}", scope)
+    init = scope["__init__"]
+    init.__defaults__ = tuple(
         one.default
         for one in listed
         if one.default is not MISSING or one.default_factory is not MISSING
     )
-    cls.__init__ = wraps(cls.__init__)(scope["init"])  # type: ignore[method-assign]
-    return cls
+    init.__annotations__ = {one.name: one.type for one in listed} | {"return": None}
+    init.__module__ = cls.__module__
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    cls.__init__ = init
+
+
+def _compared_by_fields(cls: type[Any]) -> None:
+    """Give a class the methods of a dataclass that compare and print it, without compiling them for each class."""
+    compared = [one.name for one in fields(cls) if one.compare]
+    shown = [one.name for one in fields(cls) if one.repr]
+    read: Callable[[Any], Any]
+    if len(compared) > 1:
+        read = attrgetter(*compared)
+    else:  # one name would give its value, not a tuple
+
+        def read(value: Any) -> Any:
+            return tuple(getattr(value, name) for name in compared)
+
+    def equal(self: Any, other: object) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return read(self) == read(other)
+
+    def hashed(self: Any) -> int:
+        return hash(read(self))
+
+    @recursive_repr()
+    def text(self: Any) -> str:
+        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__qualname__}({parts})"
+
+    methods = vars(cls)
+    has_hash = methods.get("__hash__") is not None
+    for name, method in (("__eq__", equal), ("__hash__", hashed), ("__repr__", text)):
+        is_given = has_hash if name == "__hash__" else name in methods
+        if not is_given:
+            setattr(cls, name, method)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
-    """Make a class a dataclass whose objects cannot be changed and have no other attributes."""
-    return pickled(set_by_slots(dataclass(frozen=True, slots=True)(cls)))
+    """Make a class a dataclass whose objects cannot be changed and have no other attributes.
+
+    It is one of `dataclass(frozen=True, slots=True)`, made in half the time: evalkit has hundreds.
+    """
+    if not _is_plain(cls):
+        return pickled(dataclass(frozen=True, slots=True)(cls))
+    made: type[T] = dataclass(
+        frozen=True, slots=True, init=False, repr=False, eq=False
+    )(cls)
+    _set_by_slots(made)
+    _compared_by_fields(made)
+    return pickled(made)

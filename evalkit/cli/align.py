@@ -25,7 +25,6 @@ from evalkit.alignment.examples import EXAMPLES
 from evalkit.alignment.gepa_optimizer import ROUNDS
 from evalkit.cli.console import log, plain_console, print_heading, reported, text_table
 from evalkit.cli.finished_run import check_named, read_value
-from evalkit.cli.summary import translator_of
 from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
 from evalkit.config.run_config import config_error
@@ -38,6 +37,7 @@ from evalkit.guard import check, origin_of
 from evalkit.guard.doors import ALIGN, SECTIONS
 from evalkit.report.comparison import with_interval
 from evalkit.report.findings.decisions import USES
+from evalkit.report.page import translator_of
 from evalkit.results import RunResult
 from evalkit.runs import claim_finished, read_run
 from evalkit.runs.layout import ALIGNMENTS

@@ -369,7 +369,7 @@ def _score(
     checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace
 ) -> int:
     from evalkit.api import claim_run_folder
-    from evalkit.hydra_app import load_settings
+    from evalkit.cli.settled import load_settings
     from evalkit.interop.tables.reading import merged_settings
 
     settings = merged_settings(checked.brought.settings, checked.settings)

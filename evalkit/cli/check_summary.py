@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Final
 
-from evalkit.core.display import relative
+from evalkit.core.display import printable, relative
 from evalkit.core.translation import Text, gettext, translator
 from evalkit.decision import RIGHT, Decision, Metrics, metrics_of
 from evalkit.values import JsonObject
@@ -81,10 +81,10 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
 
 def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     """Return a line for each judge, best first, and which judge to use, or none."""
-    from evalkit.cli.summary import translator_of
     from evalkit.core.translation import rendered
     from evalkit.report.findings.decisions import sentence
     from evalkit.report.findings.sweeps import choice_text
+    from evalkit.report.page import translator_of
 
     words = translator_of(result)
     if board is None:
@@ -123,7 +123,7 @@ def _decisions(
 
 def _unlabeled(result: RunResult) -> list[str]:
     """Return what cannot be known without labels, and the next command."""
-    from evalkit.cli.summary import translator_of
+    from evalkit.report.page import translator_of
 
     command = join(
         ["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"]
@@ -142,9 +142,8 @@ def _unlabeled(result: RunResult) -> list[str]:
 
 def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     """Print what a check concludes: judges, the reading of the table, findings, and where the report is."""
-    from evalkit.cli.console import plain_console
     from evalkit.cli.finished_run import gate_status, print_gate
-    from evalkit.cli.summary import translator_of
+    from evalkit.report.page import translator_of
     from evalkit.report.texts import note_text
 
     words = translator_of(result)
@@ -170,8 +169,7 @@ def print_checked(result: RunResult, roles: Sequence[Role], *, as_json: bool) ->
         gettext("note: {note}", note=note_text(note)).render(words) for note in notes
     ]
     lines += ["", *(f"  • {text}" for text in findings[:MOST_FINDINGS]), ""]
-    console = plain_console()
-    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    print(printable("\n".join(lines)).expandtabs())
     status = print_gate(result)
     kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
     sent = gettext("the texts were written to {folder} and sent to the tracker")
@@ -208,9 +206,9 @@ def _content(
 
 def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> list[str]:
     """Return the findings after the conclusion; those on slices are among the first, so that none is cut off."""
-    from evalkit.cli.summary import translator_of
     from evalkit.report.findings import TABLES, corrections, findings_of
     from evalkit.report.findings.slices import slice_findings
+    from evalkit.report.page import translator_of
     from evalkit.runs import read_details
 
     details = read_details(folder, TABLES)

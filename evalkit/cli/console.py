@@ -12,18 +12,15 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
-from rich.segment import Segment
-from rich.text import Text
-
-from evalkit.core.display import printable
 from evalkit.errors import EvalkitError, TrackingError
 from evalkit.guard.known_hosts import trusted_words, trusting
 from evalkit.plugins import allowing_code, code_allowed
 from evalkit.values import frozen
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 _PREFIXES = {"note": "evalkit: note: ", "progress": ""}
 LogStyle = Literal["", "json", "quiet"]
@@ -126,23 +123,14 @@ def log_handler() -> Iterator[None]:
         logger.setLevel(level)
 
 
-class PrintableConsole(Console):
-    """A console that styles texts, and shows control characters in them as `\ufffd`."""
-
-    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        shown = (
-            part if part.control else Segment(printable(part.text), part.style)
-            for part in buffer
-        )
-        return super()._render_buffer(shown)
-
-
 WIDE = 1000
 """Wide enough for any table, so that numbers are neither cut nor wrapped."""
 
 
 def plain_console() -> Console:
     """Return standard output without markup, highlighting or line wrapping."""
+    from evalkit.cli.printable_console import PrintableConsole
+
     return PrintableConsole(
         highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE
     )
@@ -185,4 +173,6 @@ def terminal_width() -> int:
 
 def print_heading(heading: str, rest: str = "") -> Text:
     """Return a line that begins with a heading, after an empty one."""
+    from rich.text import Text
+
     return Text.assemble("\n", (heading, "bold"), rest)

@@ -10,11 +10,10 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from pydantic import ValidationError
-from rich.console import Console
 
 from evalkit.cli.console import (
     log,
@@ -39,6 +38,9 @@ from evalkit.runs.layout import JUDGMENTS
 from evalkit.sweeps import find_jobs
 from evalkit.tracking import find_run
 from evalkit.values import Json, JsonObject
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WEIGHT: Final = "criteria.NAME.weight"
 """The only key of criteria that can be changed, because weights are applied when scoring."""

@@ -119,7 +119,7 @@ def _is_column(word: str) -> bool:
 
 def _import(source: _Import) -> int:
     from evalkit.api import claim_run_folder
-    from evalkit.hydra_app import load_settings
+    from evalkit.cli.settled import load_settings
     from evalkit.interop.importer_discovery import importer
 
     if importer(source.format).needs_cases:

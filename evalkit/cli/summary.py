@@ -22,7 +22,7 @@ from evalkit.cli.console import (
 )
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.regular_files import read_text
-from evalkit.core.translation import Translator, in_every_language, translator
+from evalkit.core.translation import in_every_language
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.comparison import with_interval
@@ -37,13 +37,6 @@ from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, MAIN_COLUMNS, SHORT_
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric
 from evalkit.values import Json
-
-
-def translator_of(result: RunResult) -> Translator:
-    """Return the translator to the language of the run's prompts, which is that of its report."""
-    from evalkit.report.page import language_of
-
-    return translator(language_of(result.config))
 
 
 def interval(metric: Metric) -> str:

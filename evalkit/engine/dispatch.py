@@ -87,6 +87,10 @@ class StoreWriter:
         self._store = store
         self._queue = ThreadQueue(self._put)
 
+    async def settle(self) -> None:
+        """Wait until each answer is written."""
+        await self._queue.settle()
+
     async def keep(self, key: str, model: str, completion: Completion) -> None:
         """Store a completion; it is durable when this returns.
 
@@ -354,6 +358,7 @@ class Sender:
         self.lengths = AnswerLengths()
         self.also_checked: tuple[int, ...] = ()
         self.out: set[asyncio.Task[Any] | None] = set()
+        self._keeping: set[asyncio.Task[Any]] = set()
         self.changed: Callable[[], None] = lambda: None
         self.keeps: Callable[[], bool] | None = None
         self.empty = False
@@ -371,12 +376,25 @@ class Sender:
         """Return why calls wait now; nothing if they do not."""
         return self._tally.now_waiting(self._clock.now())
 
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were sent and have no answer yet."""
+        return len(self.out - self._keeping)
+
+    async def written(self) -> None:
+        """Wait until each answer that has arrived is stored."""
+        while self._keeping:
+            await asyncio.wait(self._keeping)
+        if self._writer is not None:
+            await self._writer.settle()
+
     async def settle(self) -> None:
-        """Wait until every claim is given up.
+        """Wait until each answer that has arrived is stored, and every claim is given up.
 
         Raises:
             StoreError: If the store failed at that.
         """
+        await self.written()
         if self._queue is not None:
             await self._queue.settle()
 
@@ -622,6 +640,7 @@ class Sender:
         request = limited if reservation.limited else call.request
         cost: float | None = 0.0
         task = asyncio.current_task()
+        assert task is not None
         try:
             async with self._slots, self._limits[call.judge].turn(request) as turn:
                 self._raise_if_over()
@@ -664,6 +683,7 @@ class Sender:
             raise
         finally:
             self.out.discard(task)
+            self._keeping.discard(task)
             if not self.out:
                 self._idle.set()
             await self.budget.settle(reservation, cost)
@@ -702,6 +722,8 @@ class Sender:
             ):
                 limit.pause(error.retry_after)
             raise
+        if (task := asyncio.current_task()) is not None:
+            self._keeping.add(task)  # from here on, it waits for nobody but the store
         self._outages[index].answered()
         slow = completion.latency > _SLOW * self._runner.timeout
         limit.answered(turn, request, completion.usage, slow=slow)

@@ -219,8 +219,17 @@ class Session:
         """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
         self._sender.give_up(why)
 
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were sent and have no answer yet."""
+        return self._sender.unanswered
+
+    async def written(self) -> None:
+        """Wait until each answer that has arrived is stored."""
+        await self._sender.written()
+
     async def settle(self) -> None:
-        """Wait until every claim is given up."""
+        """Wait until each answer that has arrived is stored, and every claim is given up."""
         await self._sender.settle()
 
     async def close(self) -> None:

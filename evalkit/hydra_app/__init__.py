@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.run_config import config_error
+from evalkit.config.settled import SETTLED_OPTIONS
 from evalkit.core.regular_files import check_regular, read_file, read_text
 from evalkit.core.resources import project, shipped
 from evalkit.datasets import RECORDED as RECORDED_CASES
@@ -113,12 +114,7 @@ SETTLED = [
             "dataset",
         )
     ),
-    {"swap": "both"},
-    {"tie": "allow"},
-    {"scoring": "default"},
-    {"store": "default"},
-    {"runner": "default"},
-    {"tracking": "mlflow"},
+    *({group: option} for group, option in SETTLED_OPTIONS.items()),
     "_self_",
 ]
 """The defaults list of settings that describe judgments made elsewhere."""

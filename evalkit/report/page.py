@@ -21,6 +21,7 @@ from evalkit.core.resources import project
 from evalkit.core.translation import (
     Message,
     Text,
+    Translator,
     gettext,
     in_every_language,
     joined,
@@ -135,6 +136,11 @@ def asset(name: str) -> str:
 def language_of(config: RunConfig) -> str:
     """Return the initial language of a page, `en` or `zh`: the language of the run's prompts."""
     return "zh" if config.prompt.language.startswith("zh") else "en"
+
+
+def translator_of(result: RunResult) -> Translator:
+    """Return the translator to the language of the run's prompts, which is that of its report."""
+    return translator(language_of(result.config))
 
 
 def level_of(config: RunConfig) -> str:

@@ -29,8 +29,10 @@ def note_text(note: str) -> Joined:
 
 
 def _part(part: str) -> Text:
-    for pattern, text in _patterns():
-        if found := pattern.fullmatch(part):
+    for start, text in _notes():
+        if not part.startswith(start):
+            continue
+        if found := _pattern(text.message).fullmatch(part):
             return text.fill(
                 **{
                     name: _argument(name, value)
@@ -47,13 +49,16 @@ def _argument(name: str, value: str) -> Joined | str:
 
 
 @cache
-def _patterns() -> list[tuple[re.Pattern[str], Text]]:
-    """Return the pattern of each note, those with the most letters of their own first."""
+def _notes() -> list[tuple[str, Text]]:
+    """Return each note with its letters before the first argument, those with the most letters first."""
     parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
-    return [
-        (re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(text.message))), text)
-        for text in parts
-    ]
+    return [(re.split(r"\{\w+\}", text.message)[0], text) for text in parts]
+
+
+@cache
+def _pattern(message: str) -> re.Pattern[str]:
+    """Return the pattern of a note; compiling those of all notes takes as long as a page."""
+    return re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(message)))
 
 
 def _argument_pattern(found: re.Match[str]) -> str:

@@ -318,7 +318,7 @@ class Server(uvicorn.Server):
         self._stopping: asyncio.Task[None] | None = None
 
     async def run_until_signal(self) -> None:
-        """Answer requests until a signal; a second one ends requests in progress."""
+        """Answer requests until a signal; after a second one, no call is waited for."""
         with freeze_imports():
             await self.serve(sockets=[self._listener])
         await (self._stopping or self._service.stop())
@@ -332,7 +332,7 @@ class Server(uvicorn.Server):
     def _stop(self, _: int) -> None:
         if self._stopping is not None:
             self.force_exit = True
-            self._stopping.cancel()
+            self._service.hurry()
             return
         self.should_exit = True
         self._stopping = asyncio.get_running_loop().create_task(self._service.stop())

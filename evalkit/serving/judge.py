@@ -264,6 +264,17 @@ class Judge:
         for shared in self._sessions.values():
             shared.session.stop(why)
 
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were sent and have no answer yet."""
+        return sum(shared.session.unanswered for shared in self._sessions.values())
+
+    async def written(self) -> None:
+        """Wait until each answer that has arrived is stored."""
+        shared = self._sessions.get(asyncio.get_running_loop())
+        if shared is not None:
+            await shared.session.written()
+
     async def close(self) -> None:
         """Close the connections of this event loop."""
         shared = self._sessions.pop(asyncio.get_running_loop(), None)

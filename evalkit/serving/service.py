@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Use
+from evalkit.engine.event_loop import aside
 from evalkit.errors import EvalkitError
 from evalkit.serving.admission import Refusal
 from evalkit.serving.bounds import THREADS, Bounds
@@ -27,6 +29,7 @@ from evalkit.types import Case
 from evalkit.values import Json, JsonObject
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger(__name__)
 VARIANTS: Final = 16
 """The number of other criteria and rubrics that stay prepared."""
 _FIELDS: Final = {
@@ -197,6 +200,7 @@ class Service:
         self.tools = {tool.name: tool for tool in TOOLS if kinds[tool.name]}
         self.counts: defaultdict[tuple[str, str], float] = defaultdict(float)
         self.stopping = False
+        self._hurry = asyncio.Event()
         self._variants: OrderedDict[str, Judge] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -314,7 +318,7 @@ class Service:
     async def _aside(self, work: Callable[..., T], *arguments: Any) -> T:
         """Return what a function returns; it runs outside the event loop, and only some at a time."""
         async with self._threads:
-            return await asyncio.to_thread(work, *arguments)
+            return await aside(work, *arguments)
 
     def _check_slices(self, case: Case) -> None:
         """Refuse a case for which the judge is not shown to be good enough."""
@@ -326,15 +330,36 @@ class Service:
             raise Refusal(422, f"--require {self._require}: {kind}: {english}")
 
     async def stop(self) -> None:
-        """Let calls in flight finish, for some seconds at most, and close the judge; nothing more is sent."""
+        """Let calls in flight finish, for some seconds at most, and close the judge; nothing more is sent.
+
+        Each answer that has arrived is stored. Calls that are open after `grace` are counted in the
+        log.
+        """
         self.stopping = True
         judges = [self._judge, *self._variants.values()]
         for judge in judges:
             judge.stop("the server is stopping")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self.grace)
+            calls = asyncio.ensure_future(asyncio.wait(self._tasks, timeout=self.grace))
+            hurry = asyncio.ensure_future(self._hurry.wait())
+            await asyncio.wait([calls, hurry], return_when=asyncio.FIRST_COMPLETED)
+            calls.cancel()
+            hurry.cancel()
+        unanswered = sum(judge.unanswered for judge in judges)
+        if unanswered:
+            _LOG.warning(
+                "%s calls were sent and are unanswered after %g s; the provider may bill them",
+                unanswered,
+                self.grace,
+            )
+        # Answers that have arrived are paid for: the store gets the time that it needs.
+        await asyncio.gather(*(judge.written() for judge in judges))
         closing = [self._start(judge.close()) for judge in judges]
         await asyncio.wait(closing, timeout=_CLOSE_SECONDS)
+
+    def hurry(self) -> None:
+        """Let a stop wait no longer for calls in flight, only for the store."""
+        self._hurry.set()
 
     async def _variant(self, arguments: JudgingInput) -> Judge:
         key = repr(arguments.model_dump(exclude=_FIELDS, exclude_unset=True))

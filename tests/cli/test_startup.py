@@ -22,6 +22,8 @@ HEAVY = (
     "httpx",
     "pandas",
     "scipy",
+    "sklearn",
+    "rich",
     "jinja2",
     "xllamacpp",
     "psycopg",
@@ -95,3 +97,14 @@ def test_planning_and_a_mistake_import_no_client(tmp_path):
     plan = MAIN.format(words=["plan", "judge=gpt-4o", "dataset.limit=2"])
     both = imported(f"{plan}; assert main(['run', 'judge=gpt4']) == 1", tmp_path)
     assert both & {"litellm", "openai", "aiohttp", "httpx", "mlflow"} == set()
+
+
+def test_checking_a_table_imports_only_what_its_report_uses(tmp_path):
+    rows = ["id,question,answer,human,gpt"]
+    for number in range(200):
+        human = "pass" if number % 3 else "fail"
+        judge = human if number % 10 else "fail"
+        rows.append(f"t{number},what is {number}?,it is {number},{human},{judge}")
+    (tmp_path / "table.csv").write_text("\n".join(rows) + "\n")
+    found = imported(MAIN.format(words=["check", "table.csv", "--output", "out"]), tmp_path)
+    assert found <= {"jinja2"}

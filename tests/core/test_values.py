@@ -1,6 +1,7 @@
 """Frozen classes are dataclasses, however their fields are set."""
 
-from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclass
+from collections.abc import Hashable
+from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclass, make_dataclass
 
 import pytest
 
@@ -16,9 +17,15 @@ def test_fields_are_those_that_the_dataclass_sets(cls):
     needed = [
         one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING
     ]
-    as_dataclass = cls.__new__(cls)
-    cls.__init__.__wrapped__(as_dataclass, *needed)
-    assert cls(*needed) == as_dataclass
+    listed = [(one.name, object, field(repr=one.repr, compare=one.compare)) for one in fields(cls)]
+    as_dataclass = make_dataclass(cls.__name__, listed, frozen=True)
+    short = cls(*needed)
+    values = [getattr(short, one.name) for one in fields(cls)]
+    assert values[: len(needed)] == needed
+    assert short == cls(*needed) != cls(*needed[:-1], "other")
+    assert repr(short) == repr(as_dataclass(*values))
+    if all(isinstance(value, Hashable) for value in values):
+        assert hash(short) == hash(as_dataclass(*values))
     named = {one.name: object() for one in fields(cls)}
     made = cls(**named)
     assert {name: getattr(made, name) for name in named} == named

@@ -3,11 +3,14 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Event
 
 import httpx
 import pytest
 
 from evalkit.serving.admission import OF_ADDRESS
+from evalkit.serving.service import STOP_SECONDS
+from evalkit.store.sqlite import SqliteStore
 from tests.serving.test_serve import CRITERIA, NEW, TOOL, hanging
 from tests.support.servers import PATIENCE
 from tests.support.serving import Served, served
@@ -101,6 +104,59 @@ def test_a_stop_does_not_wait_for_a_provider_that_hangs(judge, provider):
         assert time.perf_counter() - started < 2
         released.set()
         assert answer.exception() is not None or answer.result()[0] == 503
+
+
+def test_a_stop_says_how_many_calls_are_unanswered(judge, provider, capsys):
+    reached, released = hanging(provider, 2)
+    with served(*judge) as server, ThreadPoolExecutor(1) as clients:
+        answer = clients.submit(server.post, "/judge", NEW)
+        assert reached.wait(PATIENCE)
+        assert server.ended() == 0
+        released.set()
+        assert answer.exception() is not None or answer.result()[0] == 503
+    assert "2 calls were sent and are unanswered after 1 s" in capsys.readouterr().err
+
+
+def test_a_stop_does_not_wait_for_a_computation(judge, monkeypatch):
+    computing, over = Event(), Event()
+
+    def endless(*_):
+        computing.set()
+        over.wait()
+
+    monkeypatch.setattr("evalkit.sessions.verdicts_of", endless)
+    with served(*judge) as server, ThreadPoolExecutor(1) as clients:
+        clients.submit(server.post, "/judge", NEW)
+        assert computing.wait(PATIENCE)
+        assert server.ended() == 0
+    over.set()
+
+
+def test_a_stop_waits_until_the_answers_that_arrived_are_stored(judge, provider, monkeypatch):
+    put_many, writing, free = SqliteStore.put_many, Event(), Event()
+
+    def slow(store, answers):
+        writing.set()
+        free.wait()
+        put_many(store, answers)
+
+    with (
+        monkeypatch.context() as patch,
+        ThreadPoolExecutor(1) as clients,
+    ):
+        patch.setattr(SqliteStore, "put_many", slow)
+        with served(*judge) as server:
+            clients.submit(server.post, "/judge", NEW)
+            assert writing.wait(PATIENCE)
+            server.stop()
+            server.thread.join(2 * STOP_SECONDS)  # longer than calls may take
+            assert server.thread.is_alive()
+            free.set()
+            assert server.ended() == 0
+    sent = len(provider.requests)
+    with served(*judge) as server:
+        assert server.post("/judge", NEW)[0] == 200
+    assert len(provider.requests) == sent
 
 
 def test_slow_heads_are_ended_and_keep_nobody_from_an_answer(judge, monkeypatch):

@@ -10,7 +10,7 @@ are, and columns that say the same cost nothing.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class _Hypotheses:
         labels: (hypotheses, strata) which labels it is about.
     """
 
-    members: Any
+    members: Bools
     slices: Ints
     labels: Bools
 
@@ -86,9 +86,7 @@ def compare_slices(
         confidence: one minus the probability of any false alarm.
         seed: the seed.
     """
-    from scipy.sparse import csr_array
-
-    rows = csr_array(members[outcomes.case].astype(np.float64))
+    rows = np.ascontiguousarray(members[outcomes.case].T)  # slice, row
     of_row = np.unique(cluster[outcomes.case], return_inverse=True)[1]
     enough, units = _enough(outcomes, rows, of_row)
     count = members.shape[1]
@@ -103,7 +101,7 @@ def compare_slices(
         totals, variance = _permuted(outcomes, tested, draws, generator)
     else:
         totals, variance = _flipped(outcomes, tested, of_row, draws, generator)
-    observed = tested.members @ outcomes.residuals
+    observed = _sums(tested.members, outcomes.residuals)
     scale = _Scale.of(outcomes, tested, variance)
     statistic = scale.of_totals(observed[:, None])[:, 0]
     largest = np.concatenate([scale.of_totals(block).max(axis=0) for block in totals])
@@ -115,47 +113,59 @@ def compare_slices(
     return FamilyTest(enough, units, by_slice, p, critical)
 
 
-def _enough(outcomes: Outcomes, rows: Any, of_row: Ints) -> tuple[Bools, Floats]:
+def _sums(members: Bools, values: Floats) -> Floats:
+    """Return the sums of the values of the rows of each hypothesis or slice, in blocks of rows.
+
+    Dense sums need no SciPy, whose import takes as long as the whole search of a small table.
+
+    Args:
+        members: (hypotheses, rows) the rows of each.
+        values: (rows,) or (rows, columns) the values.
+    """
+    sums = np.zeros((len(members), *values.shape[1:]))
+    step = max(1, CHUNK // max(1, len(members)))
+    for start in range(0, members.shape[1], step):
+        block = slice(start, start + step)
+        sums += members[:, block].astype(np.float64) @ values[block]
+    return sums
+
+
+def _enough(outcomes: Outcomes, rows: Bools, of_row: Ints) -> tuple[Bools, Floats]:
     """Return which slices have enough labels, with their numbers of units."""
     sides = np.arange(outcomes.side.max(initial=0) + 1)
     by_side = (outcomes.side[:, None] == sides) * outcomes.units[:, None]
-    counts = np.sort(rows.T @ by_side, axis=1)  # slice, side
+    counts = np.sort(_sums(rows, by_side), axis=1)  # slice, side
     units = counts.sum(axis=1)
     several = np.zeros(len(counts), dtype=bool)
     if counts.shape[1] > 1:
         several = counts[:, -2] >= LABELS
-    from scipy.sparse import csr_array
-
-    some = csr_array(
-        (np.ones(len(of_row)), (of_row, np.arange(len(of_row)))),
-        shape=(of_row.max(initial=-1) + 1, len(of_row)),
-    )
-    clusters = ((some @ rows) > 0).sum(axis=0)
+    clusters = np.zeros(len(rows), dtype=np.int64)
+    present = np.zeros(of_row.max(initial=-1) + 1, dtype=bool)
+    for index, inside in enumerate(rows):
+        present[:] = False
+        present[of_row[inside]] = True
+        clusters[index] = np.count_nonzero(present)
     rest = outcomes.units.sum() - units
     enough = several & (units >= UNITS) & (clusters >= CLUSTERS) & (rest > 0)
     return np.asarray(enough), np.asarray(units)
 
 
-def _hypotheses(outcomes: Outcomes, rows: Any, enough: Bools) -> _Hypotheses:
+def _hypotheses(outcomes: Outcomes, rows: Bools, enough: Bools) -> _Hypotheses:
     strata = np.arange(outcomes.stratum.max(initial=0) + 1)
-    by_label = (outcomes.stratum[:, None] == strata).astype(np.float64)
+    by_label = outcomes.stratum[:, None] == strata
     slices = np.flatnonzero(enough)
-    from scipy.sparse import csr_array, vstack
-
-    all_labels = rows[:, slices].T.tocsr()
-    members = [all_labels]
+    members = [rows[slices]]
     owners = [slices]
     about = [np.ones((len(slices), len(strata)), dtype=bool)]
     if outcomes.counted and len(slices):
-        counts = rows.T @ (by_label * outcomes.units[:, None])  # slice, label
+        counts = _sums(rows, by_label * outcomes.units[:, None])  # slice, label
         for label in strata:
             chosen = np.flatnonzero(enough & (counts[:, label] >= LABELS))
-            part = rows[:, chosen].multiply(by_label[:, [label]])
-            members.append(csr_array(part).T.tocsr())
+            members.append(rows[chosen] & by_label[:, label])
             owners.append(chosen)
             about.append(np.tile(strata == label, (len(chosen), 1)))
     return _Hypotheses(
-        vstack(members, format="csr"), np.concatenate(owners), np.concatenate(about)
+        np.concatenate(members), np.concatenate(owners), np.concatenate(about)
     )
 
 
@@ -177,8 +187,9 @@ class _Scale:
 
     @classmethod
     def of(cls, outcomes: Outcomes, tested: _Hypotheses, variance: Floats) -> _Scale:
-        expected = tested.members @ (outcomes.means[outcomes.stratum] * outcomes.units)
-        units = tested.members @ outcomes.units
+        usual = outcomes.means[outcomes.stratum] * outcomes.units
+        expected = _sums(tested.members, usual)
+        units = _sums(tested.members, outcomes.units)
         return cls(
             expected[:, None],
             units[:, None],
@@ -226,7 +237,7 @@ def _permuted(
     ]
     for rows in strata:
         if len(rows) > 1:
-            inside = tested.members[:, rows].sum(axis=1)
+            inside = np.count_nonzero(tested.members[:, rows], axis=1)
             spread = residuals[rows].var(ddof=1)
             variance += spread * inside * (1 - inside / len(rows))
     blocks = []
@@ -237,7 +248,7 @@ def _permuted(
         for rows in strata:
             copies = np.broadcast_to(residuals[rows], (width, len(rows)))
             shuffled[rows] = generator.permuted(copies, axis=1).T
-        blocks.append(np.asarray(tested.members @ shuffled))
+        blocks.append(_sums(tested.members, shuffled))
     return blocks, variance
 
 
@@ -256,26 +267,23 @@ def _flipped(
     residuals = outcomes.residuals
     count = int(of_row.max()) + 1
     strata = int(outcomes.stratum.max()) + 1
-    from scipy.sparse import csr_array
-
-    by_cluster = csr_array(
-        (residuals, (of_row, np.arange(len(of_row)))), shape=(count, len(of_row))
-    )
-    inside = (by_cluster @ tested.members.T).tocsr()  # cluster, hypothesis
+    inside = np.zeros((len(tested.members), count))  # hypothesis, cluster
+    for index, rows in enumerate(tested.members):
+        inside[index] = np.bincount(of_row[rows], residuals[rows], count)
     every = np.zeros((count, strata))
     np.add.at(every, (of_row, outcomes.stratum), residuals)
     by_label = np.zeros((len(of_row), strata))
     by_label[np.arange(len(of_row)), outcomes.stratum] = outcomes.units
     total = np.maximum(by_label.sum(axis=0), 1e-12)
-    share = (tested.members @ by_label) / total * tested.labels  # hypothesis, label
-    squares = inside.multiply(inside).sum(axis=0)
-    cross = ((inside.T @ every) * share).sum(axis=1)
+    share = _sums(tested.members, by_label) / total * tested.labels
+    squares = (inside**2).sum(axis=1)
+    cross = ((inside @ every) * share).sum(axis=1)
     both = ((share @ (every.T @ every)) * share).sum(axis=1)
-    variance = np.maximum(np.asarray(squares).ravel() - 2 * cross + both, 0.0)
+    variance = np.maximum(squares - 2 * cross + both, 0.0)
     blocks = []
     step = max(1, CHUNK // max(count, len(tested.slices)))
     for start in range(0, draws, step):
         width = min(step, draws - start)
         signs = generator.choice([-1.0, 1.0], size=(count, width))
-        blocks.append(np.asarray(inside.T @ signs - share @ (every.T @ signs)))
+        blocks.append(inside @ signs - share @ (every.T @ signs))
     return blocks, variance

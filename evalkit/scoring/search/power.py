@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Final
 
 import numpy as np
 
 from evalkit.scoring.search.family import FamilyTest
 from evalkit.scoring.search.outcomes import Outcomes
-from evalkit.scoring.stats.arrays import round_metric
+from evalkit.scoring.stats.arrays import Floats, round_metric
 from evalkit.types import Metric
 
 SIZES: Final = (30, 100, 300)
@@ -66,11 +67,16 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
     if not len(exceeding):
         return None
     rates = np.linspace(usual, 1, 1001)
-    # At the lowest rate the count is above what is usual, so it is at least 1.
-    from scipy.special import bdtrc
-
-    often_enough = bdtrc(exceeding[0] - 1, size, rates) >= POWER
+    often_enough = _at_least(int(exceeding[0]), size, rates) >= POWER
     return 1 - float(rates[often_enough.argmax()])
+
+
+def _at_least(least: int, size: int, rates: Floats) -> Floats:
+    """Return the probability of at least `least` of `size` for each rate, (rates,)."""
+    counts = np.arange(least, size + 1)
+    ways = np.array([float(comb(size, int(count))) for count in counts])
+    rate = rates[:, None]
+    return np.asarray((ways * rate**counts * (1 - rate) ** (size - counts)).sum(axis=1))
 
 
 def _error(outcomes: Outcomes, critical: float, size: int) -> float | None:
