@@ -61,7 +61,11 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     _check_lists(raws, where)
     if not union or len(union) > MOST_LEVELS:
         return None
-    seen = Counter(word for levels in words.values() for word in set(levels.values()))
+    seen = Counter(
+        word
+        for name, levels in words.items()
+        for word in {*levels.values(), *map(fold, raws[name].mapped.values())}
+    )
     if len(raws) > 1:
         alone = {word for word, count in seen.items() if count == 1}
         shared = union - alone
