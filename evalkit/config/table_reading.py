@@ -55,6 +55,10 @@ class TableReading(Section):
     """Meanings of words that the user set with `--map`."""
     scale: tuple[float, float, float] | None = None
     """Ends and step of scores, if all raters use one scale."""
+    criteria: tuple[Text, ...] = ()
+    """Criteria of columns by rater and criterion, which are read as rows by criterion."""
+    stacked: dict[Text, tuple[Text, ...]] = {}  # noqa: RUF012
+    """The columns of each rater in the order of `criteria`."""
     rubric: Settings = {}  # noqa: RUF012
     """Settings of the rubric that follow from the words, such as their order."""
 

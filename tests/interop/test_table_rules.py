@@ -11,6 +11,7 @@ import pytest
 from evalkit.errors import DatasetError
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.questions import OpenTableError
+from evalkit.interop.tables.reading import choices_of, reading_of
 from evalkit.interop.tables.table import Table, read_table
 
 ROWS = 60
@@ -236,3 +237,31 @@ def test_an_empty_cell_is_mapped():
     choices = Choices(words={"x": "pass", "EMPTY": "fail"})
     table = _read({"id": IDS, **cells}, choices)
     assert table.values["judge"] == {"x": "pass", "EMPTY": "fail"}
+
+
+def test_columns_by_rater_and_criterion_are_rows_by_criterion():
+    cells = {
+        "judge_tone": SCORE,
+        "human_tone": GRADE,
+        "judge_accuracy": GRADE,
+        "human_accuracy": GRADE[::-1],
+    }
+    with pytest.raises(OpenTableError) as asked:
+        _read({"id": IDS, **cells})
+    assert asked.value.answers[0].options == ("--key", "CRITERION")
+    table = _read({"id": IDS, **cells}, Choices(keys=("CRITERION",)))
+    assert (_of_role(table, "judge"), _of_role(table, "label")) == (["judge"], ["human"])
+    assert table.settings["scoring"] == {"slices": ["criterion"], "cluster": "id"}
+    records = table.parsed.records
+    assert [one.question for one in records[:2]] == ["c0/tone", "c0/accuracy"]
+    pairs = [(next(iter(one.said.scores.values())), one.shown[0].grade) for one in records]
+    assert pairs[::2] == list(zip(SCORE, GRADE, strict=True))
+    assert pairs[1::2] == list(zip(GRADE, GRADE[::-1], strict=True))
+    reading = reading_of(table)
+    again = _read({"id": IDS, **cells}, choices_of(reading))
+    assert [one.said for one in again.parsed.records] == [one.said for one in records]
+    answers = {name: column for name, column in cells.items() if "human" in name}
+    unjudged = _read({"id": IDS, **answers}, choices_of(reading, answers=True))
+    assert [one.shown for one in unjudged.parsed.records] == [one.shown for one in records]
+    with pytest.raises(DatasetError, match="has no column 'human_tone'"):
+        _read({"id": IDS, "note": TEXTS}, choices_of(reading, answers=True))

@@ -7,7 +7,7 @@ from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.questions import Answer, OpenTableError
-from evalkit.interop.tables.words import fold, tokens
+from evalkit.interop.tables.words import fold, matches, tokens
 
 MOST_ANSWERS: Final = 6
 """The most columns that a question lists as answers."""
@@ -90,6 +90,45 @@ def check_label_and_score(
     ]
     what = f"'{label}' and '{judge}' may be one judge's word and score: whose is '{label}'?"
     raise OpenTableError(what, where, answers)
+
+
+def check_ids(
+    judges: Sequence[str],
+    labels: Iterable[str],
+    unused: Iterable[str],
+    typed: Mapping[str, TypedColumn],
+    where: str,
+) -> None:
+    """Ask whether integers in a column named after raters are their labels or their ids.
+
+    Raises:
+        OpenTableError: If the judges give words.
+    """
+    if not judges or any(typed[judge].is_numeric for judge in judges):
+        return
+    for label in labels:
+        column = typed[label]
+        exact = len(tokens(label)) == 1 and matches(label, "rater")
+        whole = all(value.is_integer() for value in column.distinct_numbers)
+        flags = column.distinct_numbers == [0.0, 1.0]
+        if not (exact and column.is_numeric and whole) or flags:
+            continue
+        judge = judges[0]
+        others = [name for name in unused if typed[name].judges]
+        answers = [
+            Answer(
+                f"ids, and '{name}' is the label", ("--judge", judge, "--label", name)
+            )
+            for name in others[:MOST_ANSWERS]
+        ]
+        answers += [
+            Answer("labels", ("--judge", judge, "--label", label)),
+            Answer(
+                "ids, and there are no labels", ("--judge", judge, "--label", "NONE")
+            ),
+        ]
+        what = f"'{label}' has integers: are they labels, or ids of annotators?"
+        raise OpenTableError(what, where, answers)
 
 
 def ask_about_marks(

@@ -19,8 +19,10 @@ from evalkit.interop.tables.rater_questions import (
     MOST_ANSWERS,
     ask_for_label,
     ask_for_roles,
+    check_ids,
     check_label_and_score,
 )
+from evalkit.interop.tables.stacked import ALL_CRITERIA, Stack, stack_of
 from evalkit.interop.tables.words import begins, fold, is_model, matches, tokens
 
 _HUMAN: Final = ("human", "label")
@@ -42,13 +44,15 @@ MAY_BE_VERDICT: Final = "may be a verdict"
 class Raters:
     """The judges and the labels, each with the reason, and why columns that could be raters are not used.
 
-    `criteria` are the columns of one judge's criteria, by the name of the criterion.
+    `criteria` are the columns of one judge's criteria, by the name of the criterion. `stack` is how
+    columns by rater and criterion become rows by criterion.
     """
 
     judges: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     unused: dict[str, str] = field(default_factory=dict)
     criteria: dict[str, str] = field(default_factory=dict)
+    stack: Stack | None = None
 
     @property
     def names(self) -> list[str]:
@@ -590,54 +594,29 @@ def _check_criteria(
     """
     if choices.judges or choices.labels:
         return
-    _check_ids(raters, typed, where)
+    check_ids(list(raters.judges), raters.labels, raters.unused, typed, where)
     _check_same_criterion(raters, where)
     judged = _by_criterion(raters.judges)
     labeled = _by_criterion(raters.labels)
     if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
         return
+    stack = stack_of(judged, labeled, typed)
+    if stack is not None and ALL_CRITERIA in choices.keys:
+        raters.stack = stack
+        return
     answers = []
+    if stack is not None:
+        answers.append(Answer("all, with a result for each", ("--key", ALL_CRITERIA)))
     for key, names in judged.items():
         judges = [word for name in names for word in ("--judge", name)]
         labels = [word for name in labeled[key] for word in ("--label", name)]
         answers.append(Answer(" ".join(key), (*judges, *labels)))
     criteria = ", ".join(" ".join(key) for key in judged)
     raise OpenTableError(
-        f"has verdicts by criterion ({criteria}): check one at a time", where, answers
+        f"has verdicts by criterion ({criteria}): which are to be checked?",
+        where,
+        answers,
     )
-
-
-def _check_ids(raters: Raters, typed: Mapping[str, TypedColumn], where: str) -> None:
-    """Ask whether integers in a column named after raters are their labels or their ids.
-
-    Raises:
-        OpenTableError: If the judges give words.
-    """
-    if not raters.judges or any(typed[judge].is_numeric for judge in raters.judges):
-        return
-    for label in raters.labels:
-        column = typed[label]
-        exact = len(tokens(label)) == 1 and matches(label, "rater")
-        whole = all(value.is_integer() for value in column.distinct_numbers)
-        flags = column.distinct_numbers == [0.0, 1.0]
-        if not (exact and column.is_numeric and whole) or flags:
-            continue
-        judge = next(iter(raters.judges))
-        others = [name for name in raters.unused if typed[name].judges]
-        answers = [
-            Answer(
-                f"ids, and '{name}' is the label", ("--judge", judge, "--label", name)
-            )
-            for name in others[:MOST_ANSWERS]
-        ]
-        answers += [
-            Answer("labels", ("--judge", judge, "--label", label)),
-            Answer(
-                "ids, and there are no labels", ("--judge", judge, "--label", "NONE")
-            ),
-        ]
-        what = f"'{label}' has integers: are they labels, or ids of annotators?"
-        raise OpenTableError(what, where, answers)
 
 
 def _check_same_criterion(raters: Raters, where: str) -> None:

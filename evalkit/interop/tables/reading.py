@@ -64,6 +64,8 @@ def reading_of(table: Table) -> TableReading:
         columns=columns,
         map=dict(table.choices.words),
         scale=table.space.scale,
+        criteria=() if table.stack is None else table.stack.criteria,
+        stacked={} if table.stack is None else table.stack.raters,
         rubric=dict(table.space.rubric),
     )
 

@@ -33,6 +33,13 @@ from evalkit.interop.tables.questions import Answer, OpenTableError, Role
 from evalkit.interop.tables.rater_levels import Space
 from evalkit.interop.tables.rater_questions import EMPTY_CELL, ask_about_marks
 from evalkit.interop.tables.raters import MAY_BE_VERDICT, NOT_USED, Raters, find_raters
+from evalkit.interop.tables.stacked import (
+    ALL_CRITERIA,
+    COLUMN,
+    Stack,
+    stacked,
+    stacked_again,
+)
 from evalkit.interop.tables.verdicts import verdict_space
 from evalkit.interop.tables.words import EMPTY, fold, matches, tokens
 from evalkit.values import Json, JsonObject, frozen
@@ -73,6 +80,7 @@ class Table:
     settings: Json = field(default_factory=dict)
     choices: Choices = Choices()
     space: Space = field(default_factory=lambda: Space("class"))
+    stack: Stack | None = None
 
     @property
     def unit(self) -> Unit:
@@ -125,6 +133,8 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         remedy = "use a table with one row for each verdict"
         raise DatasetError(what, where=where, remedy=remedy)
     columns = columns_of(rows)
+    if choices.reading is not None and choices.reading.stacked:
+        columns = stacked_again(columns, choices.reading, choices.labels, where)
     parts = _Parts(columns, _typed(columns), [])
     without_labels = NO_LABELS in choices.labels and NO_LABELS not in parts.typed
     if without_labels:
@@ -154,6 +164,8 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
         role.column: role.why for role in parts.roles if role.role == "label"
     }
     find_raters(parts.typed, taken, choices, where, parts.raters)
+    if parts.raters.stack is not None:
+        return _read_stacked(parts, parts.raters.stack, where, choices)
     parts.roles += _rater_roles(parts)
     _read_empty_cells(parts, choices, where)
     _find_keys(parts, choices, where)
@@ -188,6 +200,23 @@ def _read(parts: _Parts, where: str, choices: Choices) -> Table:
         choices,
         space,
     )
+
+
+def _read_stacked(parts: _Parts, stack: Stack, where: str, choices: Choices) -> Table:
+    """Read a table of columns by rater and criterion as rows by criterion."""
+    has_id = not {"id", "prompt"}.isdisjoint(parts.by_role())
+    columns = stacked(parts.columns, stack, has_id=has_id)
+    listed = ", ".join(name for names in stack.raters.values() for name in names)
+    columns.notes.append(f"read as rows by criterion: {listed}")
+    keys = [name for name in choices.keys if name != ALL_CRITERIA]
+    choices = replace(
+        choices,
+        judges=tuple(stack.judges),
+        labels=tuple(stack.labels),
+        keys=(*keys, COLUMN),
+    )
+    table = _read(_Parts(columns, _typed(columns), []), where, choices)
+    return replace(table, stack=stack)
 
 
 def _read_empty_cells(parts: _Parts, choices: Choices, where: str) -> None:

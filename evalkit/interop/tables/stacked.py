@@ -1,0 +1,131 @@
+"""Tables with a column for each rater and criterion, as rows by criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from evalkit.config.table_reading import TableReading
+from evalkit.errors import DatasetError, did_you_mean
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.columns import Columns
+from evalkit.interop.tables.words import tokens
+
+ALL_CRITERIA: Final = "CRITERION"
+"""The word for all criteria in `--key CRITERION`."""
+COLUMN: Final = "criterion"
+"""The column with the names of criteria."""
+_ID: Final = "id"
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Which columns become one.
+
+    `criteria` are the names of the criteria. `judges` and `labels` have, for each rater, the
+    columns in the order of the criteria.
+    """
+
+    criteria: tuple[str, ...]
+    judges: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, tuple[str, ...]]
+
+    @property
+    def raters(self) -> dict[str, tuple[str, ...]]:
+        """The columns of all raters."""
+        return {**self.judges, **self.labels}
+
+
+def stack_of(
+    judged: Mapping[Key, Sequence[str]],
+    labeled: Mapping[Key, Sequence[str]],
+    typed: Mapping[str, TypedColumn],
+) -> Stack | None:
+    """Return how to stack the columns of judges and labels; `None` if they have different raters or types.
+
+    Args:
+        judged: The judges' columns by criterion.
+        labeled: The labels' columns by criterion.
+        typed: The columns.
+    """
+    if COLUMN in typed:
+        return None
+    judges, labels = _by_rater(judged), _by_rater(labeled)
+    if not judges or not labels or judges.keys() & labels.keys():
+        return None
+    names = [
+        name for group in (judges, labels) for one in group.values() for name in one
+    ]
+    kinds = {"number" if typed[name].is_numeric else typed[name].kind for name in names}
+    if len(kinds) > 1:
+        return None
+    return Stack(tuple(" ".join(key) for key in judged), judges, labels)
+
+
+def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of each rater in the order of criteria; nothing if a rater has not all of them."""
+    found: dict[str, list[str]] = {}
+    for key, names in columns.items():
+        for name in names:
+            rater = "_".join(part for part in tokens(name) if part not in key)
+            found.setdefault(rater, []).append(name)
+    complete = all(len(names) == len(columns) for names in found.values())
+    return {rater: tuple(names) for rater, names in found.items()} if complete else {}
+
+
+def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
+    """Return a table with a row for each row and criterion.
+
+    Args:
+        columns: The table.
+        stack: Which columns become one.
+        has_id: Whether a column identifies rows; otherwise their numbers do.
+    """
+    count = len(stack.criteria)
+    rated = {name for names in stack.raters.values() for name in names}
+    cells: dict[str, list[Any]] = {
+        name: [cell for cell in column for _ in range(count)]
+        for name, column in columns.cells.items()
+        if name not in rated
+    }
+    if not has_id:
+        cells[_ID] = [row + 1 for row in range(len(columns)) for _ in range(count)]
+    cells[COLUMN] = [*stack.criteria] * len(columns)
+    for rater, names in stack.raters.items():
+        by_row = zip(*(columns.cells[name] for name in names), strict=True)
+        cells[rater] = [cell for row in by_row for cell in row]
+    places = [place for place in columns.places for _ in range(count)]
+    return Columns(cells, places, columns.notes)
+
+
+def stacked_again(
+    columns: Columns, reading: TableReading, labels: Collection[str], where: str
+) -> Columns:
+    """Return a table with rows by criterion, as in a reading; without judges if its columns are missing.
+
+    Args:
+        columns: The table.
+        reading: The reading.
+        labels: The raters that are labels.
+        where: The table's name.
+
+    Raises:
+        DatasetError: If a label's column is missing, or some of a judge's.
+    """
+    raters = {}
+    for rater, names in reading.stacked.items():
+        missing = [name for name in names if name not in columns.cells]
+        if len(missing) == len(names) and rater not in labels:
+            continue
+        if missing:
+            what = f"has no column '{missing[0]}', which the reading uses"
+            remedy = did_you_mean(missing[0], list(columns.cells))
+            raise DatasetError(what, where=where, remedy=remedy)
+        raters[rater] = names
+    has_id = not {"id", "prompt"}.isdisjoint(
+        column.role for name, column in reading.columns.items() if name in columns.cells
+    )
+    return stacked(columns, Stack(reading.criteria, {}, raters), has_id=has_id)
