@@ -12,6 +12,7 @@ from evalkit.core.display import relative
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import number
 from evalkit.foreign_files.layouts import Unit
+from evalkit.foreign_files.polarity import BAD_WORDS, GOOD_WORDS
 from evalkit.foreign_files.records import NOTHING
 from evalkit.values import frozen
 
@@ -42,49 +43,9 @@ RATERS: Final = frozenset(
     }
 )
 """Words of a criterion's name that say who rates, and not what."""
-GOOD: Final = frozenset(
-    {
-        *(
-            "pass",
-            "passed",
-            "yes",
-            "y",
-            "true",
-            "1",
-            "good",
-            "correct",
-            "thumbs up",
-            "up",
-        ),
-        *("accept", "accepted", "合格", "正确", "是", "通过", "好"),
-    }
-)
+GOOD: Final = frozenset({*GOOD_WORDS, "thumbs up", "up", "accept", "accepted"})
 BAD: Final = frozenset(
-    {
-        *(
-            "fail",
-            "failed",
-            "no",
-            "n",
-            "false",
-            "0",
-            "bad",
-            "incorrect",
-            "wrong",
-            "down",
-        ),
-        *(
-            "thumbs down",
-            "reject",
-            "rejected",
-            "不合格",
-            "错误",
-            "否",
-            "不通过",
-            "差",
-            "未通过",
-        ),
-    }
+    {*BAD_WORDS, "wrong", "down", "thumbs down", "reject", "rejected", "未通过"}
 )
 
 

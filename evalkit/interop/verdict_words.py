@@ -11,41 +11,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-_GOOD: Final = (
-    "pass",
-    "passed",
-    "yes",
-    "y",
-    "true",
-    "1",
-    "good",
-    "correct",
-    "合格",
-    "正确",
-    "是",
-    "通过",
-    "好",
-)
-_BAD: Final = (
-    "fail",
-    "failed",
-    "no",
-    "n",
-    "false",
-    "0",
-    "bad",
-    "incorrect",
-    "不合格",
-    "错误",
-    "否",
-    "不通过",
-    "差",
-)
+from evalkit.foreign_files.polarity import BAD_WORDS, GOOD_WORDS, OPPOSITE_PAIRS
+
 POLARITY: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_GOOD, "pass"),
-    **dict.fromkeys((*_BAD, "wrong", "未通过", "不正确", "坏"), "fail"),
+    **dict.fromkeys(GOOD_WORDS, "pass"),
+    **dict.fromkeys((*BAD_WORDS, "wrong", "未通过", "不正确", "坏"), "fail"),
 }
-OPPOSITES: Final[Mapping[str, str]] = dict(zip(_GOOD + _BAD, _BAD + _GOOD, strict=True))
+OPPOSITES: Final[Mapping[str, str]] = dict(
+    (*OPPOSITE_PAIRS, *((bad, good) for good, bad in OPPOSITE_PAIRS))
+)
 """The other class of a file in which all verdicts are one of these words."""
 _SIDES: Final = {
     "A": ("a", "model_a", "response_a", "output_a", "first", "left", "甲"),

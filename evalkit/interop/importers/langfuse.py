@@ -106,11 +106,14 @@ def _trace(trace: Json, *, evaluated: bool) -> Assessed:
     return Assessed(cells, tuple(entries))
 
 
+_BY_SOURCE: Final[Mapping[str, Source]] = {"EVAL": JUDGE, "ANNOTATION": PERSON}
+
+
 def _said(score: Any, *, evaluated: bool) -> tuple[Assessment, ...]:
     if not _is_score(score) or score.get("dataType") in _NO_VALUE:
         return ()
     name = str(score["name"])
-    source: Source = {"EVAL": JUDGE, "ANNOTATION": PERSON}.get(score["source"], CODE)  # type: ignore[assignment]
+    source: Source = _BY_SOURCE.get(score["source"], CODE)
     if source == CODE and is_persons(name):
         source = PERSON
     elif source == CODE and not evaluated:

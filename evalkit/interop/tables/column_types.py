@@ -43,6 +43,7 @@ Kind: TypeAlias = Literal[
     "id",
     "text",
 ]
+NumberUnit: TypeAlias = Literal["number", "percent", "fraction", "stars"]
 LONGEST_WORD: Final = 40
 MOST_CLASSES: Final = 12
 NEARLY_ALL: Final = 0.9
@@ -158,13 +159,13 @@ class TypedColumn:
         return self._numbers[1]
 
     @cached_property
-    def unit(self) -> str:
+    def unit(self) -> NumberUnit:
         """The unit of numbers: `number`, `percent`, `fraction` or `stars`."""
         return self._numbers[0]
 
     @cached_property
-    def _numbers(self) -> tuple[str, Mapping[str, float]]:
-        units: Mapping[str, Callable[[str], float | None]] = {
+    def _numbers(self) -> tuple[NumberUnit, Mapping[str, float]]:
+        units: Mapping[NumberUnit, Callable[[str], float | None]] = {
             "number": self._plain,
             "percent": _percent,
             "fraction": _fraction,
@@ -309,7 +310,7 @@ class TypedColumn:
             return "list"
         if self.is_numeric and self.share(self.numbers) >= self.share(self.flags):
             if self.unit != "number":
-                return self.unit  # type: ignore[return-value]
+                return self.unit
             whole = all(value.is_integer() for value in self.distinct_numbers)
             if self.is_unique and whole and self.total > MOST_CLASSES:
                 return "id"
