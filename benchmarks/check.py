@@ -1,6 +1,7 @@
 """`evalkit check` on tables with two judges: processor time, memory and time, of the whole process with its report.
 
 uv run python benchmarks/check.py [ROWS ...]
+uv run python benchmarks/check.py --against FOLDER [ROWS ...]  # another checkout in the same run
 uv run python benchmarks/check.py --write FOLDER   # the 600 rows of docs/start/check.md, also for
 other tools
 """
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 
 LABELED = 200
+SIZES = ("600", "5000", "100000")
 JUDGES = {"gpt": (0.97, 0.55), "claude": (0.92, 0.12)}
 """Judges by name: how often they pass a good and a bad answer."""
 
@@ -68,7 +70,16 @@ def write_for_others(folder: Path) -> None:
     (folder / "judge.yaml").write_text(judge)
 
 
-def measure(count: int) -> None:
+def measure(count: int, checkout: Path | None = None) -> float:
+    """Check a table of so many rows in a process of its own, print its cost, and return its processor time.
+
+    Args:
+        count: the number of rows.
+        checkout: another checkout of evalkit, whose code is measured; `None` for this one.
+    """
+    environment = dict(os.environ)
+    if checkout is not None:
+        environment["PYTHONPATH"] = str(checkout.resolve())
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder), count, count // 3)
         started = time.perf_counter()
@@ -81,22 +92,39 @@ def measure(count: int) -> None:
             "--output",
             "out",
         ]
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.DEVNULL
+        )
         _, status, usage = os.wait4(process.pid, 0)
         processor = usage.ru_utime + usage.ru_stime
         taken = time.perf_counter() - started
+    name = "this" if checkout is None else checkout.name
     print(
         f"{count:>9,} rows{processor:8.2f} s of processor{taken:8.2f}"
-        f" s{usage.ru_maxrss / 1024:9.0f} MiB"
+        f" s{usage.ru_maxrss / 1024:9.0f} MiB  {name}",
+        flush=True,
     )
     if status:
         raise SystemExit(1)
+    return processor
+
+
+def compare(checkout: Path, counts: list[int]) -> None:
+    """Measure another checkout and this one in turn, and print the ratios: one machine is busy for both."""
+    measure(LABELED)  # compiles and reads what all others then find
+    measure(LABELED, checkout)
+    for count in counts:
+        before = measure(count, checkout)
+        after = measure(count)
+        print(f"{count:>9,} rows: {after / before:.2f} times the processor time")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--write"]:
         write(Path(sys.argv[2]), 600, LABELED)
         write_for_others(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["--against"]:
+        compare(Path(sys.argv[2]), [*map(int, sys.argv[3:] or SIZES)])
     else:
-        for count in map(int, sys.argv[1:] or ("600", "5000", "100000")):
+        for count in map(int, sys.argv[1:] or SIZES):
             measure(count)
