@@ -61,7 +61,9 @@ from evalkit.gating import (
 )
 from evalkit.holdout import hold_out, read_split, split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
+from evalkit.judges.factory import REWRITER
 from evalkit.judges.images import check_images
+from evalkit.judges.setup import keys_below
 from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Judge, Store
 from evalkit.report import run_files
@@ -653,16 +655,17 @@ async def _rewrite(
         map(reason_against, make_judges(own.judge, own.runner))
     ):
         own = own.with_({"runner.kind": "online"})
-    return await ask_judges(
-        own,
-        cases,
-        Rewriter(config),
-        observe,
-        folder,
-        spent,
-        study=config,
-        asked=asked,
-    )
+    with keys_below(REWRITER):
+        return await ask_judges(
+            own,
+            cases,
+            Rewriter(config),
+            observe,
+            folder,
+            spent,
+            study=config,
+            asked=asked,
+        )
 
 
 def _asked_again(judged: JudgingResult) -> dict[str, Any]:

@@ -353,6 +353,7 @@ class Judgment:
         earlier: The completions of the keys before the last one, or of all keys without a
             `completion`.
         items: The answer to each requested checklist item, by id; `None` if it is missing.
+        seen: The share of the prompt that the judge saw, if the server cut it.
     """
 
     case_id: str
@@ -378,6 +379,7 @@ class Judgment:
     class_name: str | None = None
     earlier: tuple[Completion, ...] = ()
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
+    seen: float | None = None
 
     @property
     def readable(self) -> bool:

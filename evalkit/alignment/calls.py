@@ -21,10 +21,10 @@ from evalkit.errors import (
     ConfigError,
     EvalkitError,
     ExitStatus,
-    JudgeSetupError,
     Signaled,
 )
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
+from evalkit.judges.setup import keys_below
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.plugins import PROMPTS, folders
 from evalkit.prompting import Prompts, neutralize
@@ -147,17 +147,10 @@ class Asking:
         by_id = {
             f"{place} {digest(prompt)}": prompt for place, prompt in enumerate(prompts)
         }
-        try:
+        with keys_below("align.model"):
             judged = self._ask(
                 config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read)
             )
-        except JudgeSetupError as error:
-            where = error.where.replace("judge.", "align.model.", 1).replace(
-                "align.model.model", "align.model"
-            )
-            raise JudgeSetupError(
-                error.what, where=where, remedy=error.remedy
-            ) from None
         return None if judged.stopped is not None else list(judged.judgments)
 
     def prompt(self, template: str, **variables: Any) -> tuple[Message, ...]:

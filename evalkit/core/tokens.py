@@ -41,6 +41,27 @@ def image_tokens(messages: Iterable[Message], each: int = _PER_IMAGE) -> int:
     return each * sum(1 for _ in images_in(one["content"] for one in messages))
 
 
+LONG_PROMPT = 1000
+"""Estimated tokens of a prompt that can show that a server cuts prompts."""
+CUT = 0.5
+"""The share of the estimated tokens below which a prompt was cut, whatever the tokenizer."""
+
+
+def share_seen(messages: Iterable[Message], received: int | None) -> float | None:
+    """Return the share of a prompt that a model saw if the server cut it; `None` if nothing shows that it did.
+
+    Args:
+        messages: The messages that were sent.
+        received: The number of tokens of the prompt by the server's count; `None` if unknown.
+    """
+    if received is None:
+        return None
+    sent = message_tokens(messages)
+    if sent < LONG_PROMPT or received >= CUT * sent:
+        return None
+    return received / sent
+
+
 def truncate(text: str, most: int) -> str:
     """Return the first and last characters of a longer text, `most` in total, with the number omitted between them.
 

@@ -20,6 +20,7 @@ from evalkit.decision.evidence import (
     ORDER_AGREEMENT,
     PAIRS,
     PICTURES,
+    PROMPTS_SEEN,
     SAMPLE_AGREEMENT,
     SCORE_LENGTH,
     SCORES,
@@ -109,6 +110,9 @@ def gaps_and_biases(
     pictures = known(metrics, PICTURES)
     if pictures is not None:
         yield Limit("pictures", pictures)
+    seen = known(metrics, PROMPTS_SEEN)
+    if seen is not None:
+        yield Limit("cut", seen)
     for reason, metric in self_agreement(metrics):
         # An interval from chance to perfect shows nothing.
         perfect = metric.high is not None and metric.high >= 1

@@ -20,7 +20,7 @@ from evalkit.engine.event_loop import Clock
 from evalkit.engine.outages import Outage
 from evalkit.engine.progress import Tally
 from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
-from evalkit.engine.requests import PlannedCall, steps_left
+from evalkit.engine.requests import PlannedCall, call_key, steps_left
 from evalkit.errors import AccessError, CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
@@ -664,9 +664,7 @@ class Sender:
                 )
             if self._writer is not None and completion.refusal is None:
                 try:
-                    await self._writer.keep(
-                        call.key, self._judges[call.judge].spec.model, completion
-                    )
+                    await self._keep(call, completion)
                 finally:  # also if this call is canceled
                     self._tally.keep(call.key)
                 if self._asked is not None:
@@ -690,6 +688,23 @@ class Sender:
             self._tally.budget_left = self.budget.left
         self._tally.count_paid(completion)
         return completion
+
+    async def _keep(self, call: PlannedCall, completion: Completion) -> None:
+        """Store an answer by its request as configured and, if that differs, as sent.
+
+        A judge that moved the system text into the user message, because the endpoint refuses the
+        role, sends what `judge.system=user` sends.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        assert self._writer is not None
+        judge = self._judges[call.judge]
+        await self._writer.keep(call.key, judge.spec.model, completion)
+        if getattr(judge, "moved_system", False):
+            sent = call_key(replace(judge.spec, merged=True), call.request)
+            if sent != call.key:
+                await self._writer.keep(sent, judge.spec.model, completion)
 
     async def _answer(
         self, index: int, request: JudgeRequest, turn: Turn

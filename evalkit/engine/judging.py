@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from evalkit.config import SIMULATED, RunnerConfig
 from evalkit.core.spool import Spool
+from evalkit.core.tokens import share_seen
 from evalkit.engine.budget import QUESTION, Needs
 from evalkit.engine.dispatch import AskedAnswers, RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
@@ -622,6 +623,7 @@ class _Run:
                     completion=outcome,
                     stored=stored,
                     earlier=earlier,
+                    seen=share_seen(call.request.messages, outcome.usage.prompt_tokens),
                 )
             earlier = (*earlier, outcome)
             call = self._unplanned_call(

@@ -64,7 +64,7 @@ from evalkit.hydra_app.sweep_jobs import (
     sweep_place,
     unswept_keys,
 )
-from evalkit.hydra_app.user_files import user_files
+from evalkit.hydra_app.user_files import chosen_first, user_files
 from evalkit.plugins import CONF, allowing_code, folders, user_folders
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
@@ -425,7 +425,7 @@ def to_run_config(
         check_origin(config, origin, opened)
         return with_examples(config, base=project())
     except ValidationError as error:
-        raise config_error(error, sources) from None
+        raise config_error(error, chosen_first(sources, words, study)) from None
     except Exception as error:
         raise hydra_error(error) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from evalkit.benchmark_discovery import own_benchmark_names
@@ -17,6 +18,30 @@ def user_files() -> list[Path]:
         for file in sorted(folder.rglob("*.yaml"))
         if file.is_file()  # a pipe would block
     ]
+
+
+def chosen_first(
+    files: Iterable[Path], words: Iterable[str], study: Path | None
+) -> list[Path]:
+    """Return config files, after the study those of options that the command line chooses: they set what is used.
+
+    Args:
+        files: the files, in their order.
+        study: the study, which precedes options.
+        words: the overrides of the command line, such as `judge=mine` or `criteria=[a,b]`.
+    """
+    chosen: set[tuple[str, str]] = set()
+    for word in words:
+        group, equals, names = word.lstrip("+").partition("=")
+        if equals:
+            group = group.partition("@")[0].rpartition("/")[2]
+            options = names.strip("[]").split(",")
+            chosen |= {(group, Path(name.strip()).name) for name in options}
+
+    def is_later(file: Path) -> bool:
+        return file != study and (file.parent.name, file.stem) not in chosen
+
+    return sorted(files, key=is_later)
 
 
 def hidden_files() -> list[Path]:

@@ -14,7 +14,10 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
 OPTIONAL = ("temperature", "seed", "logprobs", "top_logprobs")
 TOP = "top_logprobs"
-SYSTEM_NOTE = "with the system text in the first user message (judge.system=user)"
+SYSTEM_NOTE = (
+    "with the system text in the first user message; answers are stored as requested and as"
+    " sent, so judge.system=user finds them"
+)
 
 _FORMAT = r"response_?format|input should be .{0,40}'(?:text|json_object)'"
 _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {

@@ -39,6 +39,8 @@ _OWN_PARAMS = (
     "endpoint",
 )
 _KEY = "judge.transport"
+ARBITER = "swap.arbiter"
+REWRITER = "probe.rewriter"
 _METHODS = ("complete", "send")
 
 
@@ -95,33 +97,43 @@ class CustomJudge:
             await close()
 
 
-def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
+def make_judges(
+    config: JudgeConfig, runner: RunnerConfig, key: str = "judge"
+) -> tuple[Judge, ...]:
     """Create the judge, or each judge of a panel; heavy packages are imported by the first call.
+
+    Args:
+        config: The config of the judge.
+        runner: The runner's settings.
+        key: The key of this config, which errors name.
 
     Raises:
         JudgeSetupError: If the config describes an impossible judge.
         PluginError: If `judge.transport` names a plug-in that cannot be used.
     """
     judges: list[Judge] = []
-    for member, spec in zip(config.members, spec_of(config), strict=True):
-        name = member.transport
-        if member.simulated:
-            made: Any = simulated.SimulatedTransport(member, runner)
-        elif (member.model or "").startswith(LOCAL) and (name, member.endpoint) == (
-            "litellm",
-            "chat",
-        ):
-            made = smollm2.SmolLM2Transport(member, runner)
-        else:
-            kind = find(JUDGES, name, _transports(member), where=_KEY, methods=_METHODS)
-            made = construct(kind, member, runner, name=name, where=_KEY)
-        custom = hasattr(made, "complete")
-        judges.append(
-            CustomJudge(made, member, spec)
-            if custom
-            else ModelJudge(member, spec, made)
-        )
+    with setup.keys_below(key):
+        for member, spec in zip(config.members, spec_of(config), strict=True):
+            made = _made(member, runner)
+            custom = hasattr(made, "complete")
+            judges.append(
+                CustomJudge(made, member, spec)
+                if custom
+                else ModelJudge(member, spec, made, key)
+            )
     return tuple(judges)
+
+
+def _made(member: JudgeConfig, runner: RunnerConfig) -> Any:
+    """Return the transport of one judge, or a third-party judge."""
+    if member.simulated:
+        return simulated.SimulatedTransport(member, runner)
+    name = member.transport
+    is_default = (name, member.endpoint) == ("litellm", "chat")
+    if (member.model or "").startswith(LOCAL) and is_default:
+        return smollm2.SmolLM2Transport(member, runner)
+    kind = find(JUDGES, name, _transports(member), where=_KEY, methods=_METHODS)
+    return construct(kind, member, runner, name=name, where=_KEY)
 
 
 def _transports(config: JudgeConfig) -> Mapping[str, str]:
@@ -138,7 +150,9 @@ def make_arbiter(config: RunConfig) -> Judge | None:
         JudgeSetupError: If the config describes an impossible judge.
     """
     arbiter = _arbiter(config)
-    return None if arbiter is None else make_judges(arbiter, config.runner)[0]
+    if arbiter is None:
+        return None
+    return make_judges(arbiter, config.runner, ARBITER)[0]
 
 
 def describe_rewriter(config: RunConfig) -> JsonObject | None:
@@ -148,7 +162,10 @@ def describe_rewriter(config: RunConfig) -> JsonObject | None:
         JudgeSetupError: If the config describes an impossible judge.
     """
     rewriter = config.probe.rewriter
-    return None if rewriter is None else _described(rewriter)[0]
+    if rewriter is None:
+        return None
+    with setup.keys_below(REWRITER):
+        return _described(rewriter)[0]
 
 
 def describe_judges(config: RunConfig) -> list[JsonObject]:
@@ -158,7 +175,8 @@ def describe_judges(config: RunConfig) -> list[JsonObject]:
         JudgeSetupError: If the config describes an impossible judge.
     """
     arbiter = _arbiter(config)
-    arbiters = [] if arbiter is None else _described(arbiter)
+    with setup.keys_below(ARBITER):
+        arbiters = [] if arbiter is None else _described(arbiter)
     return _described(config.judge) + [{**one, "arbiter": True} for one in arbiters]
 
 
@@ -314,7 +332,7 @@ async def check_judges(config: RunConfig) -> str:
         *make_judges(config.judge, config.runner),
         *([arbiter] if arbiter else []),
     ]
-    judges += make_judges(rewriter, config.runner) if rewriter else ()
+    judges += make_judges(rewriter, config.runner, REWRITER) if rewriter else ()
     try:
         for judge in judges:
             if prepare := getattr(judge, "prepare", None):

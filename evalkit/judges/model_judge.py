@@ -12,7 +12,7 @@ from typing import Protocol
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.finish_reasons import CONTEXT_FULL
-from evalkit.core.tokens import message_tokens
+from evalkit.core.tokens import message_tokens, share_seen
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.adaptations import (
@@ -40,10 +40,6 @@ from evalkit.values import Json, JsonObject, frozen
 _log = logging.getLogger("evalkit.judges")
 _UNSENT = (ENDPOINT, HEADERS)
 _MOST_STEPS = len(RUNGS) + len(OPTIONAL) + 4
-_LONG_PROMPT = 1000
-"""Tokens of a prompt that can show that a server cuts prompts."""
-_CUT = 0.5
-"""The share of the estimated tokens below which a prompt was cut, whatever the tokenizer."""
 _ROUNDING = 8
 """Tokens by which servers count differently at the end of a context."""
 _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
@@ -150,12 +146,18 @@ class ModelJudge:
         config: The config of one judge, not of a panel.
         spec: The judge's identity.
         transport: Sends the calls.
+        key: The key of its config, for errors.
     """
 
     def __init__(
-        self, config: JudgeConfig, spec: JudgeSpec, transport: Transport
+        self,
+        config: JudgeConfig,
+        spec: JudgeSpec,
+        transport: Transport,
+        key: str = "judge",
     ) -> None:
         self.config, self.spec = config, spec
+        self.key = key
         self.free = (config.model or "").startswith(FREE)
         self.concurrency = max_concurrency(config)
         self.rpm = config.rpm
@@ -183,6 +185,11 @@ class ModelJudge:
         """The optional parameters that are set but dropped because the provider does not support them."""
         return tuple(sorted(self._shape.dropped & set(self.spec.params)))
 
+    @property
+    def moved_system(self) -> bool:
+        """Whether the system text is sent in the first user message because the role is refused."""
+        return self._shape.merged
+
     async def prepare(self) -> None:
         """Import the packages and check the model, key and endpoint, once.
 
@@ -191,7 +198,8 @@ class ModelJudge:
         """
         async with self._preparing:
             if self._target is None:
-                self._target, self._shape = await self._open()
+                with setup.keys_below(self.key):
+                    self._target, self._shape = await self._open()
                 if self.dropped:
                     dropped = ", ".join(self.dropped)
                     _log.warning(
@@ -207,7 +215,8 @@ class ModelJudge:
             JudgeSetupError: If it does not.
         """
         if self._target is not None:
-            await confirm(self._target, self.config)
+            with setup.keys_below(self.key):
+                await confirm(self._target, self.config)
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
@@ -254,7 +263,8 @@ class ModelJudge:
                 if answer is not None:
                     return answer
                 if self._shape == shape:
-                    raise self._final(error) from error.__cause__
+                    with setup.keys_below(self.key):
+                        raise self._final(error) from error.__cause__
         raise CallError(
             "bad_request",
             "the provider refuses this request in every supported format",
@@ -303,13 +313,13 @@ class ModelJudge:
         received = answer.usage.prompt_tokens
         if self._prompt_cut or received is None:
             return
-        sent = message_tokens(request.messages)
-        if sent < _LONG_PROMPT or received >= _CUT * sent:
+        share = share_seen(request.messages, received)
+        if share is None:
             return
         self._prompt_cut = True
-        share = f"{received / sent:.0%}"
+        sent = message_tokens(request.messages)
         note = (
-            f"the judge saw about {share} of a prompt of about {sent:,} tokens: the server"
+            f"the judge saw about {share:.0%} of a prompt of about {sent:,} tokens: the server"
             f" counted {received:,}, so it cuts prompts; raise its context (with Ollama:"
             " judge.params.num_ctx)"
         )

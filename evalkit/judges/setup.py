@@ -10,8 +10,8 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
@@ -403,6 +403,29 @@ def setup_error(
         f"{target.model}: {address} does not have this model ({error.message})",
         remedy=remedy,
     )
+
+
+_KEY_OF_JUDGE = re.compile(r"\bjudge\.(?!judges\b)(?=[a-z_])")
+
+
+@contextmanager
+def keys_below(key: str) -> Iterator[None]:
+    """Name the keys of a judge that is configured at another key than `judge` in the errors of its setup."""
+    try:
+        yield
+    except JudgeSetupError as error:
+        if key == "judge":
+            raise
+        raise _relocated(error, key) from error.__cause__
+
+
+def _relocated(error: JudgeSetupError, key: str) -> JudgeSetupError:
+    where, remedy = (
+        # `align.model` is the name of a model, or the keys of a judge.
+        _KEY_OF_JUDGE.sub(f"{key}.", text).replace("model.model", "model")
+        for text in (error.where, error.remedy)
+    )
+    return type(error)(error.what, where=where or key, remedy=remedy)
 
 
 def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | None:

@@ -161,6 +161,7 @@ class JudgmentColumns:
         cost: (n,) the cost of the completion in dollars.
         latency: (n,) the latency of the completion in seconds; NaN if unknown, as for answers of a
             batch.
+        seen: (n,) the share of the prompt that the judge saw where the server cut it, else NaN.
         shapes: units and orders shown, in the order of the rows.
         judges: names of judges and arbiters, sorted.
         names: names of the criteria.
@@ -188,6 +189,7 @@ class JudgmentColumns:
     answer: Ints
     cost: Floats
     latency: Floats
+    seen: Floats
     shapes: tuple[Shape, ...]
     judges: tuple[str, ...]
     names: tuple[str, ...]
@@ -340,7 +342,7 @@ def read_judgments(
 _TYPES: Final = {
     **dict.fromkeys(("shape", "sample", "judge", "arbiter"), "i"),
     **dict.fromkeys(("kind", "origin"), "b"),
-    **dict.fromkeys(("value", "confidence", "cost", "latency"), "d"),
+    **dict.fromkeys(("value", "confidence", "cost", "latency", "seen"), "d"),
 }
 """The columns with one number for each judgment."""
 _WIDE: Final = {
@@ -436,6 +438,7 @@ class _ColumnBuilder:
         rows["latency"].append(
             _number(completion.latency or None if completion else None)
         )
+        rows["seen"].append(_number(judgment.seen))
 
     def _add_class(self, judgment: Judgment, classes: Classes) -> None:
         name = judgment.class_name

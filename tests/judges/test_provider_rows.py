@@ -220,6 +220,26 @@ def test_answers_before_the_end_of_an_account_are_written(tmp_path, capfd, row, 
     assert remedy in played.output
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_answers_without_a_system_role_are_found_as_requested_and_as_sent(
+    tmp_path, capfd, transport
+):
+    rule = with_system(refused(400, "System role not supported"))
+    store = ("store.mode=read_write", f"store.url={tmp_path / 'answers.sqlite'}")
+    first = play(tmp_path, capfd, rule, *store, transport=transport)
+    assert first.statuses == {"ok": 6}
+    manifest = json.loads((first.folder / "manifest.json").read_text("utf-8"))
+    assert any("judge.system=user" in note for note in manifest["notes"])
+    address = first.provider.api_base
+    for name, words in (("again", ()), ("merged", ("judge.system=user",))):
+        run = f"hydra.run.dir={tmp_path / name}"
+        later = play(
+            tmp_path, capfd, rule, *store, *words, run, transport=transport, address=address
+        )
+        assert later.status == 0
+        assert not later.provider.requests
+
+
 FAILED = ("error", "network_error", "abort", "malformed_function_call", "never_heard_of")
 TRUNCATED = ("model_length", "max_output_tokens", "incomplete", "model_context_window_exceeded")
 REFUSED = ("RECITATION", "PROHIBITED_CONTENT", "blocklist", "guardrail_intervened")
@@ -290,6 +310,20 @@ def test_a_prompt_that_the_server_cut_is_reported(tmp_path, capfd, transport):
     assert "% of a prompt of about" in played.output
     manifest = json.loads((played.folder / "manifest.json").read_text("utf-8"))
     assert any("num_ctx" in note for note in manifest["notes"])
+    metrics = json.loads((played.folder / "metrics.json").read_text("utf-8"))
+    seen = metrics["metrics"]["prompts/seen"]
+    assert 0.1 < seen["value"] < 0.4
+    assert seen["n"] == 6
+    kinds = [limit["kind"] for limit in metrics["decision"]["limits"]]
+    assert kinds[0] == "cut"
+    findings = (played.folder / "findings.md").read_text("utf-8")
+    assert "the judge saw about" in findings
+    assert "dataset.fit" in findings
+
+
+def test_a_short_prompt_shows_no_cut(tmp_path, capfd):
+    played = play(tmp_path, capfd, lambda *_: verdict(usage=(20, 50)))
+    assert "prompts/seen" not in (played.folder / "metrics.json").read_text("utf-8")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -253,6 +253,8 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
         "points": points(metric, absolute=not is_signed),
         "reach": _reach(metric),
     }
+    if limit.kind == "cut":
+        values["share"] = _short_percent(metric)
     if limit.kind in _FAVORED:
         negative = (metric.value or 0.0) < 0
         values["favored"] = _FAVORED[limit.kind][negative]

@@ -20,7 +20,7 @@ from evalkit.report.findings.biases import (
     order_findings,
     position_findings,
 )
-from evalkit.report.findings.calibration import calibration_findings
+from evalkit.report.findings.calibration import calibration_findings, claim_findings
 from evalkit.report.findings.cascades import cascade_findings
 from evalkit.report.findings.causes import cause_findings
 from evalkit.report.findings.checklists import checklist_findings
@@ -40,6 +40,7 @@ from evalkit.report.findings.rates import (
     aggregate_findings,
     has_two_scores,
     missing_findings,
+    prompt_findings,
     score_findings,
     tie_findings,
 )
@@ -63,6 +64,7 @@ FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
     benchmark_finding,
     checklist_findings,
     missing_findings,
+    prompt_findings,
     position_findings,
     tie_findings,
     aggregate_findings,
@@ -76,6 +78,7 @@ FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
     conflict_findings,
     score_findings,
     calibration_findings,
+    claim_findings,
     panel_findings,
     turn_findings,
     subset_findings,

@@ -8,6 +8,7 @@ from evalkit.core.display import percent
 from evalkit.core.translation import gettext, joined, ngettext
 from evalkit.decision import (
     CONSTANT_AFTER,
+    PROMPTS_SEEN,
     Metrics,
     known,
     one_order,
@@ -38,6 +39,22 @@ MISSING = {
     "failed": gettext("{n:,} failed"),
     "budget": gettext("{n:,} over the budget"),
 }
+
+
+def prompt_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
+    """Yield how much of the prompts that a server cut the judge saw."""
+    cut = known(metrics, "prompts/cut")
+    seen = known(metrics, PROMPTS_SEEN)
+    if cut is None or seen is None or seen.value is None:
+        return
+    text = gettext(
+        "The server cut the prompt in {cut} of {n:,} answers: there the judge saw about {seen} of"
+        " it. Raise the server's context (with Ollama: judge.params.num_ctx), or set dataset.fit.",
+        cut=percent(cut),
+        n=cut.n,
+        seen=f"{seen.value:.0%}",
+    )
+    yield finding(PROMPTS_SEEN, "bad", text)
 
 
 def missing_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:

@@ -312,6 +312,25 @@ CONTRASTS: Final[
 counts, and why it is undefined, before the name of the class."""
 
 
+NO_CHANCES = "no labeled response has a class with a probability"
+
+
+def stated_classes(columns: ClassColumns) -> StatedConfidence:
+    """Return the labeled responses with a class, and the probability of that class."""
+    known = np.isfinite(columns.chances).all(axis=1)
+    verdict = np.take_along_axis(
+        columns.chances, np.maximum(columns.verdicts, 0)[:, None], axis=1
+    )[:, 0]
+    used = columns.read & known
+    missing = int(
+        (columns.labeled & (columns.missing | (columns.present & ~known))).sum()
+    )
+    right = columns.right.astype(np.float64)
+    return StatedConfidence(
+        columns.tally.where(used), verdict[used], right[used], missing
+    )
+
+
 def _calibration(columns: ClassColumns) -> list[Statistic]:
     """Return the calibration of the probability of the verdict's class, and of the probability of each class."""
     if columns.probabilities is None:
@@ -334,7 +353,7 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
         )
         for c, name in enumerate(columns.names)
     }
-    why = "no labeled response has a class with a probability"
+    why = NO_CHANCES
     return [
         replace(build(f"{group}/{end}", pairs), why=why)
         for group, (confidence, outcome) in stated.items()

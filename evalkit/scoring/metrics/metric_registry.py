@@ -30,6 +30,7 @@ from evalkit.scoring.metrics.calibration import (
     reward_statistics,
 )
 from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
+from evalkit.scoring.metrics.claims import claim_statistics, class_claim_statistics
 from evalkit.scoring.metrics.classes import (
     class_confusion,
     class_statistics,
@@ -63,6 +64,7 @@ from evalkit.scoring.metrics.rates import (
     missing_statistics,
     missing_table,
     overall_statistics,
+    prompt_statistics,
     rule_statistics,
     score_statistics,
     tie_statistics,
@@ -91,11 +93,14 @@ EACH: Final[Functions] = (
     evidence_statistics,
     item_decision_statistics,
     missing_statistics,
+    prompt_statistics,
     decision_statistics,
     turn_statistics,
     position_statistics,
     pass_statistics,
     calibration_statistics,
+    claim_statistics,
+    class_claim_statistics,
     overall_statistics,
     rule_statistics,
     sample_statistics,

@@ -10,6 +10,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.decision import PROMPTS_SEEN
 from evalkit.scoring.columns import (
     CANCELED,
     DISAGREEMENT,
@@ -150,6 +151,17 @@ def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
         )
         for code, kind in enumerate(KINDS[:READABLE])
     ]
+
+
+def prompt_statistics(judgments: JudgmentColumns) -> list[Statistic]:
+    """Return `prompts/cut` and `prompts/seen`; nothing if no prompt was cut."""
+    requested = judgments.asked
+    cut = np.isfinite(requested.seen)
+    if not cut.any():
+        return []
+    every = np.ones(len(requested), dtype=bool)
+    seen = requested.tally.mean(PROMPTS_SEEN, requested.seen, cut, span=(0.0, 1.0))
+    return [requested.tally.rate("prompts/cut", cut, every), seen]
 
 
 MISSING_KINDS = (*KINDS[:READABLE], "inconclusive", "unasked")

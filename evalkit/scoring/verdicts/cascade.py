@@ -260,6 +260,25 @@ def _tested(
     return step
 
 
+def descending_test(
+    certainty: Floats,
+    wrong: Bools,
+    candidates: Iterable[float],
+    risk: float,
+    level: float,
+) -> float | None:
+    """Return the lowest threshold at and above which verdicts are wrong no more often than `risk`; `None` without one.
+
+    Args:
+        certainty: (n,) the certainty of each verdict, independent of the others.
+        wrong: (n,) whether it is wrong.
+        candidates: the thresholds, strictest first, chosen without the outcomes.
+        risk: the largest share of wrong verdicts.
+        level: the probability with which the threshold may be wrong.
+    """
+    return _tested("", certainty, wrong, candidates, risk, level).threshold
+
+
 def binomial_tail(errors: int, n: int, risk: float) -> float:
     """Return the probability of at most `errors` among `n` if each has the probability `risk`."""
     counts = range(errors + 1)

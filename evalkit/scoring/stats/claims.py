@@ -1,0 +1,98 @@
+"""Test whether probabilities are what they claim: outcomes against the probabilities that were stated for them."""
+
+from __future__ import annotations
+
+from math import erfc, exp, sqrt
+
+import numpy as np
+
+from evalkit.scoring.stats.arrays import Floats, Ints
+from evalkit.scoring.stats.bootstrap import student_share
+from evalkit.scoring.stats.logistic import logit
+
+EDGE = 1e-4
+"""Probabilities are clipped to [EDGE, 1 - EDGE]: a claim of certainty is refuted by one error."""
+DRAWS = 999
+LARGE = 500
+"""Outcomes from which on the distribution of the statistic is taken from theory."""
+SEED = 46
+
+
+def claim_test(
+    probability: Floats, right: Floats, cluster: Ints, *, seed: int = SEED
+) -> float | None:
+    """Return the p-value of the hypothesis that each outcome is right with its stated probability.
+
+    The statistic is the score test of intercept and slope in the logistic recalibration of the
+    probabilities (Cox 1958, Biometrika 45, 562-565; Miller, Langefeld, Tierney, Hui and McDonald
+    1993, Med. Decis. Making 13, 49-58). Its distribution is simulated from the probabilities, so
+    that false alarms are as frequent as stated, however few outcomes there are. If a cluster has
+    several outcomes, the test is also made with the variance between clusters, and the larger
+    p-value counts. The test is `None` without an outcome.
+
+    Args:
+        probability: (n,) the stated probabilities.
+        right: (n,) the outcomes, 0 or 1.
+        cluster: (n,) the cluster of each outcome.
+        seed: the seed of the simulation.
+    """
+    if not len(right):
+        return None
+    p = np.clip(probability, EDGE, 1 - EDGE)
+    design = np.ones((len(p), 1))
+    slopes = logit(p)
+    if np.ptp(slopes) > 1e-9:
+        design = np.column_stack([design, slopes - slopes.mean()])
+    information = (design * (p * (1 - p))[:, None]).T @ design
+    inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
+    single = len(np.unique(cluster)) == len(cluster)
+    seen = _statistic(design.T @ (right - p)[:, None], inverse)[0]
+    by_model = (
+        _simulated(seen, p, design, inverse, seed)
+        if len(p) <= LARGE
+        else _upper_tail(seen, design.shape[1])
+    )
+    if single and len(p) <= LARGE:
+        return by_model
+    return max(by_model, _between_clusters(design, right - p, cluster))
+
+
+def _statistic(scores: Floats, inverse: Floats) -> Floats:
+    """Return the statistic of each column of scores, (k, draws)."""
+    return np.asarray(np.einsum("kd,kj,jd->d", scores, inverse, scores))
+
+
+def _simulated(
+    seen: float, p: Floats, design: Floats, inverse: Floats, seed: int
+) -> float:
+    generator = np.random.default_rng(seed)
+    outcomes = generator.random((DRAWS, len(p))) < p
+    drawn = _statistic(design.T @ (outcomes - p).T, inverse)
+    # Equal statistics can differ by rounding.
+    return (1 + int((drawn >= seen * (1 - 1e-9)).sum())) / (DRAWS + 1)
+
+
+def _upper_tail(seen: float, degrees: int) -> float:
+    """Return the upper tail of chi-squared with one or two degrees of freedom."""
+    return exp(-seen / 2) if degrees == 2 else erfc(sqrt(seen / 2))
+
+
+def _between_clusters(design: Floats, excess: Floats, cluster: Ints) -> float:
+    """Return the p-value of Hotelling's test that the sums of clusters have the mean 0."""
+    _, number = np.unique(cluster, return_inverse=True)
+    sums = np.stack(
+        [np.bincount(number, weights=column * excess) for column in design.T], axis=1
+    )
+    clusters, degrees = sums.shape
+    left = clusters - degrees
+    if left < 1:
+        return 1.0
+    total = sums.sum(axis=0)
+    explained = float(total @ np.linalg.pinv(sums.T @ sums) @ total) / clusters
+    explained = min(max(explained, 0.0), 1.0)
+    if degrees == 2:
+        return float((1 - explained) ** (left / 2))
+    if explained == 1:
+        return 0.0
+    t = sqrt(explained / (1 - explained) * left)
+    return 2 * (1 - student_share(t, left))

@@ -1,0 +1,103 @@
+"""A decision model and an LLM with log-probabilities in one leaderboard, with what their probabilities are worth."""
+
+import json
+import re
+from math import log
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import call_main
+from tests.support.decision_server import MODEL, DecisionServer
+from tests.support.fake_provider import Reply, completion
+
+CASES = 160
+
+
+def row(number):
+    label = "pass" if number % 2 else "fail"
+    other = "fail" if number % 2 else "pass"
+    # The decision model is wrong about two of eight cases, of both classes, and says 55% there.
+    hard = number % 8 in (0, 3)
+    decided = f"P({other})=0.55" if hard else f"P({label})=0.97"
+    # The LLM is wrong about one of ten, also of both classes.
+    said = other if number % 20 in (1, 2) else label
+    return {
+        "id": f"c{number}",
+        "prompt": f"Question {number}?",
+        "response": f"Answer {number}. {decided} LLM={said}.",
+        "label": label,
+    }
+
+
+def chat(body):
+    """Answer as an LLM that says how likely each class is, token by token."""
+    name = re.findall(r"LLM=(pass|fail)\.", json.dumps(body["messages"]))[-1]
+    other = "fail" if name == "pass" else "pass"
+    texts = ['{"reasoning": "fine", "quotes": [], "class": "', name, '"}']
+    tokens = [
+        {"token": text, "logprob": 0.0, "top_logprobs": [{"token": text, "logprob": 0.0}]}
+        for text in texts
+    ]
+    tokens[1]["logprob"] = log(0.9)
+    tokens[1]["top_logprobs"] = [
+        {"token": name, "logprob": log(0.9)},
+        {"token": other, "logprob": log(0.1)},
+    ]
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "".join(texts)},
+        "logprobs": {"content": tokens},
+    }
+    return Reply(completion([choice]))
+
+
+@pytest.fixture
+def study(provider, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    DecisionServer().install(provider)
+    provider.routes["/v1/chat/completions"] = chat
+    folder = Path("conf/judge")
+    folder.mkdir(parents=True)
+    common = {"api_base": provider.api_base, "transport": "direct"}
+    decide = {"name": "decide", "model": f"hosted_vllm/{MODEL}", "endpoint": "systemone", **common}
+    llm = {"name": "llm", "model": "openai/m", "logprobs": True, **common}
+    for name, option in (("decide", decide), ("llm", llm)):
+        (folder / f"{name}.yaml").write_text(json.dumps(option), "utf-8")
+    rows = (json.dumps(row(number)) + "\n" for number in range(CASES))
+    Path("data.jsonl").write_text("".join(rows), "utf-8")
+    return provider
+
+
+def test_one_leaderboard_has_the_right_winner_and_asks_both_for_their_claim(study, capfd):
+    call_main(
+        capfd,
+        *("run", "-m", "judge=decide,llm", "mode=pointwise", "dataset=file"),
+        *("dataset.path=data.jsonl", "criteria=overall", "rubric=pass_fail", "swap=none"),
+        *("tracking=none", "store.mode=off", "scoring.bootstrap=50", "hydra.sweep.dir=sweep"),
+    )
+    board = json.loads(Path("sweep/leaderboard.json").read_text("utf-8"))
+    assert [line["name"] for line in board["rows"]] == ["judge=llm", "judge=decide"]
+    assert board["choices"][0]["text"].startswith("Use judge=llm (single verdicts)")
+    llm, decide = (line["metrics"] for line in board["rows"])
+    # The LLM says 90% and is right in 90%; the decision model says 55% where it is always wrong.
+    assert llm["calibration/right_at_90"]["value"] == 0.9
+    assert llm["calibration/claim"]["value"] > 0.5
+    assert decide["agreement/accuracy"]["value"] == 0.75
+    assert decide["calibration/claim"]["value"] < 0.05
+    assert decide["calibration/covered_90"]["value"] == 0.75
+    findings = Path("sweep/0/findings.md").read_text("utf-8")
+    assert "When it says 90% or more, it is right in" in findings
+
+
+def test_a_cascade_of_both_is_refused_in_one_line(study, capfd):
+    folder = Path("conf/judge")
+    members = [json.loads((folder / f"{name}.yaml").read_text()) for name in ("decide", "llm")]
+    option = {"name": "both", "vote": "cascade", "judges": members}
+    (folder / "both.yaml").write_text(json.dumps(option), "utf-8")
+    words = ("dataset=file", "dataset.path=data.jsonl", "rubric=pass_fail", "swap=none")
+    done = call_main(capfd, "run", "judge=both", "mode=pointwise", *words, status=1)
+    assert "give each its own run, as a sweep does" in done.line()
+    assert not study.requests
