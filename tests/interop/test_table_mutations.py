@@ -214,7 +214,7 @@ def _read_text(content: bytes, folder: Path) -> Table | None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", some_of(NAMES, 5))
+@pytest.mark.parametrize("name", some_of(NAMES, 8))
 def test_no_conclusion_of_a_damaged_table_changes_silently(name, shared, tmp_path):
     path = shared / "tables" / name
     assert recognize_format(path) is None or name.endswith(".jsonl")

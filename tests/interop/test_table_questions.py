@@ -81,10 +81,10 @@ def test_answers_to_questions_lead_on(name):
     assert list(_dead_ends(rows, Choices())) == []
 
 
-@pytest.mark.parametrize("first", some_of(range(0, 2000, 200), 10))
+@pytest.mark.parametrize("first", some_of(range(0, 2000, 80), 25))
 def test_answers_to_questions_of_generated_tables_lead_on(first, tmp_path):
     ends = []
-    for seed in range(first, first + 200):
+    for seed in range(first, first + 80):
         made = sample(seed)
         path = tmp_path / "t.csv"
         path.write_text(made.text, encoding="utf-8")
@@ -93,6 +93,7 @@ def test_answers_to_questions_of_generated_tables_lead_on(first, tmp_path):
 
 
 @pytest.mark.shared
+@pytest.mark.thorough
 def test_answers_to_questions_of_shared_tables_lead_on(shared):
     asked = {}
     for path in sorted((shared / "tables").iterdir()):
