@@ -273,7 +273,7 @@ def test_a_command_maps_one_of_two_scales_to_the_other(here, capsys):
     fast = "scoring.bootstrap=100"
     assert main(["check", "t.csv", "--output", "run", "--overwrite", fast]) == 0
     printed = capsys.readouterr().out
-    line = next(x for x in printed.splitlines() if "say what each level means" in x)
+    line = next(x for x in printed.splitlines() if "give each level its value" in x)
     given = shlex.split(line[line.index("evalkit check") :])[1:]
     assert main([*given, fast]) == 0
     mapped = capsys.readouterr().out

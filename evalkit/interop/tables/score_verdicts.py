@@ -97,7 +97,7 @@ def _set_scale(
 
 
 MAPPED: Final = (
-    "to compare levels too, say what each level means on the other scale, for example: "
+    "to compare levels too, give each level its value on the other scale, for example: "
 )
 """The note before the options that map one scale to another; `check` makes it a command."""
 _MOST_LEVELS: Final = 11
