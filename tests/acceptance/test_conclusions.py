@@ -321,7 +321,10 @@ def conclusion(done: Done) -> str:
     return next(line.strip()[2:] for line in done.out.splitlines() if re.match(r"\s*[✓✗!•] ", line))
 
 
-NOT_CHINESE = r"alt-test|fatal|[Ss]pearman|dataset\.label\\?_source|swap\.policy=both|rubric\.\w+"
+NOT_CHINESE = (
+    r"alt-test|fatal|[Ss]pearman|dataset\.label\\?_source|swap\.policy=both|rubric\.\w+"
+    r"|scoring\.alt\\?_test\\?_epsilon"
+)
 """Names and settings that a Chinese sentence may contain."""
 
 
