@@ -26,6 +26,8 @@ FIELDS = tuple(
 
 _SHORT: Final = 100
 """Longer texts describe no group of questions."""
+_EXPORTED: Final = frozenset({"unit", "status", "error", "verdict", "verdict_reason"})
+"""What a run's export says about each answer, next to the fields of a question."""
 _GIVEN = ("winner", "margin", "score", "class", "label", "grade")
 
 
@@ -108,6 +110,8 @@ def _descriptions(
         return []
     used = {column.partition(".")[0] for column in fields.values()}
     names = dict.fromkeys(name for _, row, _ in rows for name in row)
+    if names.keys() >= _EXPORTED:
+        used |= _EXPORTED
     candidates = [
         name for name in names if not is_field(name) and name not in used and name
     ]
