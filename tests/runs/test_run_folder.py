@@ -450,7 +450,7 @@ DAMAGE = [
     ("judgments.jsonl", '"status": "ok"', '"status": "okay"', "status: expected one of"),
     ("judgments.jsonl", '"sample": 0', '"sample": 0.5', "sample: expected an integer"),
     ("judgments.jsonl", '"prompt_tokens": 310', '"prompt_tokens": "x"', "completion.usage."),
-    ("judgments.jsonl", '"items": {}}', '"items": [', "Expecting value"),
+    ("judgments.jsonl", '"items": {}', '"items": [', "Expecting value"),
     ("judgments.jsonl", '"confidence"', '"confidnce"', "unknown key 'confidnce', did you mean"),
     ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', "unit: expected a list, got"),
     ("judgments.jsonl", '"criteria": {"a": 1.0}', '"criteria": [1]', "criteria: expected an obj"),
