@@ -410,8 +410,13 @@ NUISANCES: Final = (
     Nuisance("a class of 2%", rare(0.02), kinds=BINARY, judge=RARE),
     Nuisance("ten prompts", _prompts),
     Nuisance("15% of labels wrong", answers=_wrong_labels),
+    # Such labels cannot be told from those of a perfect judge, so trust is false unless it names
+    # the doubt.
     Nuisance(
-        "labels that copy the judge", answers=_copied_labels, limits=("identical",)
+        "labels that copy the judge",
+        answers=_copied_labels,
+        allows=dict.fromkeys(QUALITIES, "single"),
+        limits=("identical",),
     ),
     Nuisance("each unit four times", answers=_duplicates),
     Nuisance(
