@@ -613,8 +613,8 @@ def check_removal(
     changed = {
         name: (one, after[name]) for name, one in before.items() if facts(one) != facts(after[name])
     }
-    # The decision counts all labeled units, and slices are tested on all cases.
-    allowed = (*allowed, "decision/", "slices/")
+    # The decision and corrected rates count all labeled units, and slices are tested on all cases.
+    allowed = (*allowed, "decision/", "slices/", "corrected/")
     assert not [name for name in changed if not name.startswith(allowed)], changed
     return {*before}
 

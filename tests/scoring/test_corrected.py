@@ -608,7 +608,12 @@ def test_exactly_the_metrics_that_compare_with_labels_are_weighted(configure, ki
     }
     touched.discard("decision/labels_needed")  # has a value only where labels do not decide
     unweighted = {name for name in needs if ONLY_LABELED in str(found[name].note)}
-    assert unweighted <= {"length/slope_at_label", "length/score_slope_at_grade", "human/alt_test"}
+    assert unweighted <= {
+        "calibration/claim",
+        "human/alt_test",
+        "length/score_slope_at_grade",
+        "length/slope_at_label",
+    }
     assert touched == needs
 
 
