@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from evalkit.interop.labeling import Label
     from evalkit.interop.tables.fixed_roles import Choices
 
+_VERDICTS: Final = ("winner", "margin", "score", "class")
+"""Columns of the generic format: a table that has one is read by their names only."""
 _RATERS: Final = ("judge", "criterion's score", "label")
 
 
@@ -33,6 +35,7 @@ def read_judgments(
         ConfigError: If the file has no judgments, or a table leaves open what they are.
     """
     from evalkit.config.table_reading import load_reading
+    from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import import_judgments
     from evalkit.interop.importer_discovery import GENERIC
     from evalkit.interop.tables.fixed_roles import Choices
@@ -46,6 +49,8 @@ def read_judgments(
     except ConfigError as unmapped:
         if name != GENERIC or options.fields or not path.is_file():
             raise
+        if any(peek(path).has(column) for column in _VERDICTS):
+            raise  # a wrong value in a column that says what it is
         try:
             return _table(path, Choices(words=dict(options.winners)))
         except OpenTableError as question:

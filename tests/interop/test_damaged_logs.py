@@ -31,6 +31,7 @@ TOOLS = ("inspect", "promptfoo", "deepeval", "pydantic_evals", "mlflow_traces", 
 WRITTEN = {
     f"{path.parent.name} {path.name}": path
     for path in sorted(LOGS.glob("*/*.*"))
+    if path.parent.name != "__pycache__"
     if not path.name.startswith(("values", "results"))
 }
 OLDER = {f"{tool} older": tool for tool in TOOLS if tool in SHAPES}

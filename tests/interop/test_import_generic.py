@@ -140,7 +140,7 @@ def test_margins_and_only(bring, write):
     [
         (("--fields", "winner=beter"), "did you mean 'better'?"),
         (("--fields", "winner=better"), "'ours' is not a winner; map it: --map ours=A"),
-        ((), "has neither a winner nor a score"),
+        ((), "name the columns: --fields winner=COLUMN, score=COLUMN or class=COLUMN"),
         (("--fields", "winner=better", "order=who", *MAPS), "'j1' is not an order; write ab"),
         (
             ("--complete", "--fields", "winner=nothing"),
