@@ -216,7 +216,8 @@ def attacks(listener: Listener, home: Path) -> list[dict[str, Any]]:
         found += [
             merged(judged_by("judge", "openai/x", api_base=f"{url}/v1"), nested(key, value))
             for key, value in (("dataset", {"path": text, "format": "csv"}), ("prompt.template", text),
-                               ("rubric.examples_path", text), ("dataset.join", {"m": {"path": text, "by": "id"}}))
+                               ("rubric.examples_path", text), ("dataset.reading", text),
+                               ("dataset.join", {"m": {"path": text, "by": "id"}}))
         ]  # fmt: skip
     found += [
         merged(judged_by("judge", "openai/x", api_base=f"{url}/v1"), {"criteria": {"one": {"description": text}}})
