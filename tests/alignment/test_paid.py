@@ -177,6 +177,8 @@ def test_settings_that_do_not_fit_are_refused(words, message, here, capfd):
 @pytest.mark.parametrize("tune", STUDIES)
 def test_an_imported_run_has_no_judge_to_call(tune, ties, provider, here, capfd):
     manifest = ties() / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"imported": {"format": "x"}}))
+    manifest.write_text(
+        json.dumps(json.loads(manifest.read_text()) | {"imported": {"format": "x"}})
+    )
     line = call_main(capfd, *align(provider, tune), status=1).err.strip().splitlines()[-1]
     assert line == f"evalkit: tune=[{tune}]: the run was imported, and has no judge to call"
