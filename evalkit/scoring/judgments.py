@@ -516,6 +516,7 @@ def _content(judgment: Judgment) -> tuple[Any, ...] | None:
         judgment.completion is not None
         or judgment.weighted is not None
         or judgment.arbiter is not None
+        or judgment.seen is not None
     ):
         return None
     return (

@@ -7,6 +7,7 @@ from evalkit.report.findings import findings
 from evalkit.scoring import score_run
 from evalkit.scoring.stats.claims import claim_test
 from evalkit.scoring.stats.logistic import expit, logit
+from evalkit.types import Case, Judgment, Response, WeightedJudgment
 
 RUNS = 300
 
@@ -50,6 +51,33 @@ def test_one_error_refutes_certainty_and_no_outcome_says_nothing():
     assert claim_test(np.ones(10), right, np.arange(10)) < 0.01
     assert claim_test(np.ones(10), np.ones(10), np.arange(10)) > 0.9
     assert claim_test(np.zeros(0), np.zeros(0), np.arange(0)) is None
+
+
+def test_clusters_without_spread_refute_a_constant_probability():
+    # Each of 20 cases has two verdicts at 50%, and all are right.
+    assert claim_test(np.full(40, 0.5), np.ones(40), np.repeat(np.arange(20), 2)) < 0.01
+
+
+def test_a_judge_of_classes_claims_the_probability_of_its_verdict(configure):
+    cases, judgments = [], []
+    for k in range(60):
+        cases.append(
+            Case(f"c{k}", f"q{k}", (Response("r", class_name="pass" if k % 2 else "fail"),))
+        )
+        chances = WeightedJudgment(classes={"pass": 0.95, "fail": 0.05})
+        judgments.append(
+            Judgment(f"c{k}", (0,), (0,), 0, "j", "ok", class_name="pass", weighted=chances)
+        )
+    config = configure(
+        mode={"name": "pointwise"},
+        swap={"policy": "none"},
+        judge={"model": "m", "logprobs": True},
+        rubric={"classes": {"pass": "", "fail": ""}},
+        scoring={"bootstrap": 20},
+    )
+    metrics = score_run(config, cases, judgments).metrics
+    assert metrics["calibration/right_at_90"].value == 0.5
+    assert metrics["calibration/claim"].value < 0.01
 
 
 def run(configure, make_case, judged, confidence, right):

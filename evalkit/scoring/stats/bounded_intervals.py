@@ -224,14 +224,13 @@ def bounded_mean(
     tail = (1 - confidence) / 2
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
     size = counts.mean()
-    if squares is not None and squares > 0 and len(sums) > 1:
+    if squares and widest is not None and len(sums) > 1:
         residuals = sums - counts * sums.sum() / counts.sum()
         effect = len(sums) / (len(sums) - 1) * float(residuals @ residuals) / squares
         whole = size
         size = float(np.clip(effect, min(1.0, size), size))
-        if widest is not None:
-            plain = NormalDist().inv_cdf(tail)
-            tail = NormalDist().cdf(plain + (widest - plain) * (1 - size / whole))
+        plain = NormalDist().inv_cdf(tail)
+        tail = NormalDist().cdf(plain + (widest - plain) * (1 - size / whole))
     extra = generator.standard_gamma(0.5, size=resamples) * size
     over = weights @ sums
     under = weights @ counts + extra
