@@ -18,7 +18,16 @@ from evalkit.core.resources import own_version, shipped
 from evalkit.errors import ConfigError, did_you_mean
 
 FIRST: Final = "index"
-SECTIONS: Final = ("", "start", "guides", "concepts", "reference", "zh", "decisions")
+SECTIONS: Final = (
+    "",
+    "start",
+    "guides",
+    "concepts",
+    "reference",
+    "zh",
+    "contributing",
+    "decisions",
+)
 """The folders of pages, in the order of the list on each page."""
 OMITTED: Final = ("changelog", "reference/python")
 """Pages that only the site can show, because they are generated when it is built."""

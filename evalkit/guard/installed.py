@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,13 +15,14 @@ from evalkit.plugins import CONF, folders
 
 def is_installed(key: str, value: Any) -> bool:
     """Return whether an installed option sets the last part of a key to this value."""
-    return any(part == value for part in _installed().get(key, ()))
+    installed = _settings_below(shipped("conf"), *folders(CONF))
+    return any(part == value for part in installed.get(key, ()))
 
 
 @cache
-def _installed() -> Mapping[str, list[Any]]:
+def _settings_below(*conf: Path) -> Mapping[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for folder in (shipped("conf"), *folders(CONF)):
+    for folder in conf:
         for file in sorted(folder.rglob("*.yaml")):
             for key, value in _settings(yaml.safe_load(file.read_text("utf-8"))):
                 found.setdefault(key, []).append(value)
