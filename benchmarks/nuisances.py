@@ -410,7 +410,7 @@ NUISANCES: Final = (
     Nuisance("a class of 2%", rare(0.02), kinds=BINARY, judge=RARE),
     Nuisance("ten prompts", _prompts),
     Nuisance("15% of labels wrong", answers=_wrong_labels),
-    # Such labels cannot be told from those of a perfect judge, so trust is false unless it names
+    # Such labels cannot be distinguished from those of a perfect judge, so trust is false unless it names
     # the doubt.
     Nuisance(
         "labels that copy the judge",

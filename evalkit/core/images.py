@@ -1,4 +1,4 @@
-"""Pictures in texts: a marker with the hash of the bytes stands for each, and the bytes are kept by that hash.
+"""Pictures in texts: each is a marker with the hash of its bytes, which are kept by that hash.
 
 A text has `[image 12 kB image/png sha256:…]` where a picture was. So prompts, orders, content keys
 and run folders need to know nothing about pictures; only what sends a prompt, or shows a case,
@@ -65,7 +65,7 @@ class Image:
 
     @property
     def marker(self) -> str:
-        """The text that stands for the picture."""
+        """The text that has the place of the picture."""
         return f"{self.short[:-1]} sha256:{self.sha}]"
 
     @property
@@ -180,12 +180,12 @@ def texts_of(case: Case) -> tuple[str, ...]:
 
 
 def lacks_images(case: Case) -> bool:
-    """Return whether pictures of a case were left out (`dataset.images=omit`)."""
+    """Return whether pictures of a case were omitted (`dataset.images=omit`)."""
     return any(OMITTED in text for text in texts_of(case))
 
 
 def without_images(case: Case) -> Case:
-    """Return a case whose pictures are left out."""
+    """Return a case without its pictures."""
 
     def bare(text: str) -> str:
         return _MARKER.sub(OMITTED, text) if _START in text else text

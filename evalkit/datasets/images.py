@@ -52,7 +52,7 @@ class Album:
     """Reads the pictures of the rows of one data set.
 
     Args:
-        omit: Whether pictures are left out (`dataset.images=omit`).
+        omit: Whether pictures are omitted (`dataset.images=omit`).
         most: The most pictures of a row.
         largest: The most bytes of a picture.
         files: The files of the data set; a picture's file is below the folder of its row's file.
@@ -119,7 +119,7 @@ class Album:
         return image.marker
 
     def recorded(self, case: Case) -> Case:
-        """Return a case of a run folder: its pictures are in the folder, and are left out if they shall be."""
+        """Return a case of a run folder: its pictures are in the folder, and are omitted if the config says so."""
         pictures = [*images_in(texts_of(case))]
         if pictures and self.omit:
             return without_images(case)

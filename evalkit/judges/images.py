@@ -7,7 +7,7 @@ from typing import Final
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.image_files import data_url
-from evalkit.core.images import ImageError, has_images, shown, split_images
+from evalkit.core.images import Image, ImageError, has_images, shown, split_images
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges.pricing import entry_of, price_list
 from evalkit.judges.setup import FREE, OPENAI_SERVERS
@@ -110,19 +110,17 @@ def wire_messages(messages: Sequence[Message], config: JudgeConfig) -> list[Json
     return sent
 
 
-def _parts(pieces: Iterable[object]) -> Iterable[JsonObject]:
+def _parts(pieces: Iterable[str | Image]) -> Iterable[JsonObject]:
     for piece in pieces:
         if isinstance(piece, str):
             yield {"type": "text", "text": piece}
             continue
         try:
-            url: JsonObject = {"url": data_url(piece)}  # type: ignore[arg-type]
+            url: JsonObject = {"url": data_url(piece)}
         except ImageError as bad:
             raise CallError(
                 "bad_request", f"{bad}; {bad.remedy}", retryable=False
             ) from None
-        detail = getattr(piece, "detail", "")
-        yield {
-            "type": "image_url",
-            "image_url": {**url, **({"detail": detail} if detail else {})},
-        }
+        if piece.detail:
+            url["detail"] = piece.detail
+        yield {"type": "image_url", "image_url": url}

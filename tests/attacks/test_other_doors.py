@@ -1,4 +1,4 @@
-"""Doors beside a config's fields: search paths, cards of data sets, references in rows, netrc, kinds of each value."""
+"""Doors other than fields: search paths, cards of data sets, references in rows, netrc, kinds of values."""
 
 import base64
 import json

@@ -19,7 +19,7 @@ from tests.golden.runs import GOLDEN
 MAX_BYTES = 2_800_000
 CHANGED = {"length/slope", "length/slope_at_label", "variance/case", "ranking/win_rate/system-a"}
 """What 0.2.0 computed otherwise: its slopes were not penalized, and constant resamples had no exact
-bound. Its corrected rates left out labels of units without a verdict."""
+bound. Its corrected rates omitted labels of units without a verdict."""
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,13 @@
 """Judgments that say the same of several cases are read once, and have a row for each."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from evalkit.core.scale import Classes
 from evalkit.scoring.judgments import read_judgments
-from evalkit.types import Case, Judgment, Response
+from evalkit.types import Case, Completion, Judgment, Response, Usage, WeightedJudgment
 
 CASES = [Case(f"c{number}", "prompt", (Response("text"),)) for number in range(40)]
 UNIT = (0,)
@@ -52,3 +52,49 @@ def test_repeated_judgments_have_the_columns_of_separate_ones(classes):
         if column.name != "confidence":
             one, other = getattr(short, column.name), getattr(apart, column.name)
             np.testing.assert_array_equal(one, other, column.name)
+
+
+PLAIN = Judgment("c0", UNIT, UNIT, 0, "a", "ok", 1.0, 0.5, {"overall": 1.0})
+OTHERWISE = {
+    "unit": {"unit": (), "shown": ()},
+    "shown": {"shown": ()},
+    "sample": {"sample": 1},
+    "judge": {"judge": "b"},
+    "status": {"status": "refused"},
+    "value": {"value": 2.0},
+    "confidence": {"confidence": 0.7},
+    "criteria": {"criteria": {"overall": 2.0}},
+    "error_kind": {"status": "failed", "error_kind": "budget"},
+    "completion": {"completion": Completion("text", "m", "stop", Usage(1, 1), cost_usd=0.5)},
+    "weighted": {"weighted": WeightedJudgment(value=0.25)},
+    "arbiter": {"arbiter": "b"},
+    "class_name": {"class_name": "y"},
+    "seen": {"seen": 0.25},
+}
+"""A judgment that differs in one field, by its name."""
+IN_NO_COLUMN = frozenset(
+    {
+        *("case_id", "answer", "read_by", "error", "keys", "stored", "earlier"),
+        *("ranking", "rankings", "items"),
+    }
+)
+"""Fields that a column of a single response or pair does not show."""
+
+
+def test_each_field_of_a_judgment_is_known_to_be_in_a_column_or_in_none():
+    assert {field.name for field in fields(Judgment)} == {*OTHERWISE} | IN_NO_COLUMN
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERWISE if name not in ("unit", "shown")])
+def test_judgments_that_differ_in_a_field_have_their_own_rows(name):
+    classes = Classes({"x": "", "y": ""}) if name == "class_name" else None
+    names = [] if classes else ["overall"]
+    plain = replace(PLAIN, value=None, criteria={}, class_name="x") if classes else PLAIN
+    changed = replace(plain, case_id="c1", **OTHERWISE[name])
+    both = read_judgments(CASES[:2], [plain, changed], names, classes)
+    alone = read_judgments(CASES[:2], [changed], names, classes)
+    row = int(np.flatnonzero(both.case == 1)[0])
+    for column in ("sample", "value", "confidence", "cost", "kind", "criteria", "seen"):
+        joint, single = getattr(both, column)[row], getattr(alone, column)[0]
+        np.testing.assert_array_equal(joint, single, column)
+    assert both.judges[both.judge[row]] == changed.judge

@@ -1,4 +1,4 @@
-"""Pictures that were left out and prompts that were cut: counted, and limits of the decision."""
+"""Omitted pictures and prompts that were cut: counted, and limits of the decision."""
 
 from dataclasses import replace
 

@@ -407,21 +407,21 @@ class Faults:
 
     def _ended(self, seen: Seen) -> None:
         play, error = seen.play, seen.error
-        told = f"{play.name}: {error}"
+        line = f"{play.name}: {error}"
         if play.meaning.effect != "ends":
-            self.ended.append(told)
+            self.ended.append(line)
         if any(fine for _, fine in seen.calls):
-            self.lost.append(told)
+            self.lost.append(line)
         if not getattr(error, "remedy", "") or not _is_plain(str(error)):
-            self.unhelpful.append(told)
+            self.unhelpful.append(line)
 
     def _answers(self, seen: Seen, answered: Counter[int]) -> None:
         play = seen.play
         assert seen.judged is not None
-        told = f"{play.name}: {dict(seen.statuses)}"
+        line = f"{play.name}: {dict(seen.statuses)}"
         for number, judgment in enumerate(seen.judged.judgments):
             if answered[number] and judgment.status != "ok":
-                self.lost.append(f"{told} {judgment.error}")
+                self.lost.append(f"{line} {judgment.error}")
         passing = play.moment in ("first call", "later call", "every third")
         spared = 6 if passing else {"one case": 5, "from the fourth": 3, "always": 0}[play.moment]
         if play.meaning.effect == "feature":
@@ -429,18 +429,18 @@ class Faults:
         elif play.meaning.effect != "passes" and passing:
             spared = 4 if play.moment == "every third" else 5
         if seen.statuses["ok"] < spared:
-            self.lost.append(told)
+            self.lost.append(line)
         if play.meaning.effect == "ends" and play.moment == "always":
-            self.ended.append(told)
+            self.ended.append(line)
         stopped = seen.judged.stopped
         if stopped and play.meaning.effect not in ("ends", "passes"):
-            self.ended.append(f"{told} {stopped}")
+            self.ended.append(f"{line} {stopped}")
 
     def _payments(self, seen: Seen, answered: Counter[int]) -> None:
         play = seen.play
-        told = f"{play.name}: {len(seen.calls)} calls, {dict(seen.statuses)}"
+        line = f"{play.name}: {len(seen.calls)} calls, {dict(seen.statuses)}"
         if max(answered.values(), default=0) > 1:
-            self.paid_twice.append(told)
+            self.paid_twice.append(line)
         most = {
             "passes": CASES * (RETRIES + 1),
             "request": CASES,
@@ -451,7 +451,7 @@ class Faults:
         if lost_code or (play.meaning.effect == "passes" and play.status == 500):
             most += 4  # an error without a reason: each format once
         if len(seen.calls) > most:
-            self.paid_twice.append(told)
+            self.paid_twice.append(line)
 
     def _sentences(self, seen: Seen) -> None:
         play = seen.play

@@ -10,7 +10,7 @@ from evalkit.types import Case, Metric
 
 
 def picture_metrics(cases: Sequence[Case]) -> Iterator[Metric]:
-    """Yield `pictures/omitted`, the share of cases whose pictures were left out, if there are some."""
+    """Yield `pictures/omitted`, the share of cases that lack their pictures, if there are some."""
     count = sum(map(lacks_images, cases))
     if count:
         yield Metric(PICTURES, count / len(cases), n=len(cases))
