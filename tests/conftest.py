@@ -198,6 +198,17 @@ def _own_environment(request, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", temporary)
 
 
+@pytest.fixture(autouse=True)
+def _own_memory_of_servers(monkeypatch):
+    """Forget which servers get no key or asked to wait: a later server of another test may get the same port."""
+    for module, name, empty in (
+        ("evalkit.guard.credentials", "_withheld", set),
+        ("evalkit.engine.rate_limits", "_shared", dict),
+    ):
+        if module in sys.modules:
+            monkeypatch.setattr(sys.modules[module], name, empty())
+
+
 @pytest.fixture
 def provider():
     """A server that answers as OpenAI does."""
