@@ -48,13 +48,13 @@ def entry_point() -> None:
 
 def _catch_signals() -> None:
     """Treat SIGTERM and SIGHUP as Ctrl-C, from the first import on; a second signal ends the process at once."""
-    seen: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        if seen:
+        if signals:
             os.write(2, b"evalkit: interrupted twice\n")
             os._exit(SIGNAL_STATUS + number)
-        seen.append(number)
+        signals.append(number)
         raise Signaled(number)
 
     for name in ("SIGTERM", "SIGHUP"):
@@ -70,9 +70,9 @@ def main(argv: Sequence[str]) -> int:
         return _status_of(_run, argv)
 
 
-def _status_of(function: Callable[[T], int], given: T) -> int:
+def _status_of(function: Callable[[T], int], argument: T) -> int:
     try:
-        return function(given)
+        return function(argument)
     except EvalkitError as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             _print_traceback(error)
@@ -169,8 +169,8 @@ def _run(argv: Sequence[str]) -> int:
     with settings.applied():
         module, _, function = arguments.run.partition(":")
 
-        def command(given: Namespace) -> int:
-            status: int = or_ask(getattr(import_module(module), function), given)
+        def command(arguments: Namespace) -> int:
+            status: int = or_ask(getattr(import_module(module), function), arguments)
             keep_unused(settings.trust)
             return status
 

@@ -96,32 +96,34 @@ def main(arguments: Namespace) -> int:
     with claim_finished(folder):
         result = read_run(folder)
         check(result.config, origin_of(folder), SECTIONS[ALIGN])
-        found = align(result, folder, settings, lambda text: log("note", text))
-    _print(found, folder, translator_of(result))
+        alignment = align(result, folder, settings, lambda text: log("note", text))
+    _print(alignment, folder, translator_of(result))
     status = (
-        ExitStatus.TOO_MANY_FAILURES if found.outcome == "unpaid" else ExitStatus.DONE
+        ExitStatus.TOO_MANY_FAILURES
+        if alignment.outcome == "unpaid"
+        else ExitStatus.DONE
     )
-    return int(max(status, _register(result, found)))
+    return int(max(status, _register(result, alignment)))
 
 
-def _register(result: RunResult, found: Alignment) -> int:
+def _register(result: RunResult, alignment: Alignment) -> int:
     """Register a better prompt with its metrics in MLflow, and return the exit status."""
-    if found.preset is None or found.test is None or not found.prompt:
+    if alignment.preset is None or alignment.test is None or not alignment.prompt:
         return ExitStatus.DONE
     values = {
-        "before": found.test.before,
-        "after": found.test.after,
-        "difference": found.test.gain,
+        "before": alignment.test.before,
+        "after": alignment.test.after,
+        "difference": alignment.test.gain,
     }
     tags = {
         f"evalkit.align.{name}": with_interval(metric)
         for name, metric in values.items()
     }
-    tags["evalkit.align.metric"] = found.metric
+    tags["evalkit.align.metric"] = alignment.metric
     statuses: list[int] = [ExitStatus.DONE]
     with reported(statuses):
         version = register_prompt(
-            result.config.tracking, found.preset.stem, found.prompt, tags
+            result.config.tracking, alignment.preset.stem, alignment.prompt, tags
         )
         if version:
             print(f"MLflow: prompt {version}")
@@ -136,16 +138,16 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
     """
     values: JsonObject = {}
     model: JsonObject = {}
-    known = [
+    keys = [
         TUNE,
         *(f"{_GROUP}{name}" for name in AlignConfig.model_fields if name != TUNE),
     ]
-    known += [f"{_MODEL}{name}" for name in JudgeConfig.model_fields]
+    keys += [f"{_MODEL}{name}" for name in JudgeConfig.model_fields]
     for word in words:
         key, equals, text = word.partition("=")
-        if not equals or key not in known:
+        if not equals or key not in keys:
             raise ConfigError(
-                "is not a setting of align", where=key, remedy=did_you_mean(key, known)
+                "is not a setting of align", where=key, remedy=did_you_mean(key, keys)
             )
         if key.startswith(_MODEL):
             model[key.removeprefix(_MODEL)] = read_value(key, text)
@@ -160,11 +162,13 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
     try:
         return AlignConfig.model_validate(values)
     except ValidationError as error:
-        found = config_error(error, [])
-        key = found.where or TUNE
+        problem = config_error(error, [])
+        key = problem.where or TUNE
         where = key if key.startswith(TUNE) else f"{_GROUP}{key}"
         raise ConfigError(
-            found.what, where=where, remedy=found.remedy or "see evalkit align --help"
+            problem.what,
+            where=where,
+            remedy=problem.remedy or "see evalkit align --help",
         ) from None
 
 
@@ -231,13 +235,13 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
             f" {labels.remedy()}."
         )
         return
-    how = (
+    method = (
         "with the correlation on dev"
         if labels.kind is SCORES
         else "by a judge that corrects verdicts and breaks none"
     )
-    what = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
-    yield f"{what}: {number(smallest)}, {how}"
+    claim = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
+    yield f"{claim}: {number(smallest)}, {method}"
     if metric.value is not None and metric.value + smallest > 1:
         yield (
             f"The judge has {with_interval(metric)} now, so these labels can prove no gain;"
@@ -250,135 +254,157 @@ def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
     if smallest is None:
         yield f"Dev has too few labels to keep one of {proposals} criteria; {labels.remedy()}."
     else:
-        what = (
+        claim = (
             f"smallest gain of one criterion of {proposals} that dev can show, with a probability"
             " of 0.8"
         )
-        yield f"{what}: {number(smallest)}"
+        yield f"{claim}: {number(smallest)}"
 
 
-def _print(found: Alignment, folder: Path, words: Translator) -> None:
+def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     """Print what was found; sentences are in the language of the run's report."""
     console = plain_console()
-    many = "s" * (found.tried != 1)
-    what = (
+    many = "s" * (alignment.tried != 1)
+    tried = (
         ("criteria" if many else "criterion")
-        if found.proposals
+        if alignment.proposals
         else f"combination{many} of settings"
     )
-    console.print(print_heading("align", f" ({folder}, {found.tried} {what})"))
-    if not found.split.held_out:
+    console.print(print_heading("align", f" ({folder}, {alignment.tried} {tried})"))
+    if not alignment.split.held_out:
         log(
             "note",
             "reports of this run have shown you all labels; dataset.holdout=0.3 keeps those of"
             " test out",
         )
-    for knob, why in found.obstacles.items():
+    for knob, why in alignment.obstacles.items():
         log("note", f"{knob} cannot be tuned: {why}")
-    for key, value in found.settings.items():
+    for key, value in alignment.settings.items():
         if key in (CRITERIA, ITEMS_KEY):
             continue
         if key == EXAMPLES:
             value = f"{len(value)} labeled {'pairs' if value[0].winner else 'responses'} of train"
         console.print(f"  {key}: {value}")
-    if found.proposals:
+    if alignment.proposals:
         console.print()
-        console.print(_proposals(found, words))
-    if found.diff:
+        console.print(_proposals(alignment, words))
+    if alignment.diff:
         console.print()
-        for line in found.diff.splitlines():
+        for line in alignment.diff.splitlines():
+            # a diff is printed as it is, but its characters must not control the
+            # terminal
             console.print(
-                "  " + "".join(one if one.isprintable() else "�" for one in line)
+                "  "
+                + "".join(
+                    character if character.isprintable() else "�" for character in line
+                )
             )
-    if found.dev is not None:
+    if alignment.dev is not None:
         console.print()
         table = text_table(
             ("side", "metric", "before", "after", "difference", "decision"), ("n",)
         )
-        for name, proof in (("dev", found.dev), ("test", found.test)):
+        for name, proof in (("dev", alignment.dev), ("test", alignment.test)):
             if proof is not None:
-                table.add_row(name, *_cells(found.metric, proof, words))
-        if found.optimism is not None:
+                table.add_row(name, *_cells(alignment.metric, proof, words))
+        if alignment.optimism is not None:
             table.add_row(
                 "optimism",
-                found.metric,
+                alignment.metric,
                 "",
                 "",
-                with_interval(found.optimism, signed=True),
+                with_interval(alignment.optimism, signed=True),
                 "",
                 "",
             )
         console.print(table)
     console.print()
-    texts = [_OUTCOMES[found.outcome]]
+    texts = [_OUTCOMES[alignment.outcome]]
     if (
-        found.test is not None
-        and found.outcome == "unproved"
-        and found.test.difference.detectable is not None
+        alignment.test is not None
+        and alignment.outcome == "unproved"
+        and alignment.test.difference.detectable is not None
     ):
-        seen = number(found.test.difference.detectable)
+        detectable = number(alignment.test.difference.detectable)
         text = gettext(
             "With these test labels, a difference of {difference} would probably have been found."
         )
-        texts.append(text.fill(difference=seen))
-    if found.test is not None:
-        times = len(found.split.opened)
+        texts.append(text.fill(difference=detectable))
+    if alignment.test is not None:
+        times = len(alignment.split.opened)
         texts.append(
             ngettext("Test labels opened once.", "Test labels opened {n} times.", times)
         )
     paid = {
-        "calls": f"{found.calls:,}",
-        "cost": dollars(found.cost_usd),
-        "seconds": f"{found.seconds:.1f}",
+        "calls": f"{alignment.calls:,}",
+        "cost": dollars(alignment.cost_usd),
+        "seconds": f"{alignment.seconds:.1f}",
     }
     texts.append(
         gettext("{calls} calls, {cost}; {seconds} s.", **paid)
-        if found.calls
+        if alignment.calls
         else gettext("No calls, $0; {seconds} s.", seconds=paid["seconds"])
     )
     for text in texts:
         console.print(f"  • {text.render(words)}")
-    if found.template is not None:
-        console.print(f"written: {found.template}")
-    if found.outcome == "proposed":
+    if alignment.template is not None:
+        console.print(f"written: {alignment.template}")
+    if alignment.outcome == "proposed":
         console.print(
-            f"written: {found.preset}; edit it, then prove it on test labels:"
+            f"written: {alignment.preset}; edit it, then prove it on test labels:"
         )
         command = (
-            f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={found.preset}')}"
+            f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={alignment.preset}')}"
             " align.budget_usd=…"
         )
         console.print(f"  evalkit align {command}")
-    elif found.preset is not None:
-        group = CRITERIA if CRITERIA in found.settings else "method"
-        said = "proved" if {CRITERIA, ITEMS_KEY} & found.settings.keys() else "written"
+    elif alignment.preset is not None:
+        # where a preset must be for `method=NAME` or `criteria=NAME` to find it
+        group = CRITERIA if CRITERIA in alignment.settings else "method"
+        verb = (
+            "proved" if {CRITERIA, ITEMS_KEY} & alignment.settings.keys() else "written"
+        )
         moved = (
             ""
-            if found.preset.parent.name == group
+            if alignment.preset.parent.name == group
             else f"copy it to conf/{group}, and "
         )
         console.print(
-            f"{said}: {found.preset}; {moved}use it with {quote(f'{group}={found.preset.stem}')}"
+            f"{verb}: {alignment.preset}; {moved}use it with {quote(f'{group}={alignment.preset.stem}')}"
         )
     console.print(f"written: {folder / ALIGNMENTS}")
 
 
-def _proposals(found: Alignment, words: Translator) -> Table:
+def _proposals(alignment: Alignment, words: Translator) -> Table:
     """Return the table of proposals with their gains on dev, those that were kept first."""
     table = text_table(("proposal", "text", "gain on dev", "p, adjusted", "result"), ())
-    for one in sorted(found.proposals, key=lambda one: one.result != "kept"):
-        gain = "" if one.gain is None else with_interval(one.gain.metric, signed=True)
-        result = (
-            gettext("{result} of {name}", result=_RESULTS[one.result], name=one.of)
-            if one.of
-            else _RESULTS[one.result]
+    for proposal in sorted(
+        alignment.proposals, key=lambda proposal: proposal.result != "kept"
+    ):
+        gain = (
+            ""
+            if proposal.gain is None
+            else with_interval(proposal.gain.metric, signed=True)
         )
-        table.add_row(one.name, one.text, gain, p_value(one.p), result.render(words))
+        result = (
+            gettext(
+                "{result} of {name}", result=_RESULTS[proposal.result], name=proposal.of
+            )
+            if proposal.of
+            else _RESULTS[proposal.result]
+        )
+        table.add_row(
+            proposal.name,
+            proposal.text,
+            gain,
+            p_value(proposal.p),
+            result.render(words),
+        )
     return table
 
 
 def _cells(metric: str, proof: Proof, words: Translator) -> tuple[str, ...]:
-    before, after = (USES[one.use].render(words) for one in proof.decisions)
+    before, after = (USES[decision.use].render(words) for decision in proof.decisions)
     decision = before if before == after else f"{before} → {after}"
     return (
         metric,

@@ -74,7 +74,7 @@ def _write(arguments: Namespace) -> int:
 def _write_requests(
     path: Path, jobs: Sequence[PlannedJob], url: str, arguments: Namespace
 ) -> int:
-    found = Round(arguments.model)
+    batch_round = Round(arguments.model)
     with (
         closing(open_url(url, read_only=True))
         if backend_of(url).exists(url)
@@ -82,24 +82,25 @@ def _write_requests(
     ) as store:
         for job in jobs:
             with log_handler():
-                judged = run_async(_record(job, store, found))
+                judged = run_async(_record(job, store, batch_round))
             if judged.interrupted:
                 raise Signaled(
                     judged.signal or SIGINT, "interrupted; nothing is written"
                 )
-        _note_skipped(found)
-        if not found.requests:
+        _note_skipped(batch_round)
+        if not batch_round.requests:
             print(
                 "0 requests to write: each has a stored answer; `evalkit run` uses them"
             )
             return ExitStatus.DONE
-        _note_pending(path, found)
-    shown = url if without_password(url) == url else None
+        _note_pending(path, batch_round)
+    # the index records the store, but never its password
+    shareable_url = url if without_password(url) == url else None
     limits = {
         "max_requests": arguments.max_requests,
         "max_bytes": arguments.max_megabytes * 10**6,
     }
-    written = write_round(path, found, store=shown, **limits)
+    written = write_round(path, batch_round, store=shareable_url, **limits)
     for file, requests in written:
         print(
             f"{path.with_name(file.name)}: {len(requests):,} requests to"
@@ -108,12 +109,12 @@ def _write_requests(
     count = sum(len(requests) for _, requests in written)
     rounds = (
         "one round"
-        if found.rounds == 1
-        else f"about {found.rounds} rounds with this one"
+        if batch_round.rounds == 1
+        else f"about {batch_round.rounds} rounds with this one"
     )
     print(
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about"
-        f" {found.tokens:,} prompt tokens; {rounds}, and answers that must be requested again need"
+        f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be requested again need"
         " one more"
     )
     return ExitStatus.DONE
@@ -121,11 +122,17 @@ def _write_requests(
 
 async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingResult:
     """Record what can be sent now: first the rewriter's requests, whose answers are judged in the next round."""
+    # the paraphrases must exist before there are requests that judge them
     if (config := job.config).probe.rewriter is not None:
-        own = rewriting(config)
+        rewriting_config = rewriting(config)
         rewriter = Rewriter(config)
         first = await record_round(
-            own, stream_cases(own), rewriter, store, into, later=1
+            rewriting_config,
+            stream_cases(rewriting_config),
+            rewriter,
+            store,
+            into,
+            later=1,
         )
         if first.interrupted:
             return first
@@ -145,26 +152,27 @@ def _writable_url(job: PlannedJob) -> str:
     return store_url(store.url)
 
 
-def _note_skipped(found: Round) -> None:
+def _note_skipped(batch_round: Round) -> None:
     """Log which judges cannot be batched.
 
     Raises:
         ConfigError: if no judge can be.
     """
-    for judge, reason in found.skipped.items():
-        what = f"judge {judge} cannot be batched: {reason}"
-        if not found.batched:
+    for judge, reason in batch_round.skipped.items():
+        problem = f"judge {judge} cannot be batched: {reason}"
+        if not batch_round.batched:
             raise ConfigError(
-                what, remedy="judge with `evalkit run`, or choose a judge behind an API"
+                problem,
+                remedy="judge with `evalkit run`, or choose a judge behind an API",
             )
-        log("note", f"{what}; `evalkit run` calls it")
+        log("note", f"{problem}; `evalkit run` calls it")
 
 
-def _note_pending(path: Path, found: Round) -> None:
+def _note_pending(path: Path, batch_round: Round) -> None:
     index = RequestIndex()
-    for one in find_indexes([path.parent]):
-        index.load(one)
-    if pending := sum(one.key in index for one in found.requests):
+    for index_path in find_indexes([path.parent]):
+        index.load(index_path)
+    if pending := sum(request.key in index for request in batch_round.requests):
         log(
             "note",
             f"{pending:,} of these requests were written before and have no stored answer: read"
@@ -198,8 +206,8 @@ def _index(paths: Sequence[Path], requests: Sequence[Path]) -> RequestIndex:
     for named in requests:
         load_named(named, index)
     if not requests:
-        for one in find_indexes([*(path.parent for path in paths), Path()]):
-            index.load(one)
+        for index_path in find_indexes([*(path.parent for path in paths), Path()]):
+            index.load(index_path)
     if not index.files:
         raise ConfigError(
             "no requests were found that these answers belong to",
@@ -226,12 +234,12 @@ def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
 
 
 def _print_report(report: ReadReport, url: str) -> None:
-    known = f", {report.known:,} were already stored" if report.known else ""
-    print(f"{report.stored:,} answers stored in {store_location(url)}{known}")
-    for what, count in report.faults.most_common():
+    already_stored = f", {report.known:,} were already stored" if report.known else ""
+    print(f"{report.stored:,} answers stored in {store_location(url)}{already_stored}")
+    for fault, count in report.faults.most_common():
         log(
             "note",
-            f"{count:,} line{'s' * (count > 1)} {what}, for example {report.examples[what]}",
+            f"{count:,} line{'s' * (count > 1)} {fault}, for example {report.examples[fault]}",
         )
 
 
@@ -239,29 +247,30 @@ def _count_missing(
     index: RequestIndex, files: set[int], store: Store
 ) -> dict[int, tuple[int, int]]:
     """Return how many requests each file has, and how many of them have no stored answer."""
+    # position of the file -> (its requests, those without an answer)
     counts = dict.fromkeys(sorted(files), (0, 0))
     keys = list(index.keys_of(files))
     for start in range(0, len(keys), _LOOKED_UP):
         part = keys[start : start + _LOOKED_UP]
-        found = store.get_many([key for key, _ in part])
-        for key, place in part:
-            requests, missing = counts[place]
-            counts[place] = (requests + 1, missing + (key not in found))
+        answered = store.get_many([key for key, _ in part])
+        for key, position in part:
+            requests, missing = counts[position]
+            counts[position] = (requests + 1, missing + (key not in answered))
     return counts
 
 
 def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> None:
-    for place, (requests, missing) in counts.items():
-        folder, file = index.files[place]
+    for position, (requests, missing) in counts.items():
+        folder, file = index.files[position]
         print(
             f"{folder / file.name}: {requests - missing:,} of {requests:,} requests have an answer"
         )
     if not counts:
         return
-    left = max(index.files[place][1].rounds for place in counts) - 1
+    rounds_left = max(index.files[position][1].rounds for position in counts) - 1
     likely = (
-        f"about {left} more round{'s' * (left > 1)} likely"
-        if left
+        f"about {rounds_left} more round{'s' * (rounds_left > 1)} likely"
+        if rounds_left
         else "no more rounds planned"
     )
     print(

@@ -147,32 +147,36 @@ def _read(
 
     path = paths[0]
     where = ", ".join(names)
-    for one in paths:
-        if not one.exists():
-            raise DatasetError("no such file", where=str(one), remedy="check the path")
-        refuse_stream(one)
+    for file in paths:
+        if not file.exists():
+            raise DatasetError("no such file", where=str(file), remedy="check the path")
+        refuse_stream(file)
+    # --fields names the columns, so that nothing has to be inferred
     if arguments.fields and len(paths) == 1:
         fields = dict(word.partition("=")[::2] for word in arguments.fields)
         options = Options(fields=fields, winners=dict(arguments.map or ()))
         return _Checked(import_judgments(GENERIC, path, options))
     reading = None if arguments.reading is None else load_reading(arguments.reading)
     choices = _choices(arguments) if reading is None else choices_of(reading)
+    # an export of evalkit has known columns; choices would be about a table
     if len(paths) == 1 and choices == Choices() and peek(path).has(*EXPORTED):
         return _Checked(import_judgments(GENERIC, path, Options()))
     plain = choices == Choices(choices.judges[:1], choices.labels[:1])
-    if plain and (logs := {log: name for one in paths for log, name in _logs(one)}):
-        name, *others = dict.fromkeys(logs.values())
-        if others:
-            what = f"has logs of several formats: {', '.join((name, *others))}"
-            raise DatasetError(what, where=where, remedy="check them one at a time")
+    if plain and (logs := {log: name for file in paths for log, name in _logs(file)}):
+        name, *other_formats = dict.fromkeys(logs.values())
+        if other_formats:
+            problem = (
+                f"has logs of several formats: {', '.join((name, *other_formats))}"
+            )
+            raise DatasetError(problem, where=where, remedy="check them one at a time")
         if not choices.labels or importer(name).is_log:
-            first, *more = logs
+            first, *other_logs = logs
             options = Options(
                 judge=next(iter(choices.judges), None),
                 dimension=next(iter(choices.labels), None),
             )
             try:
-                return _Checked(import_judgments(name, first, options, *more))
+                return _Checked(import_judgments(name, first, options, *other_logs))
             except OpenCriterionError as question:
                 _print_question(_as_table_question(question), arguments)
                 raise
@@ -181,8 +185,8 @@ def _read(
         brought, table = import_table(
             [
                 row
-                for one, name in zip(paths, names, strict=True)
-                for row in _rows(one, name, several=several)
+                for file, name in zip(paths, names, strict=True)
+                for row in _rows(file, name, several=several)
             ],
             where,
             path,
@@ -273,36 +277,36 @@ def _with_command(note: str, arguments: Namespace) -> str:
 
 def _given_options(arguments: Namespace) -> list[str]:
     """Return the options of the command that say how to read the table."""
-    given: list[str] = []
+    options: list[str] = []
     for name in ("judge", "label", "response", "key"):
         for value in getattr(arguments, name, None) or ():
-            given += [f"--{name}", value]
+            options += [f"--{name}", value]
     for name in ("id", "prompt", "order", "sample"):
         if value := getattr(arguments, name, None):
-            given += [f"--{name}", value]
+            options += [f"--{name}", value]
     for word, meaning in arguments.map or ():
-        given += ["--map", f"{word}={meaning}"]
+        options += ["--map", f"{word}={meaning}"]
     for name in ("output", "save", "reading"):
         if value := getattr(arguments, name, None):
-            given += [f"--{name}", str(value)]
+            options += [f"--{name}", str(value)]
     for name in ("json", "overwrite"):
         if getattr(arguments, name, False):
-            given.append(f"--{name}")
-    return given
+            options.append(f"--{name}")
+    return options
 
 
 def _without_repeats(words: Sequence[str]) -> list[str]:
     """Return a command without options that occur twice."""
     kept: list[str] = []
-    seen: set[tuple[str, str]] = set()
+    used_options: set[tuple[str, str]] = set()
     position = 0
     while position < len(words):
         word = words[position]
         if word.startswith("--") and word not in ("--json", "--overwrite"):
             option = (word, words[position + 1])
-            if option not in seen:
+            if option not in used_options:
                 kept += option
-            seen.add(option)
+            used_options.add(option)
             position += 2
         else:
             kept.append(word)
@@ -357,8 +361,8 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
     rows = list(rows_of(path))
     return (
         [
-            (place, {**row, "file": row.get("file", Path(name).stem)})
-            for place, row in rows
+            (location, {**row, "file": row.get("file", Path(name).stem)})
+            for location, row in rows
         ]
         if several
         else rows

@@ -39,10 +39,10 @@ def reading_lines(roles: Sequence[Role]) -> list[str]:
     ]
     unused = [f"{role.column} ({role.why})" for role in roles if role.role == NOT_USED]
     if unused:
-        more = (
+        omitted = (
             "" if len(unused) <= MOST_ROLES else f" and {len(unused) - MOST_ROLES} more"
         )
-        listed = ", ".join(unused[:MOST_ROLES]) + more
+        listed = ", ".join(unused[:MOST_ROLES]) + omitted
         lines.append(
             f"  not used: {listed}; to use one: --judge COLUMN or --label COLUMN"
         )
@@ -68,11 +68,11 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
             judge,
             "",
             metrics_of(result.metrics, part),
-            own,
+            judge_verdicts,
             cluster,
             config.mode.name,
         )
-        for judge, own in verdicts.items()
+        for judge, judge_verdicts in verdicts.items()
         if (part := metric_part(judge)) in decisions
     ]
     board = rank(contenders, config.scoring)
@@ -214,8 +214,8 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
     details = read_details(folder, TABLES)
     chinese = translator_of(result) is translator("zh")
 
-    def texts(found: Iterable[Finding]) -> list[str]:
-        return [one.text_zh if chinese else one.text for one in found]
+    def texts(statements: Iterable[Finding]) -> list[str]:
+        return [finding.text_zh if chinese else finding.text for finding in statements]
 
     every = texts(findings_of(result, details))[1:]
     rows = details.get("slices") or ()
@@ -226,13 +226,19 @@ def _findings(result: RunResult, board: Leaderboard | None, folder: Path) -> lis
         # findings on a panel that nobody asked for are not those of its judges
         every = [text for text in every if text in sliced]
         for row in board.rows:
-            own = texts(corrections(metrics_of(result.metrics, row.job)))
-            kept = own[: len(own) - (len(own) == 2)]
+            judge_texts = texts(corrections(metrics_of(result.metrics, row.job)))
+            kept = judge_texts[: len(judge_texts) - (len(judge_texts) == 2)]
             of_judges += [f"{row.name}: {text}" for text in kept]
-    others = [text for text in every if text not in sliced]
+    other_texts = [text for text in every if text not in sliced]
     first = sliced[:MOST_SLICE_FINDINGS]
     room = MOST_FINDINGS - len(first)
-    return [*of_judges, *others[:room], *first, *others[room:], *sliced[len(first) :]]
+    return [
+        *of_judges,
+        *other_texts[:room],
+        *first,
+        *other_texts[room:],
+        *sliced[len(first) :],
+    ]
 
 
 def _panel_line(result: RunResult, board: Leaderboard | None) -> Text | None:

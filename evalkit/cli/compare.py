@@ -70,16 +70,20 @@ def drift(arguments: Namespace) -> int:
             results = _relabeled(results, arguments.labels)
         before, after = map(RunEntry.of, runs, results)
         margin = _margin(options.get(MARGIN, after.config.scoring.margin))
-        found = measure_drift(
-            before, after, [one.manifest for one in results], _scoring(options), margin
+        measured = measure_drift(
+            before,
+            after,
+            [result.manifest for result in results],
+            _scoring(options),
+            margin,
         )
-    texts = [in_every_language(text) for text in findings(found)]
+    texts = [in_every_language(text) for text in findings(measured)]
     if arguments.json:
-        english, chinese = ([text[place] for text in texts] for place in (0, 1))
+        english, chinese = ([text[language] for text in texts] for language in (0, 1))
         content = {
             "before_run": runs[0],
             "after_run": runs[1],
-            **found.json(),
+            **measured.json(),
             "findings": english,
             "findings_zh": chinese,
         }
@@ -87,13 +91,16 @@ def drift(arguments: Namespace) -> int:
     else:
         console = plain_console()
         console.print(
-            print_heading(" → ".join(runs), f" ({found.cases} cases compared)")
+            print_heading(" → ".join(runs), f" ({measured.cases} cases compared)")
         )
         for text, _ in texts:
             console.print(
-                "  • " + "".join(one if one.isprintable() else "�" for one in text)
+                "  • "
+                + "".join(
+                    character if character.isprintable() else "�" for character in text
+                )
             )
-    return int(STATUS.get(found.state, ExitStatus.DONE))
+    return int(STATUS.get(measured.state, ExitStatus.DONE))
 
 
 def _margin(value: Any) -> float:
@@ -119,11 +126,11 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
     from evalkit.interop.labeling import class_reader, read_labels, with_labels
 
     after = results[-1]
-    known = {case.id for case in after.cases}
+    case_ids = {case.id for case in after.cases}
     labels = [
-        one
-        for one in read_labels(path, None, class_reader(after.config))
-        if one.case_id in known
+        label
+        for label in read_labels(path, None, class_reader(after.config))
+        if label.case_id in case_ids
     ]
     if not labels:
         raise DatasetError(
@@ -154,7 +161,7 @@ def _found(runs: Sequence[str], options: Json) -> Iterator[list[RunResult]]:
 
 
 def _split(
-    words: Sequence[str], known: Sequence[str], command: str
+    words: Sequence[str], keys: Sequence[str], command: str
 ) -> tuple[list[str], JsonObject]:
     """Separate runs from settings: a word with `=` is a setting unless it is a folder."""
     runs: list[str] = []
@@ -163,11 +170,11 @@ def _split(
         key, equals, text = word.partition("=")
         if not equals or Path(word).is_dir():
             runs.append(word)
-        elif key in known:
+        elif key in keys:
             options[key] = read_value(key, text)
         else:
             raise UsageError(
-                command, f"no such setting '{key}'", did_you_mean(key, known)
+                command, f"no such setting '{key}'", did_you_mean(key, keys)
             )
     return runs, options
 

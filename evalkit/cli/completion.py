@@ -24,14 +24,14 @@ def complete(words: Sequence[str]) -> int:
     line = os.environ.get("COMP_LINE", "")
     if not any(word.startswith("query=") for word in words):
         return _by_hydra(words)
-    rest = _for_overrides(line.split(" ")[1:])
-    if rest is None:
+    remaining = _for_overrides(line.split(" ")[1:])
+    if remaining is None:
         return 0
-    if names := sorted(_overrides(rest[-1])):
+    if names := sorted(_overrides(remaining[-1])):
         print(" ".join(names))
         return 0
     # Hydra reads the line from the environment.
-    os.environ["COMP_LINE"] = " ".join(["evalkit", *rest])
+    os.environ["COMP_LINE"] = " ".join(["evalkit", *remaining])
     try:
         return _by_hydra(words)
     finally:
@@ -49,33 +49,33 @@ def _for_overrides(typed: Sequence[str]) -> list[str] | None:
     if len(typed) < 2:
         _print(COMMANDS, "".join(typed))
         return None
-    command, *rest = typed
+    command, *remaining = typed
     if command not in COMMANDS:
         return None
     parser = COMMANDS[command].parser()
     actions: Iterable[str] | None = None
     if (commands := subparsers(parser)) is not None:
         actions = commands
-        if len(rest) > 1 and rest[0] in commands:
-            parser = commands[rest[0]]
-            rest = rest[1:]
+        if len(remaining) > 1 and remaining[0] in commands:
+            parser = commands[remaining[0]]
+            remaining = remaining[1:]
             actions = None
-    if rest[-1].startswith("-"):
-        _print(option_names(parser), rest[-1])
+    if remaining[-1].startswith("-"):
+        _print(option_names(parser), remaining[-1])
         return None
-    if command == "plan" and rest[0] == AUDIT and len(rest) > 1:
-        rest = rest[1:]
-    elif command == "plan" and len(rest) == 1:
+    if command == "plan" and remaining[0] == AUDIT and len(remaining) > 1:
+        remaining = remaining[1:]
+    elif command == "plan" and len(remaining) == 1:
         actions = [AUDIT]
-    if actions is not None and len(rest) == 1:
-        _print(actions, rest[0])
+    if actions is not None and len(remaining) == 1:
+        _print(actions, remaining[0])
     if not any(action.dest == "study" for action in parser._actions):
         return None
-    may_be_study = rest[0] and not rest[0].startswith(("-", "+", "~"))
-    if may_be_study and "=" not in rest[0]:
-        _print(_study_names() if len(rest) == 1 else (), rest[0])
-        rest = rest[1:] or rest
-    return rest
+    may_be_study = remaining[0] and not remaining[0].startswith(("-", "+", "~"))
+    if may_be_study and "=" not in remaining[0]:
+        _print(_study_names() if len(remaining) == 1 else (), remaining[0])
+        remaining = remaining[1:] or remaining
+    return remaining
 
 
 def _overrides(start: str) -> Iterator[str]:

@@ -77,7 +77,8 @@ def log(event: str, text: str, **facts: Any) -> None:
     from evalkit.core.redaction import redact
 
     text = "".join(
-        one if one.isprintable() else "\ufffd" for one in redact(" ".join(text.split()))
+        character if character.isprintable() else "\ufffd"
+        for character in redact(" ".join(text.split()))
     )
     style = _style.get()
     if style == "json":
@@ -171,8 +172,8 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
 
 
-def print_heading(heading: str, rest: str = "") -> Text:
+def print_heading(heading: str, suffix: str = "") -> Text:
     """Return a line that begins with a heading, after an empty one."""
     from rich.text import Text
 
-    return Text.assemble("\n", (heading, "bold"), rest)
+    return Text.assemble("\n", (heading, "bold"), suffix)

@@ -38,12 +38,12 @@ def main(arguments: Namespace) -> int:
     for name, check in _checks(config):
         try:
             mark = ("ok   ", "green")
-            found = check()
+            answer = check()
         except (EvalkitError, OSError) as error:
             mark = ("wrong", "red")
-            found = redact(str(error))
+            answer = redact(str(error))
             wrong = wrong + 1
-        console.print(Text.assemble(mark, f" {name}: {found}"))
+        console.print(Text.assemble(mark, f" {name}: {answer}"))
     return 1 if wrong else 0
 
 
@@ -99,14 +99,14 @@ def _writable() -> str:
 
 def plugins(_: Namespace) -> int:
     """Print every plug-in of other packages; return 1 if one cannot be used."""
-    found = list(iter_offers())
+    offers = list(iter_offers())
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
         print(f"{VARIABLE}={chosen}: only the plug-ins listed there are used")
-    if not found:
+    if not offers:
         print(f"no other package adds any of: {', '.join(GROUPS.values())}")
         return 0
-    rows = [("what", "name", "package", "from"), *map(_row, found)]
+    rows = [("what", "name", "package", "from"), *map(_row, offers)]
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     for row in rows:
         print(
@@ -120,18 +120,18 @@ def plugins(_: Namespace) -> int:
                 ]
             )
         )
-    return 1 if any(one.problem for one in found) else 0
+    return 1 if any(offer.problem for offer in offers) else 0
 
 
-def _row(one: Offer) -> tuple[str, str, str, str]:
-    place = (
-        f"wrong: {one.problem}"
-        if one.problem
-        else f"{one.value} ({one.place})"
-        if one.place
-        else one.value
+def _row(offer: Offer) -> tuple[str, str, str, str]:
+    origin = (
+        f"wrong: {offer.problem}"
+        if offer.problem
+        else f"{offer.value} ({offer.place})"
+        if offer.place
+        else offer.value
     )
-    return GROUPS[one.group], one.name, one.package, place
+    return GROUPS[offer.group], offer.name, offer.package, origin
 
 
 def tools(arguments: Namespace) -> int:

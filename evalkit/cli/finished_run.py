@@ -158,8 +158,8 @@ def apply_settings(
             raise ConfigError(
                 "is not an override", where=override, remedy="write key=value"
             )
-        if WEIGHT in allowed and (found := _WEIGHT.fullmatch(key)):
-            _set_weight(values, found[1], read_value(key, text))
+        if WEIGHT in allowed and (weight := _WEIGHT.fullmatch(key)):
+            _set_weight(values, weight[1], read_value(key, text))
             continue
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
             raise ConfigError(
@@ -303,11 +303,11 @@ def reproduce_(arguments: Namespace) -> int:
         if jobs is not None:
             return _reproduce_jobs(run, jobs, overrides, folder)
         result = find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
-        found = _reproduced(result, overrides)
-    _print(run, result, found)
+        reproduction = _reproduced(result, overrides)
+    _print(run, result, reproduction)
     if folder is not None:
-        _write(folder, _content(run, result, found))
-    return ExitStatus.DONE if found.equal else ExitStatus.GATE_FAILED
+        _write(folder, _content(run, result, reproduction))
+    return ExitStatus.DONE if reproduction.equal else ExitStatus.GATE_FAILED
 
 
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
@@ -335,50 +335,50 @@ def _reproduce_jobs(
     for name, fetch in jobs.items():
         with reported(statuses, EvalkitError, f"{name}: "):
             result = fetch()
-            found = _reproduced(result, overrides)
-            contents.append(_content(name, result, found))
-            equal += found.equal
-            statuses.append(ExitStatus.DONE if found.equal else ExitStatus.GATE_FAILED)
-            print(f"{name}: {_in_one_line(found)}")
+            reproduction = _reproduced(result, overrides)
+            contents.append(_content(name, result, reproduction))
+            equal += reproduction.equal
+            statuses.append(
+                ExitStatus.DONE if reproduction.equal else ExitStatus.GATE_FAILED
+            )
+            print(f"{name}: {_in_one_line(reproduction)}")
     print(f"{sweep}: {equal} of {len(jobs)} jobs reproduced")
     if folder is not None:
         _write(folder, {"run": sweep, "equal": equal == len(jobs), "jobs": contents})
     return max(statuses)
 
 
-def _in_one_line(found: Reproduction) -> str:
-    if found.equal:
+def _in_one_line(reproduction: Reproduction) -> str:
+    if reproduction.equal:
         return (
-            f"reproduced, all {found.compared} metrics are equal{_added_metrics(found)}"
-            f" ({_what_was_checked(found)})"
+            f"reproduced, all {reproduction.compared} metrics are equal{_added_metrics(reproduction)}"
+            f" ({_what_was_checked(reproduction)})"
         )
-    first = found.metrics[0]
-    differing = len({change.what.split(" ")[0] for change in found.metrics})
+    first = reproduction.metrics[0]
+    differing = len({change.what.split(" ")[0] for change in reproduction.metrics})
     example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
-    return f"not reproduced, {differing} of {found.compared} metrics differ, for example {example}"
+    return f"not reproduced, {differing} of {reproduction.compared} metrics differ, for example {example}"
 
 
-def _added_metrics(found: Reproduction) -> str:
-    if not found.added:
+def _added_metrics(reproduction: Reproduction) -> str:
+    if not reproduction.added:
         return ""
-    count = len(found.added)
+    count = len(reproduction.added)
     return (
         f", and this evalkit has {count} that the run lacks:"
-        f" {', '.join(found.added[:3])}{', …' * (count > 3)}"
+        f" {', '.join(reproduction.added[:3])}{', …' * (count > 3)}"
     )
 
 
-def _what_was_checked(found: Reproduction) -> str:
+def _what_was_checked(reproduction: Reproduction) -> str:
     """Describe what was repeated, and from which sources."""
-    if found.sources == (JUDGMENTS,):
-        return f"its {found.answers} judgments were scored again"
-    done = f"{found.prompts} of {found.answers} prompts have the same content keys"
-    return (
-        f"from {', '.join(found.sources)}: {done}, answers were parsed and scored again"
-    )
+    if reproduction.sources == (JUDGMENTS,):
+        return f"its {reproduction.answers} judgments were scored again"
+    done = f"{reproduction.prompts} of {reproduction.answers} prompts have the same content keys"
+    return f"from {', '.join(reproduction.sources)}: {done}, answers were parsed and scored again"
 
 
-def _print(run: str, result: RunResult, found: Reproduction) -> None:
+def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
     console = plain_console()
     manifest = result.manifest
     dataset = (manifest.get("dataset") or {}).get("name", "")
@@ -387,41 +387,45 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
         for part in (manifest.get("mode"), manifest.get("judge"), dataset)
         if part
     )
-    console.print(print_heading(title, f" ({run}, {found.answers} answers)"))
-    if found.missing:
-        console.print(f"note: {found.missing}, so the dataset and the store were read")
+    console.print(print_heading(title, f" ({run}, {reproduction.answers} answers)"))
+    if reproduction.missing:
+        console.print(
+            f"note: {reproduction.missing}, so the dataset and the store were read"
+        )
     if manifest.get("imported"):
         console.print(
             "note: an imported run has no prompts to render and no answers to parse again"
         )
-    if found.carried:
+    if reproduction.carried:
         console.print(
-            f"note: {found.carried} failed requests have no answer and are copied as failures"
+            f"note: {reproduction.carried} failed requests have no answer and are copied as failures"
         )
-    if found.equal:
+    if reproduction.equal:
         console.print(
-            f"  • Reproduced: all {found.compared} metrics are equal to the last"
-            f" bit{_added_metrics(found)}."
+            f"  • Reproduced: all {reproduction.compared} metrics are equal to the last"
+            f" bit{_added_metrics(reproduction)}."
         )
     else:
-        differing = len({change.what.split(" ")[0] for change in found.metrics})
+        differing = len({change.what.split(" ")[0] for change in reproduction.metrics})
         console.print(
-            f"  • Not reproduced: {differing} of {found.compared} metrics differ."
+            f"  • Not reproduced: {differing} of {reproduction.compared} metrics differ."
         )
-    console.print(f"  • Checked {_what_was_checked(found)}. No judge was called.")
-    if found.reasons:
+    console.print(
+        f"  • Checked {_what_was_checked(reproduction)}. No judge was called."
+    )
+    if reproduction.reasons:
         heading = (
             "difference without effect on metrics"
-            if found.equal
+            if reproduction.equal
             else "difference that may be the reason"
         )
-        _print_table(console, heading, found.reasons)
-    elif not found.equal:
+        _print_table(console, heading, reproduction.reasons)
+    elif not reproduction.equal:
         console.print(
             "  • Data, prompts, versions and answers are the same: the cause is elsewhere."
         )
-    if found.metrics:
-        _print_table(console, "metric", found.metrics)
+    if reproduction.metrics:
+        _print_table(console, "metric", reproduction.metrics)
 
 
 def _print_table(
@@ -444,12 +448,12 @@ def _short(value: Any) -> str:
     return text[:12] if len(text) >= 32 and text.isalnum() else text
 
 
-def _content(run: str, result: RunResult, found: Reproduction) -> JsonObject:
+def _content(run: str, result: RunResult, reproduction: Reproduction) -> JsonObject:
     return {
         "run": run,
         "run_id": result.manifest.get("run_id"),
-        "equal": found.equal,
-        **asdict(found),
+        "equal": reproduction.equal,
+        **asdict(reproduction),
     }
 
 

@@ -124,11 +124,11 @@ def find_sweep_jobs(
     """
     overrides = list(filter(is_override, words))
     name = str(study) if study else DEFAULT
-    place = find_sweep(name, overrides)
-    folder = place.folder.absolute()
+    sweep_place = find_sweep(name, overrides)
+    folder = sweep_place.folder.absolute()
     check_place(folder, Path.cwd(), overrides)
     jobs = None
-    if place.known:
+    if sweep_place.known:
         jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
     folder, claim, resumed = _claim_sweep(folder, jobs, overrides)
     try:
@@ -335,9 +335,9 @@ class Driver:
         claim = None
         try:
             check_place(folder, Path(settings.runtime.cwd), self.words)
-            if (found := secret_in(str(folder))) is not None:
+            if (secret := secret_in(str(folder))) is not None:
                 raise ConfigError(
-                    found,
+                    secret,
                     where="the run folder's name",
                     remedy="give another hydra.run.dir",
                 )
@@ -449,10 +449,10 @@ def _remove_if_empty(folder: Path) -> None:
     """Remove an empty folder and its two parents if they are empty, but never the current folder or its parents."""
     here = Path.cwd()
     with suppress(OSError):
-        for place in (folder, *folder.parents[:2]):
-            if here.is_relative_to(place.resolve()):
+        for empty in (folder, *folder.parents[:2]):
+            if here.is_relative_to(empty.resolve()):
                 return
-            place.rmdir()
+            empty.rmdir()
 
 
 def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
@@ -516,40 +516,41 @@ def run_jobs(
     Raises:
         EvalkitError: if the config cannot be composed.
     """
-    study, rest = split_study(words)
+    study, arguments = split_study(words)
     flags = next(
-        (place for place, word in enumerate(rest) if word.startswith("-")), len(rest)
+        (index for index, word in enumerate(arguments) if word.startswith("-")),
+        len(arguments),
     )
-    check_overrides(rest[:flags])
-    sweeping = is_sweep(study, rest)
+    check_overrides(arguments[:flags])
+    sweeping = is_sweep(study, arguments)
     if output is not None:
         key = "hydra.sweep.dir" if sweeping else "hydra.run.dir"
         escaped = str(output).replace("'", "\\'")
-        rest = [f"{key}='{escaped}'", *rest]
+        arguments = [f"{key}='{escaped}'", *arguments]
     for file in hidden_files():
         print(
             f"evalkit: note: {file} is hidden by evalkit's file of the same name; rename it",
             file=sys.stderr,
         )
     name = add_study(study) if study else DEFAULT
-    rest = for_hydra(rest, sweep=sweeping)
+    arguments = for_hydra(arguments, sweep=sweeping)
     constant: Collection[str] = ()
     if sweeping:
-        overrides = [word for word in rest if is_override(word)]
+        overrides = [word for word in arguments if is_override(word)]
         constant = constant_keys(str(study) if study else DEFAULT, overrides)
-    driver = Driver(work, study, rest, constant, overwrite=overwrite)
+    driver = Driver(work, study, arguments, constant, overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
     sweep = (
-        find_sweep_jobs(study, rest, overwrite=overwrite)
-        if sweeping and not _only_prints(rest)
+        find_sweep_jobs(study, arguments, overwrite=overwrite)
+        if sweeping and not _only_prints(arguments)
         else None
     )
     if sweep is None:
-        _run_hydra(name, rest, driver)
+        _run_hydra(name, arguments, driver)
         return max(driver.statuses, default=0)
     with sweep.running():
         try:
-            _run_hydra(name, [*rest, *sweep.words], driver, sweep=True)
+            _run_hydra(name, [*arguments, *sweep.words], driver, sweep=True)
         finally:
             driver.recordings.settle()
         return max([*driver.statuses, *driver.recordings.statuses, sweep.finish()])

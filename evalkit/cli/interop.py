@@ -60,8 +60,8 @@ def import_(arguments: Namespace) -> int:
         "=" in arguments.path and not Path(arguments.path).expanduser().exists()
     ):
         raise UsageError("import", "needs FORMAT and PATH before the overrides")
-    if arguments.format not in (known := formats()):
-        if arguments.path in known:
+    if arguments.format not in (names := formats()):
+        if arguments.path in names:
             raise UsageError(
                 "import",
                 "needs FORMAT before PATH",
@@ -70,7 +70,7 @@ def import_(arguments: Namespace) -> int:
         raise UsageError(
             "import",
             f"no such format '{arguments.format}'",
-            did_you_mean(arguments.format, known),
+            did_you_mean(arguments.format, names),
         )
     return _import(_sorted(arguments))
 
@@ -83,13 +83,13 @@ def _sorted(arguments: Namespace) -> _Import:
             _is_column, words[words.index("--fields") :] if "--fields" in words else ()
         )
     )
-    given = {*(arguments.fields or ()), *arguments.overrides}
+    parsed = {*(arguments.fields or ()), *arguments.overrides}
     fields: dict[str, str] = {}
     overrides: list[str] = []
     folder = arguments.output
     for word in words:
         key, _, value = word.partition("=")
-        if word not in given:
+        if word not in parsed:
             continue
         if word in columns or word.startswith(FIELD):
             fields[key.removeprefix(FIELD)] = value
@@ -123,9 +123,9 @@ def _import(source: _Import) -> int:
     from evalkit.interop.importer_discovery import importer
 
     if importer(source.format).needs_cases:
-        found, config = _batch(source)
+        imported, config = _batch(source)
     else:
-        found = _select(
+        imported = _select(
             source,
             read_judgments(
                 source.format,
@@ -134,13 +134,15 @@ def _import(source: _Import) -> int:
                 source.reading,
             ),
         )
-        config = load_settings(dict(found.settings), source.overrides)
+        config = load_settings(dict(imported.settings), source.overrides)
     folder, claim = claim_run_folder(config, source.folder)
     with claim:
-        return _import_into(folder, source, config, found)
+        return _import_into(folder, source, config, imported)
 
 
-def _import_into(folder: Path, source: _Import, config: RunConfig, found: Any) -> int:
+def _import_into(
+    folder: Path, source: _Import, config: RunConfig, imported: Any
+) -> int:
     """Score the judgments that were read, write them to a folder, and print the summary."""
     from evalkit.import_run import import_run
     from evalkit.interop.importer_discovery import importer
@@ -152,24 +154,24 @@ def _import_into(folder: Path, source: _Import, config: RunConfig, found: Any) -
                 "dataset.format": "jsonl",
             }
         )
-    has_output = "output" in found.settings or any(
+    has_output = "output" in imported.settings or any(
         word.startswith("output") for word in source.overrides
     )
     needs_cases = importer(source.format).needs_cases
-    if found.unread and not has_output and not needs_cases:
+    if imported.unread and not has_output and not needs_cases:
         raise _no_verdicts(source)
-    take = found.unread or source.arguments.reread
+    take = imported.unread or source.arguments.reread
     adopted = import_run(
         config,
-        found,
+        imported,
         folder,
         source=str(source.path),
-        read=has_output or found.unread,
+        read=has_output or imported.unread,
         take=take,
         overwrite=source.arguments.overwrite,
         scale_given=any(_SCALE.match(word) for word in source.overrides),
     )
-    return _finish(config, adopted, compared=not found.unread)
+    return _finish(config, adopted, compared=not imported.unread)
 
 
 def _no_verdicts(source: _Import) -> ConfigError:
@@ -214,13 +216,13 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     judge = config.judge.label if named else None
     options = _options(source)
     options = replace(options, cases=cases, judge=options.judge or judge)
-    found = _select(source, import_judgments(source.format, source.path, options))
+    imported = _select(source, import_judgments(source.format, source.path, options))
     if not named:
-        model = found.judgments[0].judge
+        model = imported.judgments[0].judge
         config = config.with_(
             {"judge": JudgeConfig(name=model, model=model, temperature=None)}
         )
-    return found, config
+    return imported, config
 
 
 def _options(source: _Import) -> Any:
@@ -236,26 +238,26 @@ def _options(source: _Import) -> Any:
     )
 
 
-def _select(source: _Import, found: Any) -> Any:
+def _select(source: _Import, imported: Any) -> Any:
     """Return the selected cases with their judgments."""
     from evalkit.interop.import_file import complete_only
 
-    cases = list(found.cases)
-    judgments = list(found.judgments)
-    notes = list(found.notes)
-    for key, wanted in source.arguments.only:
-        known = sorted(
+    cases = list(imported.cases)
+    judgments = list(imported.judgments)
+    notes = list(imported.notes)
+    for key, value in source.arguments.only:
+        known_values = sorted(
             {str(case.metadata.get(key)) for case in cases if key in case.metadata}
         )
-        cases = [case for case in cases if str(case.metadata.get(key)) == wanted]
+        cases = [case for case in cases if str(case.metadata.get(key)) == value]
         if not cases:
             raise ConfigError(
                 "no such case",
-                where=f"--only {key}={wanted}",
-                remedy=did_you_mean(wanted, known[:20]),
+                where=f"--only {key}={value}",
+                remedy=did_you_mean(value, known_values[:20]),
             )
     names = {case.id for case in cases}
-    judgments = [one for one in judgments if one.case_id in names]
+    judgments = [judgment for judgment in judgments if judgment.case_id in names]
     if source.arguments.complete:
         before = len(cases)
         cases, judgments = complete_only(cases, judgments)
@@ -268,7 +270,7 @@ def _select(source: _Import, found: Any) -> Any:
                 "no case has all its judgments", where="--complete", remedy="omit it"
             )
     return replace(
-        found, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes)
+        imported, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes)
     )
 
 
@@ -360,11 +362,15 @@ def export(arguments: Namespace) -> int:
         return 0
     suffix = EXPORTS[layout][0]
     name = f"{'judgments' if layout == suffix else layout}.{suffix}"
-    own = judgments_of(result.config)
+    own_file = judgments_of(result.config)
     file = arguments.output or folder / (
-        "judgments-table.parquet" if name == own else name
+        "judgments-table.parquet" if name == own_file else name
     )
-    if file.exists() and (folder / own).exists() and file.samefile(folder / own):
+    if (
+        file.exists()
+        and (folder / own_file).exists()
+        and file.samefile(folder / own_file)
+    ):
         raise ConfigError(
             "holds the run's own judgments",
             where=str(file),
@@ -398,25 +404,25 @@ def _next(result: RunResult, arguments: Namespace) -> LabelSample:
     """Return the labels to give next, and print what they are expected to show."""
     from evalkit.interop.next_labels import next_labels
 
-    found = next_labels(result, arguments.next, arguments.seed)
-    if (cases := len({case for case, _ in found.sample.units})) < arguments.next:
+    next_sample = next_labels(result, arguments.next, arguments.seed)
+    if (cases := len({case for case, _ in next_sample.sample.units})) < arguments.next:
         print(
             f"note: the run has {cases:,} cases without a label, not {arguments.next:,}: all are"
             " sampled"
         )
     print(
-        f"{found.labels:,} labels will be about as precise as {found.effective:,.0f} at random"
+        f"{next_sample.labels:,} labels will be about as precise as {next_sample.effective:,.0f} at random"
     )
     if (
-        (metric := found.metric) is not None
+        (metric := next_sample.metric) is not None
         and metric.low is not None
         and metric.high is not None
     ):
         print(
-            f"expected width of {metric.name}: {found.width:.3f}, now"
-            f" {metric.high - metric.low:.3f}; with labels at random {found.at_random:.3f}"
+            f"expected width of {metric.name}: {next_sample.width:.3f}, now"
+            f" {metric.high - metric.low:.3f}; with labels at random {next_sample.at_random:.3f}"
         )
-    return found.sample
+    return next_sample.sample
 
 
 def _record(folder: Path, sample: LabelSample) -> None:
@@ -438,11 +444,11 @@ def label(arguments: Namespace) -> int:
     overrides = list(arguments.overrides)
     if file is not None and file.startswith("tracking.") and not Path(file).exists():
         file, overrides = None, [file, *overrides]
-    given = sum(
-        one is not None
-        for one in (file, arguments.to, arguments.source, arguments.page or None)
+    sources = sum(
+        source is not None
+        for source in (file, arguments.to, arguments.source, arguments.page or None)
     )
-    if given > 1 or not (given or arguments.next):
+    if sources > 1 or not (sources or arguments.next):
         raise UsageError(
             "label",
             "needs one of FILE, --page, --next N, --to mlflow and --from mlflow",
@@ -519,17 +525,17 @@ def _label(
         if (reviews := read_reviews(Path(source), omitted)) is not None:
             return _review(result, folder, reviews, omitted, source)
     if source == MLFLOW:
-        found = _from_mlflow(result, overrides)
+        read = _from_mlflow(result, overrides)
     else:
-        found = read_label_file(result, Path(source), omitted, arguments.reading)
+        read = read_label_file(result, Path(source), omitted, arguments.reading)
     labels = list(
         {
             (label.case_id, label.unit, label.annotator, label.item): label
-            for label in found
+            for label in read
         }.values()
     )
-    notes = [f"note: {what}, omitted: {count}" for what, count in omitted.items()]
-    if older := len(found) - len(labels):
+    notes = [f"note: {reason}, omitted: {count}" for reason, count in omitted.items()]
+    if older := len(read) - len(labels):
         notes.append(
             f"note: {older} older labels omitted: an annotator's last label of an item counts"
         )
@@ -638,18 +644,18 @@ def _review(
     from evalkit.cli.summary import print_summary
     from evalkit.runs.read import read_probes
 
-    known = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()
-    if not known:
+    reviewed = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()
+    if not reviewed:
         remedy = "label the table of `evalkit export RUN --to paraphrases`"
         raise ConfigError(
             "has no review of a paraphrase of this run", where=source, remedy=remedy
         )
-    omitted["reviews of other paraphrases"] += len(reviews) - len(known)
+    omitted["reviews of other paraphrases"] += len(reviews) - len(reviewed)
     again = rescore(result.config, result, folder, reviews=reviews)
     print_summary(again)
-    print(f"reviews: {len(known):,} paraphrases")
-    for what, count in (+omitted).items():
-        print(f"note: {what}, omitted: {count}")
+    print(f"reviews: {len(reviewed):,} paraphrases")
+    for reason, count in (+omitted).items():
+        print(f"note: {reason}, omitted: {count}")
     return print_gate(again)
 
 
@@ -701,8 +707,8 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
         f"{len(sample.units)} to label for each of {', '.join(names)}, in MLflow's experiment"
         f" '{sent.experiment}':"
     )
-    for name, place in sent.queues.items():
-        print(f"  {name}: {place}")
+    for name, address in sent.queues.items():
+        print(f"  {name}: {address}")
     print(
         "`evalkit ui` opens MLflow; `evalkit label RUN --from mlflow` reads the labels"
     )

@@ -85,10 +85,12 @@ class LabelPage:
 
     async def _respond(self, request: Request) -> Response:
         self._admission.check(request)
-        known = secrets.compare_digest(request.url.path.encode(), self.path.encode())
-        if known and request.method == "GET":
+        authentic = secrets.compare_digest(
+            request.url.path.encode(), self.path.encode()
+        )
+        if authentic and request.method == "GET":
             return HTMLResponse(self._html)
-        if not known or request.method != "POST" or "origin" not in request.headers:
+        if not authentic or request.method != "POST" or "origin" not in request.headers:
             raise Refusal(403, "forbidden")
         body = await self._admission.body(request)
         try:

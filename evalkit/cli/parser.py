@@ -50,12 +50,12 @@ _INSTEAD: Final = {
 class UsageError(ConfigError):
     """A command line that a command cannot read."""
 
-    def __init__(self, command: str, what: str, remedy: str = "") -> None:
+    def __init__(self, command: str, problem: str, remedy: str = "") -> None:
         name = f"evalkit {command}".rstrip()
         full_remedy = f"try {name} --help"
         if remedy:
             full_remedy = f"{remedy}{'' if remedy.endswith('?') else ';'} {full_remedy}"
-        super().__init__(what, where=name, remedy=full_remedy)
+        super().__init__(problem, where=name, remedy=full_remedy)
 
 
 _RENAMED: Final = {("plan", "--probe"): "--pilot"}
@@ -100,10 +100,10 @@ class Parser(argparse.ArgumentParser):
         message = message.removeprefix("argument ").replace(
             "expected one argument", "needs a value"
         )
-        what, _, remedy = re.sub(r"^(?:-\w/)?(--\S+?): ", r"\1: ", message).partition(
-            "; "
-        )
-        raise UsageError(self.command, what, remedy)
+        problem, _, remedy = re.sub(
+            r"^(?:-\w/)?(--\S+?): ", r"\1: ", message
+        ).partition("; ")
+        raise UsageError(self.command, problem, remedy)
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words of one command; positional arguments and options can come in any order.
@@ -113,29 +113,29 @@ class Parser(argparse.ArgumentParser):
         """
         for word in words:
             self._check_option(word)
-        found, unknown = self.parse_known_intermixed_args(words)
+        namespace, unknown = self.parse_known_intermixed_args(words)
         if unknown:
             raise UsageError(self.command, f"unexpected argument '{unknown[0]}'")
-        found.words = list(words)
-        return found
+        namespace.words = list(words)
+        return namespace
 
     def _check_option(self, word: str) -> None:
         # Before anything that is missing, because a misspelled option is why it is missing.
         name = word.partition("=")[0]
-        known = self._option_string_actions
-        if name in _INSTEAD and name not in known:
+        known_options = self._option_string_actions
+        if name in _INSTEAD and name not in known_options:
             raise UsageError(self.command, f"no such option {name}", _INSTEAD[name])
         if (
             not word.startswith("-")
             or word == "-"
-            or name in known
-            or (name[:2] in known and not name.startswith("--"))
+            or name in known_options
+            or (name[:2] in known_options and not name.startswith("--"))
         ):
             return
         if (new := _RENAMED.get((self.command, name))) is not None:
             raise UsageError(self.command, f"{name} is now named {new}")
         # The dashes are not compared: all options have them.
-        options = {flag.lstrip("-"): flag for flag in known}
+        options = {flag.lstrip("-"): flag for flag in known_options}
         bare = name.lstrip("-")
         close = get_close_matches(
             bare, options, n=1, cutoff=0.5 if len(bare) < 3 else 0.6
@@ -348,12 +348,12 @@ class Command:
         return f"{self.summary[0].upper()}{self.summary[1:]}."
 
     def _closing(self) -> str:
-        more = (
+        closing = (
             globals()[self.entry["more_from"]]()
             if "more_from" in self.entry
             else self.entry.get("more", "")
         )
-        return "\n\n".join(filter(None, (more, f"Example:\n  {self.example}", DOCS)))
+        return "\n\n".join(filter(None, (closing, f"Example:\n  {self.example}", DOCS)))
 
 
 def _arguments(entry: Json) -> Iterator[Json]:
@@ -405,18 +405,18 @@ def _run_groups() -> str:
 
 def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
     """Return the options of each config group: evalkit's own, and if `installed`, those of packages and the user."""
-    found: dict[str, set[str]] = {"dataset": {*own_benchmark_names()}}
-    places = [shipped("conf")]
+    groups: dict[str, set[str]] = {"dataset": {*own_benchmark_names()}}
+    folders_of_groups = [shipped("conf")]
     if installed:
-        places += [*folders(CONF), *user_folders()]
-        found["dataset"] |= {point.name for point in entry_points_in(BENCHMARKS)}
-    for folder in places:
+        folders_of_groups += [*folders(CONF), *user_folders()]
+        groups["dataset"] |= {point.name for point in entry_points_in(BENCHMARKS)}
+    for folder in folders_of_groups:
         for file in folder.rglob("*.yaml"):
             if file.parent != folder:
-                found.setdefault(file.parent.relative_to(folder).as_posix(), set()).add(
-                    file.stem
-                )
-    return {group: sorted(options) for group, options in sorted(found.items())}
+                groups.setdefault(
+                    file.parent.relative_to(folder).as_posix(), set()
+                ).add(file.stem)
+    return {group: sorted(options) for group, options in sorted(groups.items())}
 
 
 COMMANDS: Final = {name: Command(name, entry) for name, entry in _TABLE.items()}
@@ -444,10 +444,10 @@ def root_help() -> str:
             for name, command in COMMANDS.items()
             if command.entry.get("group") == group
         ]
-    rest = " ".join(
+    minor = " ".join(
         name for name, command in COMMANDS.items() if "group" not in command.entry
     )
-    return "\n".join([*lines, f"more:  {rest}", NOTES])
+    return "\n".join([*lines, f"more:  {minor}", NOTES])
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -456,25 +456,27 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         ConfigError: if there is no such command, or it cannot read the rest.
     """
-    name, *rest = words
+    name, *arguments = words
     if name not in COMMANDS:
         raise ConfigError(
             "no such command", where=name, remedy=did_you_mean(name, COMMANDS)
         )
     parser = COMMANDS[name].parser()
     if (actions := subparsers(parser)) is None:
-        return parser.read(rest)
+        return parser.read(arguments)
     # argparse cannot mix overrides and options of a parser that has parsers of its own.
-    if rest and rest[0] in actions:
-        found = actions[rest[0]].read(rest[1:])
+    if arguments and arguments[0] in actions:
+        namespace = actions[arguments[0]].read(arguments[1:])
         return argparse.Namespace(
-            **{**vars(parser.parse_args([])), **vars(found), "action": rest[0]}
+            **{**vars(parser.parse_args([])), **vars(namespace), "action": arguments[0]}
         )
-    if rest and not rest[0].startswith("-"):
+    if arguments and not arguments[0].startswith("-"):
         raise UsageError(
-            name, f"no such action '{rest[0]}'", did_you_mean(rest[0], actions)
+            name,
+            f"no such action '{arguments[0]}'",
+            did_you_mean(arguments[0], actions),
         )
-    parser.parse_args(rest)
+    parser.parse_args(arguments)
     raise UsageError(name, f"needs an action: {', '.join(actions)}")
 
 
@@ -508,8 +510,8 @@ def check_overrides(words: Sequence[str]) -> None:
 
     for word in words:
         key, _, value = word.partition("=")
-        if (found := secret_in(value)) is not None:
-            raise ConfigError(found, where=key, remedy=remedy_for(key.lstrip("+")))
+        if (secret := secret_in(value)) is not None:
+            raise ConfigError(secret, where=key, remedy=remedy_for(key.lstrip("+")))
     for word in words:
         if not is_override(word):
             raise ConfigError(
@@ -520,9 +522,9 @@ def check_overrides(words: Sequence[str]) -> None:
 
 
 def reading_option(
-    overrides: Sequence[str], given: Path | None
+    overrides: Sequence[str], reading: Path | None
 ) -> tuple[list[str], Path | None]:
     """Return overrides without `dataset.reading=FILE`, and the file, which is the same as `--reading FILE`."""
     kept = [word for word in overrides if not word.startswith(READING)]
     files = [word.removeprefix(READING) for word in overrides if word not in kept]
-    return kept, given or (Path(files[-1]) if files else None)
+    return kept, reading or (Path(files[-1]) if files else None)

@@ -114,8 +114,8 @@ class PlannedJob:
             ConfigError: if the dataset cannot be used.
         """
         for case in stream_cases(self.config) if self.cases is None else self.cases:
-            found = expand(case, self.probes, self.config, self.paraphrases)
-            yield from islice(found, 0 if self.original else 1, None)
+            versions = expand(case, self.probes, self.config, self.paraphrases)
+            yield from islice(versions, 0 if self.original else 1, None)
 
     def by_probe(self) -> Iterator[PlannedJob]:
         """Yield the job without probes, and what each probe adds; of a job without probes, the job."""
@@ -189,11 +189,11 @@ def check_stores(jobs: Sequence[PlannedJob]) -> None:
     """
     for job in jobs:
         if (mode := job.config.store.mode) != "read_write":
-            what = (
+            problem = (
                 f"with '{mode}', the run would pay again for the requests of the pilot"
             )
             remedy = f"set store.mode=read_write, or omit {FLAG}"
-            raise ConfigError(what, where="store.mode", remedy=remedy)
+            raise ConfigError(problem, where="store.mode", remedy=remedy)
 
 
 def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
@@ -235,8 +235,8 @@ def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
 
 def describe_pilot(pilots: Sequence[PilotResult]) -> str:
     """Return one line on what pilots cost."""
-    sampled = sum(one.sampled for one in pilots)
-    spend = reduce(add, (one.judged.spend for one in pilots), Spend())
+    sampled = sum(pilot.sampled for pilot in pilots)
+    spend = reduce(add, (pilot.judged.spend for pilot in pilots), Spend())
     sent = spend.calls.sent
     failed = spend.calls.failed
     price = _price(spend.cost_usd)
@@ -293,7 +293,7 @@ def main(arguments: Namespace) -> int:
     for job in (part for whole in jobs for part in whole.by_probe()):
         parts = sent_after(plan_job(job, noted))
         earlier = [
-            part for other in planned if _shares(other, job) for part in other.parts
+            part for plan in planned if _shares(plan, job) for part in plan.parts
         ]
         planned.append(JobPlan(job.name, job.config, parts, sent_after(parts, earlier)))
     print_plans(planned)
@@ -303,8 +303,9 @@ def main(arguments: Namespace) -> int:
     if pilots:
         print(describe_pilot(pilots))
     hopeless = any(
-        one.sampled and one.judged.calls.failed == one.judged.calls.planned
-        for one in pilots
+        pilot_result.sampled
+        and pilot_result.judged.calls.failed == pilot_result.judged.calls.planned
+        for pilot_result in pilots
     )
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
 
@@ -397,15 +398,15 @@ def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
     rewriter = Rewriter(config)
     specs = spec_of(rewriting(config).judge)
     calls = PlannedCalls(stream_cases(config), rewriter, specs, store)
-    found = dict[str, str]()
+    paraphrased = dict[str, str]()
     while batch := calls.batch():
         for call in batch:
-            found[call.group.case.id] = f"{original_of(call.group.case, config)}…"
+            paraphrased[call.group.case.id] = f"{original_of(call.group.case, config)}…"
             read = rewriter.read(call.request, call.found) if call.found else None
             if isinstance(read, Judgment):
-                found.pop(call.group.case.id)
-                found |= paraphrases([read])
-    return found
+                paraphrased.pop(call.group.case.id)
+                paraphrased |= paraphrases([read])
+    return paraphrased
 
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:
@@ -487,23 +488,24 @@ def print_stop(
     clusters = Clusters.of(job.config, cases).count
     span = span_of_stop(job.config, cases)
     needed = clusters_needed(stop.width / span, confidence)
-    what = f"{name}runner.stop: {stop.metric} to a width of {stop.width:g}"
+    opening = f"{name}runner.stop: {stop.metric} to a width of {stop.width:g}"
     few = clusters_needed(stop.width / span, confidence, 0.0)
-    what += (
+    opening += (
         f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or"
         " more at an end"
     )
     if needed < clusters:
         first = replace(job, cases=first_clusters(job.config, cases, needed))
+        # a request that an earlier job sends is paid for once
         parts = sent_after(plan_job(first, noted), before)
         price = _price(total(part.cost for part in parts))
         print(
-            f"{what}; of {clusters:,} here: about {_unique(parts):,} requests to send, {price}"
+            f"{opening}; of {clusters:,} here: about {_unique(parts):,} requests to send, {price}"
         )
         return parts
     width = span * width_of(clusters, confidence)
     print(
-        f"{what}; the {clusters:,} here may be too few: near the middle, its width would be"
+        f"{opening}; the {clusters:,} here may be too few: near the middle, its width would be"
         f" {width:.2g}"
     )
     return ()
@@ -529,19 +531,20 @@ def _lengths(parts: Sequence[Part]) -> Iterator[str]:
     """Yield a line on the basis of the estimated lengths, with a part for each origin."""
     bases = []
     for origin, words in ORIGINS.items():
-        found = [
+        lengths = [
             part.length
             for part in parts
             if part.plan.unique and part.length.origin == origin
         ]
-        if found:
+        if lengths:
             low, high = (
-                f"{round(end(one.tokens for one in found)):,}" for end in (min, max)
+                f"{round(end(length.tokens for length in lengths)):,}"
+                for end in (min, max)
             )
-            count = f"{max(one.answers for one in found):,}"
+            count = f"{max(length.answers for length in lengths):,}"
             bases.append(
                 f"{low if low == high else f'{low} to {high}'} tokens"
-                f" {words.format(count)}{_around(found)}"
+                f" {words.format(count)}{_around(lengths)}"
             )
     if bases:
         yield (
@@ -554,12 +557,13 @@ def _lengths(parts: Sequence[Part]) -> Iterator[str]:
 
 def _around(lengths: Sequence[Length]) -> str:
     """Return the half-width of the 95% interval: in tokens, or as a share if there are several; empty if unknown."""
-    if any(one.within is None for one in lengths):
+    if any(length.within is None for length in lengths):
         return ""
     if len(lengths) == 1:
         return f" (± {lengths[0].within:.0f})"
     worst = max(
-        (one.within or 0.0) / one.tokens if one.tokens else 0.0 for one in lengths
+        (length.within or 0.0) / length.tokens if length.tokens else 0.0
+        for length in lengths
     )
     return f" (± {worst:.0%} at most)"
 
@@ -597,8 +601,12 @@ def plan_labels(arguments: Namespace) -> int:
     console.print(in_every_language(sentence(result.decision, result.metrics))[0])
     _print_widths(result.metrics, arguments.width, config.scoring.confidence)
     for rule in (gate or {}).get("rules", ()):
-        more = rule["labels_needed"]
-        hint = f", {_labels(more)} more labels would probably decide" if more else ""
+        labels_needed = rule["labels_needed"]
+        hint = (
+            f", {_labels(labels_needed)} more labels would probably decide"
+            if labels_needed
+            else ""
+        )
         console.print(f"gate: {rule['metric']} {rule['rule']}: {rule['state']}{hint}")
     return ExitStatus.DONE
 
@@ -610,16 +618,16 @@ def _print_widths(metrics: Metrics, width: float, confidence: float) -> None:
     )
     for name in (kind.share, *kind.agreement):
         if name is not None and (metric := known(metrics, name)) is not None:
-            more = labels_for_width(metric, width, confidence)
+            labels_needed = labels_for_width(metric, width, confidence)
             table.add_row(
                 name,
                 interval(metric),
                 f"{metric.n:,}",
-                "–" if more is None else _labels(more),
+                "–" if labels_needed is None else _labels(labels_needed),
             )
     if table.row_count:
         plain_console().print(table)
 
 
-def _labels(more: int) -> str:
-    return in_every_language(label_count(more))[0] if more else "0"
+def _labels(count: int) -> str:
+    return in_every_language(label_count(count))[0] if count else "0"

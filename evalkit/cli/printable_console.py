@@ -14,8 +14,8 @@ class PrintableConsole(Console):
     """A console that styles texts, and shows control characters in them as `\ufffd`."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        shown = (
+        safe = (
             part if part.control else Segment(printable(part.text), part.style)
             for part in buffer
         )
-        return super()._render_buffer(shown)
+        return super()._render_buffer(safe)

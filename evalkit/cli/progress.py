@@ -156,7 +156,7 @@ class ProgressDisplay:
         self._printed = progress.elapsed
         self._rate.see(progress)
         rate = self._rate.now()
-        left = seconds_left(progress, rate)
+        seconds = seconds_left(progress, rate)
         if self._bar and self._task is not None:
             words = describe(progress, rate)
             self._bar.update(
@@ -164,16 +164,16 @@ class ProgressDisplay:
                 completed=progress.done,
                 total=progress.total,
                 words=words,
-                left=as_time(left),
+                left=as_time(seconds),
             )
         elif not self._live and not (finished and self._ends_silently):
-            self._print(progress, rate, left)
+            self._print(progress, rate, seconds)
 
     def _print(
-        self, progress: Progress, rate: float | None, left: float | None
+        self, progress: Progress, rate: float | None, seconds: float | None
     ) -> None:
         words = f"{self._title}: {progress.done}/{progress.total or '?'} ({describe(progress, rate)})"
-        if left is not None:
-            words += f", about {as_time(left)} left"
-        facts = {**asdict(progress), "rate": rate, "seconds_left": left}
+        if seconds is not None:
+            words += f", about {as_time(seconds)} left"
+        facts = {**asdict(progress), "rate": rate, "seconds_left": seconds}
         log("progress", words, job=self._title, **facts)

@@ -222,7 +222,7 @@ def _enter(folder: Path) -> None:
 def _rows(sweep: Path) -> list[_Row]:
     from evalkit.runs import read_outcome
 
-    found = []
+    rows = []
     for job in range(len(_PLANTED)):
         outcome = read_outcome(sweep / str(job))
         judge = outcome.config.judge
@@ -233,8 +233,8 @@ def _rows(sweep: Path) -> list[_Row]:
             for key, rate in {**RATES, "accuracy": ACCURACY}.items()
         }
         fault = planted.partition(":")[0] if ":" in planted else None
-        found.append(_Row(name, planted, fault, metrics))
-    return found
+        rows.append(_Row(name, planted, fault, metrics))
+    return rows
 
 
 def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
@@ -255,7 +255,7 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
         table.add_row(
             row.name,
             row.planted,
-            " and ".join(f"{one} bias" for one in row.found) or "no bias shown",
+            " and ".join(f"{bias} bias" for bias in row.found) or "no bias shown",
             *cells,
         )
     console.print("", table)
@@ -269,13 +269,15 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
         if right == len(rows)
         else f"Found: the planted faults, and no others, of {right} of {len(rows)} judges."
     )
-    place = shlex.quote(str(folder))
-    here = "" if folder.resolve() == Path.cwd() else f"cd {place} && "
-    other = f" tracking.uri={TRACKING}" if os.environ.get("MLFLOW_TRACKING_URI") else ""
+    quoted_folder = shlex.quote(str(folder))
+    here = "" if folder.resolve() == Path.cwd() else f"cd {quoted_folder} && "
+    tracking = (
+        f" tracking.uri={TRACKING}" if os.environ.get("MLFLOW_TRACKING_URI") else ""
+    )
     console.print(
         f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each"
         " judge's report"
     )
     if recorded:
-        console.print(f"MLflow:      {here}evalkit ui{other}")
+        console.print(f"MLflow:      {here}evalkit ui{tracking}")
     console.print("next:        evalkit init my-project    (your own judge and data)")

@@ -118,20 +118,20 @@ def run_job(job: Job) -> int:
 
 def _is_finished(job: Job) -> bool:
     """Return whether the job's folder has a complete run of its config with the current data, prompts and evalkit."""
-    found = read_status(job.folder)
+    status = read_status(job.folder)
     if (
-        not found.complete
-        or found.config_hash != job.config.hash()
-        or found.evalkit != own_version()
-        or (job.config.store.mode == "retry" and not found.usable)
+        not status.complete
+        or status.config_hash != job.config.hash()
+        or status.evalkit != own_version()
+        or (job.config.store.mode == "retry" and not status.usable)
     ):
         return False
     materials = load_materials(job.config)
     prompts = dict(getattr(materials.evaluator, "prompt_hashes", {}))
     # A run with repeated requests also has that template's hash.
     return (
-        materials.dataset.fingerprint == found.fingerprint
-        and prompts.items() <= found.prompts.items()
+        materials.dataset.fingerprint == status.fingerprint
+        and prompts.items() <= status.prompts.items()
     )
 
 
@@ -149,14 +149,14 @@ def _resume_finished(job: Job) -> int:
             update_gate(job.config.tracking, again)
     elif read_status(job.folder).gate == "failed":
         log("error", f"gate failed: {job.folder / 'gate.md'}")
-    found = read_status(job.folder)
+    status = read_status(job.folder)
     if lacking := unusable(job.config, read_outcome(job.folder).metrics):
         log("error", lacking)
         statuses = [ExitStatus.TOO_MANY_FAILURES]
-    if job.config.tracking.enabled and found.recorded is None:
+    if job.config.tracking.enabled and status.recorded is None:
         with reported(statuses):
             track(job.config, read_run(job.folder))
-    return ExitStatus.GATE_FAILED if found.gate == "failed" else max(statuses)
+    return ExitStatus.GATE_FAILED if status.gate == "failed" else max(statuses)
 
 
 def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
@@ -205,7 +205,7 @@ def interruption(config: RunConfig, judged: JudgingResult) -> str:
     """Return how far an interrupted run came, and how to continue."""
     unstored = config.store.mode == "off"
     answers = (
-        sum(one.status != "failed" for one in judged.judgments)
+        sum(judgment.status != "failed" for judgment in judged.judgments)
         if unstored
         else judged.answers
     )
@@ -284,12 +284,13 @@ def _list() -> int:
 def work(arguments: Namespace) -> int:
     """Judge the shard, of every job of a sweep; an error names the shard and the host."""
     shard = Shard.of(arguments.shard)
-    place = f"shard {shard} on {socket.gethostname()}"
+    prefix = f"shard {shard} on {socket.gethostname()}"
     statuses: list[int] = [ExitStatus.DONE]
-    with reported(statuses, EvalkitError, f"{place}: "):
+    with reported(statuses, EvalkitError, f"{prefix}: "):
         spent = Spent()
         statuses += [
-            _judge(config, shard, place, spent) for config in _shared_configs(arguments)
+            _judge(config, shard, prefix, spent)
+            for config in _shared_configs(arguments)
         ]
     return max(statuses)
 
@@ -306,36 +307,36 @@ def _shared_configs(arguments: Namespace) -> list[RunConfig]:
     ]
     for config in configs:
         if config.store.mode not in ("read_write", "refresh"):
-            what = f"with '{config.store.mode}' the answers would be lost"
+            problem = f"with '{config.store.mode}' the answers would be lost"
             raise ConfigError(
-                what, where="store.mode", remedy="set store.mode=read_write"
+                problem, where="store.mode", remedy="set store.mode=read_write"
             )
         check_budget(config)
     return configs
 
 
-def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
+def _judge(config: RunConfig, shard: Shard, prefix: str, spent: Spent) -> int:
     with (
         ProgressDisplay(Job(config, Path(), None), f"shard {shard} · ") as display,
         log_handler(),
     ):
         judged = judge_shard(config, shard, display.update, spent)
     calls = judged.calls
-    answers = sum(one.status != "failed" for one in judged.judgments)
+    answers = sum(judgment.status != "failed" for judgment in judged.judgments)
     if judged.interrupted:
-        text = f"{place}: interrupted: {judged.answers:,} answers are stored; start it again"
+        text = f"{prefix}: interrupted: {judged.answers:,} answers are stored; start it again"
         raise Signaled(judged.signal or SIGINT, text)
     for line in failure_lines(judged.judgments):
         log("failure", line)
     if log_style() != "quiet":
         cost = "" if not judged.cost_usd else f", {dollars(judged.cost_usd)}"
         print(
-            f"{place}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,}"
+            f"{prefix}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,}"
             f" sent{cost}",
             flush=True,
         )
     if lacking := _lacking(config, judged):
-        log("error", f"{place}: {lacking}")
+        log("error", f"{prefix}: {lacking}")
         return ExitStatus.TOO_MANY_FAILURES
     return ExitStatus.DONE
 

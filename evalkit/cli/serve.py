@@ -44,10 +44,10 @@ def main(arguments: Namespace) -> int:
     use = judge.validation.use
     required = arguments.require
     if required is not None and not judge.validation.allows(required):
-        what = (
+        problem = (
             f"the judge can be used for less than --require {arguments.require} ({use})"
         )
-        log("error", f"{arguments.judge}: {what}: {judge.validation.sentence}")
+        log("error", f"{arguments.judge}: {problem}: {judge.validation.sentence}")
         return ExitStatus.GATE_FAILED
     if judge.config.store.mode != "read_only":
         run_async(check_judges(judge.config))
@@ -133,7 +133,7 @@ def _settings(overrides: Sequence[str]) -> dict[str, JsonObject]:
             raise UsageError(
                 "serve",
                 f"cannot set {key}",
-                f"it sets only {' and '.join(f'{one}.*' for one in SETTINGS)}",
+                f"it sets only {' and '.join(f'{section}.*' for section in SETTINGS)}",
             )
         settings[section][name] = read_value(key, value)
     return settings

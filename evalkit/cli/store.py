@@ -125,25 +125,25 @@ ACTIONS: dict[str, Callable[[str, Namespace], None]] = {
 
 
 def _age(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text)
-    if found is None:
+    age = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text)
+    if age is None:
         raise ConfigError(
             "is not an age",
             where=text,
             remedy="write a number and h, d or w, for example 30d",
         )
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(age[1]) * _SECONDS[age[2]]
 
 
-def _print(found: StoreStats) -> None:
+def _print(stats: StoreStats) -> None:
     console = plain_console()
-    size = "" if found.size is None else f", {found.size / 1e6:,.1f} MB"
-    console.print(f"{found.path}: {found.completions:,} answers{size}")
-    if found.oldest is not None and found.newest is not None:
-        console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
-    if found.damaged:
+    size = "" if stats.size is None else f", {stats.size / 1e6:,.1f} MB"
+    console.print(f"{stats.path}: {stats.completions:,} answers{size}")
+    if stats.oldest is not None and stats.newest is not None:
+        console.print(f"stored between {_day(stats.oldest)} and {_day(stats.newest)}")
+    if stats.damaged:
         console.print(
-            f"{found.damaged:,} are damaged: `evalkit store prune --damaged` deletes them"
+            f"{stats.damaged:,} are damaged: `evalkit store prune --damaged` deletes them"
         )
     rows = (
         (
@@ -152,7 +152,7 @@ def _print(found: StoreStats) -> None:
             f"{of.tokens:,}",
             f"${of.cost_usd:,.4f}" if of.unpriced < of.completions else "–",
         )
-        for model, of in found.models.items()
+        for model, of in stats.models.items()
     )
     console.print(text_table(("model",), ("answers", "tokens", "cost"), rows))
 

@@ -105,11 +105,13 @@ def metric_table(
         names.sort(key=lambda name: importance.get(name, len(importance)))
         names = names[:limit]
     main = CATALOG.main(names, limit)
-    shown = [metrics[name] for name in main]
-    lacking = any(metric.missing and metric.worst_low is not None for metric in shown)
+    displayed = [metrics[name] for name in main]
+    lacking = any(
+        metric.missing and metric.worst_low is not None for metric in displayed
+    )
     if lacking:
         table.add_column("worst case")
-    for metric in shown:
+    for metric in displayed:
         missing = f"{metric.missing:,}" if metric.missing else ""
         value = "not defined" if _undefined(metric) else number(metric.value)
         cells = [metric.name, value, interval(metric), f"{metric.n:,}", missing]
@@ -126,7 +128,7 @@ def judge_table(
             name.split("/")[1] for name in metrics if name.startswith("judge/")
         )
     )
-    known = [
+    columns = [
         name
         for name in JUDGE_COLUMNS
         if any(_of(metrics, judge, name) for judge in judges)
@@ -134,18 +136,20 @@ def judge_table(
     if not judges:
         return None
     table = text_table(
-        ("judge", "decision"), (name.removeprefix("agreement/") for name in known)
+        ("judge", "decision"), (name.removeprefix("agreement/") for name in columns)
     )
     decisions = decide_for_judges(metrics, confidence)
     for judge in judges:
-        found = [_of(metrics, judge, name) for name in known]
+        judge_metrics = [_of(metrics, judge, name) for name in columns]
         decision = (
             in_every_language(USES[decisions[judge].use])[0]
             if judge in decisions
             else "–"
         )
         table.add_row(
-            judge, decision, *(with_interval(one) if one else "–" for one in found)
+            judge,
+            decision,
+            *(with_interval(metric) if metric else "–" for metric in judge_metrics),
         )
     return table
 
@@ -242,8 +246,8 @@ def print_changes(before: RunResult, after: RunResult) -> None:
     for name in CATALOG.main(
         [name for name, metric in after.metrics.items() if _shown(metric)], ROWS
     ):
-        known = [run.metrics.get(name, none) for run in (before, after)]
-        cells = [with_interval(metric) for metric in known]
+        changed_metrics = [run.metrics.get(name, none) for run in (before, after)]
+        cells = [with_interval(metric) for metric in changed_metrics]
         if cells[0] != cells[1]:
             table.add_row(name, *cells)
     if table.row_count:
@@ -257,17 +261,17 @@ def print_audit(console: Console, sheet: Json) -> None:
         f"Audit with {len(probes)} probe{'s' * (len(probes) != 1)}", style="bold"
     )
     console.print(f"  • {sheet['noise']['text']}")
-    for one in probes:
-        if one["state"] in ("falls", "unstable"):
-            tone = "bad" if one["state"] == "falls" else "warn"
+    for probe in probes:
+        if probe["state"] in ("falls", "unstable"):
+            tone = "bad" if probe["state"] == "falls" else "warn"
             sentences = " ".join(
-                text["text"] for text in (one["what"], *one["sentences"])
+                text["text"] for text in (probe["what"], *probe["sentences"])
             )
             console.print(
                 Text.assemble(
                     "  ",
                     (SYMBOLS[tone], STYLES[tone]),
-                    f" {one['name']}: {sentences}",
+                    f" {probe['name']}: {sentences}",
                 )
             )
     states = {
@@ -275,7 +279,7 @@ def print_audit(console: Console, sheet: Json) -> None:
         "open": ("info", "Not decided; more cases would tell"),
     }
     for state, (tone, words) in states.items():
-        if names := [one["name"] for one in probes if one["state"] == state]:
+        if names := [probe["name"] for probe in probes if probe["state"] == state]:
             console.print(
                 Text.assemble(
                     "  ",
@@ -377,8 +381,8 @@ def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
     console.print()
     for line in notes:
         console.print(line)
-    places = [part for file in files for part in (link(file), ", ")][:-1]
-    console.print(Text.assemble("leaderboard: ", *places))
+    links = [part for file in files for part in (link(file), ", ")][:-1]
+    console.print(Text.assemble("leaderboard: ", *links))
     console.print()
     for finding in conclusions:
         console.print(
@@ -414,25 +418,25 @@ def leaderboard_table(
         max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)
     ]
     sides.append(min(DECISION, max(map(cell_len, ("decision", *decisions)))))
-    left = (
+    remaining = (
         width
         + 2
         - sum(side + 2 for side in sides)
         - min(NAME, max(map(cell_len, shown_names.values())))
         - 2
     )
-    shown: set[str] = set()
-    room = left
+    displayed: set[str] = set()
+    room = remaining
     for name in board.main_columns():
         cells = (
             line for row in rows for line in _cell(row.metrics.get(name)).split("\n")
         )
         lines = [SHORT_TITLES.get(name, name), *cells]
-        left -= max(map(cell_len, lines)) + 2
-        if left >= 0 or not shown:
-            shown.add(name)
-            room = left
-    columns = [name for name in board.columns if name in shown]
+        remaining -= max(map(cell_len, lines)) + 2
+        if remaining >= 0 or not displayed:
+            displayed.add(name)
+            room = remaining
+    columns = [name for name in board.columns if name in displayed]
     table.add_column("job", max_width=max(NAME, NAME + room), overflow="fold")
     table.add_column("")
     table.add_column("decision", max_width=DECISION)
@@ -446,7 +450,7 @@ def leaderboard_table(
             decision,
             *(_cell(row.metrics.get(name)) for name in columns),
         )
-    return table, [name for name in board.columns if name not in shown]
+    return table, [name for name in board.columns if name not in displayed]
 
 
 def _rank(row: Standing) -> str:
@@ -461,7 +465,7 @@ def _rank(row: Standing) -> str:
 def _cell(metric: Metric | None) -> str:
     if metric is None or metric.value is None:
         return "–"
-    shown = estimate(
+    text = estimate(
         metric.value,
         metric.low,
         metric.high,
@@ -469,7 +473,7 @@ def _cell(metric: Metric | None) -> str:
             f"{value:.3g}" if metric.name == "cost/per_case" else fixed(value, 2)
         ),
     )
-    return shown.replace(" [", "\n[")
+    return text.replace(" [", "\n[")
 
 
 def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
@@ -480,9 +484,9 @@ def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
             f" are equal (Holm, {1 - board.confidence:.2g})."
         )
     lines += [
-        f"{names[one.scores]} contradicts {names[one.comparisons]} in "
-        f"{_cell(one.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs that both decide."
-        for one in board.contradictions[:SHOWN]
+        f"{names[contradiction.scores]} contradicts {names[contradiction.comparisons]} in "
+        f"{_cell(contradiction.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs that both decide."
+        for contradiction in board.contradictions[:SHOWN]
     ]
     if any(row.pareto for row in board.rows):
         lines.append(

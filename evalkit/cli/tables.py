@@ -71,14 +71,14 @@ def _table(path: Path, choices: Choices) -> ImportedJudgments:
     from evalkit.interop.tables.reading import import_table, merged_settings
 
     rows = list(rows_of(path))
-    found, table = import_table(rows, str(path), path, choices)
+    imported, table = import_table(rows, str(path), path, choices)
     used = [
         f"{role.column}: {role.role}" for role in table.roles if role.role in _RATERS
     ]
     return replace(
-        found,
-        settings=merged_settings(found.settings, table.settings),
-        notes=(f"read as {', '.join(used)}", *found.notes, *table.warnings),
+        imported,
+        settings=merged_settings(imported.settings, table.settings),
+        notes=(f"read as {', '.join(used)}", *imported.notes, *table.warnings),
     )
 
 
@@ -103,6 +103,6 @@ def read_label_file(
     from evalkit.config.table_reading import load_reading
     from evalkit.interop.tables.reading import check_unit, table_labels
 
-    known = load_reading(reading)
-    check_unit(known, result.config)
-    return list(table_labels(path, known))
+    table_reading = load_reading(reading)
+    check_unit(table_reading, result.config)
+    return list(table_labels(path, table_reading))

@@ -49,15 +49,16 @@ def keep_unused(words: Sequence[str]) -> None:
     """
     if not words:
         return
-    known = kept()
-    asked = read_entries(words, FLAG)
+    kept_trust = kept()
+    new_trust = read_entries(words, FLAG)
     hosts = [
         entry
-        for entry in asked.hosts
+        for entry in new_trust.hosts
         if not any(
-            one.key == entry.key and one.names is not None for one in known.hosts
+            kept_host.key == entry.key and kept_host.names is not None
+            for kept_host in kept_trust.hosts
         )
     ]
-    missing = asked.variables - known.variables
+    missing = new_trust.variables - kept_trust.variables
     if hosts or missing:
         keep(Trust(hosts, missing))

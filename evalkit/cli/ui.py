@@ -91,8 +91,8 @@ def _check_port(host: str, port: int) -> None:
 
 
 def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def _announce(server: subprocess.Popen[bytes], url: str, experiment: str) -> None:
@@ -106,8 +106,8 @@ def _announce(server: subprocess.Popen[bytes], url: str, experiment: str) -> Non
             time.sleep(_POLL_SECONDS)
             continue
         print(f"ready after {time.monotonic() - started:.0f} s: {url}", flush=True)
-        if (place := _runs_with_metrics(opener, url, experiment)) is not None:
-            print(f"runs with their main metrics: {place}", flush=True)
+        if (view := _runs_with_metrics(opener, url, experiment)) is not None:
+            print(f"runs with their main metrics: {view}", flush=True)
         return
 
 
@@ -116,14 +116,14 @@ def _runs_with_metrics(opener: OpenerDirector, url: str, experiment: str) -> str
     query = f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment)}"
     try:
         with opener.open(query, timeout=_ANSWER_SECONDS) as reply:
-            found = json.load(reply)["experiment"]
+            found_experiment = json.load(reply)["experiment"]
     except (OSError, HTTPException, ValueError, KeyError):
         return None
-    tags = {tag["key"] for tag in found.get("tags", [])}
-    known = f"mlflow.sharedViewState.{VIEW}" in tags
+    tags = {tag["key"] for tag in found_experiment.get("tags", [])}
+    has_view = f"mlflow.sharedViewState.{VIEW}" in tags
     return (
-        f"{url}/#/experiments/{found['experiment_id']}/runs?viewStateShareKey={VIEW}"
-        if known
+        f"{url}/#/experiments/{found_experiment['experiment_id']}/runs?viewStateShareKey={VIEW}"
+        if has_view
         else None
     )
 

@@ -113,22 +113,22 @@ def _unknown(name: str) -> ConfigError:
     judges = [
         folder / "conf" / "judge" for folder in (project(), shipped("conf").parent)
     ]
-    known = {
+    names = {
         *study_names(),
         *(
-            f"judge={one.relative_to(top).with_suffix('')}"
+            f"judge={preset.relative_to(top).with_suffix('')}"
             for top in judges
-            for one in top.rglob("*.yaml")
+            for preset in top.rglob("*.yaml")
         ),
     }
     with suppress(OSError):
-        for one in path.parent.iterdir():
-            known |= (
-                {str(path.with_name(one.name))}
-                if (one / MANIFEST).exists() or (one / JUDGE).exists()
+        for folder in path.parent.iterdir():
+            names |= (
+                {str(path.with_name(folder.name))}
+                if (folder / MANIFEST).exists() or (folder / JUDGE).exists()
                 else set()
             )
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, names, n=1)
     kinds = "name the folder of a run or of an exported judge, a study, or judge=NAME"
     remedy = f"did you mean '{close[0]}'?" if close else kinds
     return ConfigError("no such run, judge or study", where=name, remedy=remedy)
@@ -146,9 +146,9 @@ def main(arguments: Namespace) -> int:
     watched = Watched.of(words, arguments.api_base or ())
     folder = arguments.output or watched.folder
     config = watched.config
-    if (found := secret_in(str(folder))) is not None:
+    if (secret := secret_in(str(folder))) is not None:
         raise ConfigError(
-            found, where="the folder's name", remedy="choose another --output"
+            secret, where="the folder's name", remedy="choose another --output"
         )
     for note in config.notes():
         log("note", note)
@@ -178,8 +178,8 @@ def main(arguments: Namespace) -> int:
             f"look {last.number} at {baseline.judge}: {baseline.cases:,} cases, {last.sent:,}"
             f" calls{cost}"
         )
-        for one in findings:
-            console.print(f"  • {redact(one.text)}")
+        for finding in findings:
+            console.print(f"  • {redact(finding.text)}")
         console.print(f"page: {relative(folder / PAGE)}")
     if status == ExitStatus.GATE_FAILED and log_style():
         log("error", findings[0].text)
@@ -195,10 +195,10 @@ STATUS: Final = {
 
 def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
     """Return the JSON of the command: what watch.json has about each look, without its answers."""
-    found = watch_findings(baseline)
+    findings = watch_findings(baseline)
     looks = [
-        {name: value for name, value in asdict(one).items() if name != "answers"}
-        for one in baseline.looks
+        {name: value for name, value in asdict(look).items() if name != "answers"}
+        for look in baseline.looks
     ]
     return {
         "state": baseline.state,
@@ -206,8 +206,8 @@ def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
         "cases": baseline.cases,
         "changed_at": baseline.changed.number if baseline.changed else None,
         "looks": looks,
-        "findings": [one.text for one in found],
-        "findings_zh": [one.text_zh for one in found],
+        "findings": [finding.text for finding in findings],
+        "findings_zh": [finding.text_zh for finding in findings],
         "paths": {
             "folder": str(folder),
             "page": str(folder / PAGE),
