@@ -105,7 +105,7 @@ class Price(Section):
 class JudgeConfig(Section):
     """The judge model and how it is called, or a panel of judges."""
 
-    name: Text | None = None
+    name: Name | None = None
     """Name in reports, file names and MLflow; by default the last part of `model`."""
     model: Model | None = None
     """LiteLLM model name, such as `openai/gpt-4o-mini`; required unless `judges` is set."""

@@ -41,6 +41,11 @@ def visible(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Return a name on one line: line breaks and spaces as one space, other invisible characters as their codes."""
+    return text if text.isprintable() else visible(" ".join(text.split()))
+
+
 def printable(text: str) -> str:
     """Return a text for a terminal or a page: line breaks and tabs stay, other control characters become `\ufffd`."""
     if text.isprintable():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from evalkit.config import RunConfig
-from evalkit.core.display import brief, dollars, exact, p_value, span
+from evalkit.core.display import brief, dollars, exact, p_value, printable, span
 from evalkit.core.image_files import picture_sources
 from evalkit.core.resources import project
 from evalkit.core.translation import (
@@ -96,7 +96,9 @@ def render(
             data=data,
         )
     )
-    return page.encode("utf-8", "replace").decode("utf-8")
+    # A mark that changes the direction of text would reorder what stands beside it.
+    shown = printable(page.replace("\r\n", "\n"))
+    return shown.encode("utf-8", "replace").decode("utf-8")
 
 
 def render_markdown(template: str, values: Json) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from evalkit.core.display import one_line
 from evalkit.foreign_files.judgment_files import is_infinite
 from evalkit.interop.tables.columns import cell_text
 from evalkit.interop.tables.words import (
@@ -108,6 +109,14 @@ class TypedColumn:
         self.cells = cells
         self.texts = [None if cell is None else cell_text(cell) for cell in cells]
         self.counts = Counter(text for text in self.texts if text is not None)
+        if len(self.counts) <= MOST_CLASSES and not all(
+            map(str.isprintable, self.counts)
+        ):
+            # Few words may be classes, which questions print and commands name: on one line.
+            self.texts = [
+                None if text is None else one_line(text) for text in self.texts
+            ]
+            self.counts = Counter(text for text in self.texts if text is not None)
 
     @cached_property
     def missing(self) -> Mapping[str, str]:

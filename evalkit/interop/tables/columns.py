@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from evalkit.core.display import one_line, visible_names
 from evalkit.core.ids import id_text
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.text import is_conversation
@@ -51,7 +52,7 @@ class Columns:
 
 
 def columns_of(rows: Rows) -> Columns:
-    """Return a table's columns.
+    """Return a table's columns, each with a name on one line.
 
     Raises:
         DatasetError: If a cell is too long.
@@ -64,7 +65,10 @@ def columns_of(rows: Rows) -> Columns:
     _check_lengths(cells, places)
     columns = Columns(cells, places)
     _drop_totals(columns)
-    columns.cells = dict(_opened(columns.cells, 0))
+    opened = dict(_opened(columns.cells, 0))
+    # A header may have a line break, which would begin a line of its own in what is printed.
+    shown = visible_names(opened, one_line)
+    columns.cells = {shown[name]: column for name, column in opened.items()}
     return columns
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from evalkit.config.table_reading import TableReading
+from evalkit.core.display import one_line
 from evalkit.interop.tables.column_types import TypedColumn
 from evalkit.interop.tables.questions import Role
 from evalkit.interop.tables.words import (
@@ -52,6 +53,17 @@ class Choices:
     """The reading that says what the verdicts are."""
     answers: bool = False
     """Whether rows are answers to judge, so that they need no verdicts."""
+
+    def on_one_line(self) -> Choices:
+        """Return the choices with names of columns and words as a table has them: each on one line."""
+        return replace(
+            self,
+            judges=tuple(map(one_line, self.judges)),
+            labels=tuple(map(one_line, self.labels)),
+            columns={role: one_line(name) for role, name in self.columns.items()},
+            words={one_line(word): value for word, value in self.words.items()},
+            keys=tuple(map(one_line, self.keys)),
+        )
 
 
 def strength(name: str) -> tuple[str, int]:

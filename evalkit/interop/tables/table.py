@@ -133,6 +133,7 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         remedy = "use a table with one row for each verdict"
         raise DatasetError(what, where=where, remedy=remedy)
     columns = columns_of(rows)
+    choices = choices.on_one_line()
     if choices.reading is not None and choices.reading.stacked:
         columns = stacked_again(columns, choices.reading, choices.labels, where)
     parts = _Parts(columns, _typed(columns), [])
