@@ -115,7 +115,12 @@ def _reader(path: Path) -> Importer | None:
         return None
     start = peek(path)
     return next(
-        (one for one in tools().values() if one.is_log and is_format(one, start)), None
+        (
+            reader
+            for reader in tools().values()
+            if reader.is_log and is_format(reader, start)
+        ),
+        None,
     )
 
 
@@ -134,7 +139,7 @@ def _read(
         for case in cases
     }
     answers = sum(len(case.responses) for case in cases)
-    written = sum(len(one.answers) for one in samples.values())
+    written = sum(len(sample.answers) for sample in samples.values())
     if not written:
         raise DatasetError(
             "has no answers to judge",
@@ -158,14 +163,14 @@ def _answers(
 ) -> list[_Answer]:
     """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
     verdicts: list[JsonObject] = [{} for _ in case.responses]
-    for one in judgments:
-        if one.status == "ok" and one.judge and len(one.unit) == 1:
+    for judgment in judgments:
+        if judgment.status == "ok" and judgment.judge and len(judgment.unit) == 1:
             value = (
-                fmean(one.criteria.values())
-                if one.class_name is None
-                else one.class_name
+                fmean(judgment.criteria.values())
+                if judgment.class_name is None
+                else judgment.class_name
             )
-            verdicts[one.unit[0]][one.judge] = value
+            verdicts[judgment.unit[0]][judgment.judge] = value
     labels: Json = case.labels
     messages = case.metadata.get(MESSAGES)
     by_answer = (
@@ -179,9 +184,9 @@ def _answers(
             response.model,
             response.grade,
             {
-                person: given[index]
-                for person, given in labels.items()
-                if isinstance(given, tuple) and given[index] is not None
+                person: values[index]
+                for person, values in labels.items()
+                if isinstance(values, tuple) and values[index] is not None
             },
             verdicts[index],
             by_answer[index],
@@ -216,10 +221,10 @@ def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
         )
     notes[f"samples in all logs: {len(shared)}"] = None
     for path, log in logs.items():
-        if rest := [id_ for id_ in log if id_ not in set(shared)]:
+        if unshared := [id_ for id_ in log if id_ not in set(shared)]:
             notes[
-                f"samples of {path} that are not answered in all logs, omitted: {len(rest)}"
-                f" ({_named(rest)})"
+                f"samples of {path} that are not answered in all logs, omitted: {len(unshared)}"
+                f" ({_named(unshared)})"
             ] = None
     models = [
         sample.answers[0].model for log in logs.values() for sample in [log[shared[0]]]
@@ -237,8 +242,8 @@ def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
             answers = [sample.answers[repeat] for sample in samples.values()]
             if len(set(models)) < len(models):
                 answers = [
-                    replace(one, model=f"{one.model}, {bare_name(path)}")
-                    for path, one in zip(logs, answers, strict=True)
+                    replace(answer, model=f"{answer.model}, {bare_name(path)}")
+                    for path, answer in zip(logs, answers, strict=True)
                 ]
             joined[id_ if repeats == 1 else f"{id_} #{repeat + 1}"] = _Sample(
                 case, answers
@@ -276,12 +281,14 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
     if any(messages := [answer.messages for answer in answers]):
         metadata[MESSAGES] = messages if len(messages) > 1 else messages[0]
     for kind in ("judge",) if as_labels else ("judge", "label"):
-        given = [
+        by_answer = [
             answer.verdicts if kind == "judge" else answer.labels for answer in answers
         ]
-        for who in dict.fromkeys(who for one in given for who in one):
-            values = [one.get(who) for one in given]
-            metadata[f"{kind} {who}"] = values[0] if len(values) == 1 else values
+        for rater in dict.fromkeys(
+            rater for by_rater in by_answer for rater in by_rater
+        ):
+            values = [by_rater.get(rater) for by_rater in by_answer]
+            metadata[f"{kind} {rater}"] = values[0] if len(values) == 1 else values
     responses = [
         {
             "text": answer.text,
@@ -291,14 +298,16 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
         }
         for answer in answers
     ]
-    own = {
+    fields = {
         "id": id_,
         "prompt": case.prompt,
         "context": case.context,
         "reference": case.reference,
     }
     choices = {
-        person: given for person, given in case.labels.items() if isinstance(given, str)
+        person: choice
+        for person, choice in case.labels.items()
+        if isinstance(choice, str)
     }
     labels = {"labels": choices} if choices else {}
-    return {**metadata, **own, **labels, "responses": responses}
+    return {**metadata, **fields, **labels, "responses": responses}

@@ -120,19 +120,21 @@ def _said(judgment: Judgment) -> Row:
 def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
     if len(judgment.unit) == 1:
         (index,) = judgment.unit
-        given = {
-            name: annotation_grades(said) or annotation_classes(said)
-            for name, said in case.labels.items()
+        by_annotator = {
+            name: annotation_grades(annotation) or annotation_classes(annotation)
+            for name, annotation in case.labels.items()
         }
         response = case.responses[index]
         label = response.grade if response.class_name is None else response.class_name
         return {"label": label} | {
-            f"label.{name}": values[index] for name, values in given.items() if values
+            f"label.{name}": values[index]
+            for name, values in by_annotator.items()
+            if values
         }
-    said = (
+    choices = (
         (name, choice_for(label, judgment.unit)) for name, label in case.labels.items()
     )
-    chosen = {name: choice for name, choice in said if choice is not None}
+    chosen = {name: choice for name, choice in choices if choice is not None}
     return {"label": verdict and verdict.label} | {
         f"label.{name}": choice for name, choice in chosen.items()
     }
@@ -231,11 +233,11 @@ def mt_bench(result: RunResult) -> list[Row]:
         ConfigError: If the run has only rankings.
     """
     if result.config.rubric.classes:
-        what, where = (
+        problem, where = (
             "the run has classes, and MT-bench's judgments have scores",
             "evalkit export --to mt_bench",
         )
-        raise ConfigError(what, where=where, remedy="use --to csv")
+        raise ConfigError(problem, where=where, remedy="use --to csv")
     cases = {case.id: case for case in result.cases}
     single = [
         _single(judgment, cases[judgment.case_id])
@@ -272,35 +274,41 @@ def _single(judgment: Judgment, case: Case) -> Row:
 
 
 def _marked(case: Case, index: int, side: str) -> str:
-    who = f"Assistant {side}".strip()
-    return f"[The Start of {who}'s Answer]\n{case.responses[index].text}\n[The End of {who}'s Answer]"
+    assistant = f"Assistant {side}".strip()
+    return f"[The Start of {assistant}'s Answer]\n{case.responses[index].text}\n[The End of {assistant}'s Answer]"
 
 
 def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
+    # (case, unit, sample, judge) -> the judgment of each game, by whether it showed the
+    # responses in the unit's order
     games: dict[tuple[str, Unit, int, str], dict[bool, Judgment]] = {}
-    for one in result.judgments:
-        if len(one.unit) == 2 and one.arbiter is None:
-            games.setdefault((one.case_id, one.unit, one.sample, one.judge), {})[
-                one.shown == one.unit
-            ] = one
+    for judgment in result.judgments:
+        if len(judgment.unit) == 2 and judgment.arbiter is None:
+            games.setdefault(
+                (judgment.case_id, judgment.unit, judgment.sample, judgment.judge), {}
+            )[judgment.shown == judgment.unit] = judgment
     for (name, unit, _, judge), by_order in games.items():
         case = cases[name]
         row = {**_turn(case), "judge": [judge, "evalkit"]}
         row |= {
-            f"model_{place}": case.responses[index].model or f"response {index + 1}"
-            for place, index in enumerate(unit, 1)
+            f"model_{position}": case.responses[index].model or f"response {index + 1}"
+            for position, index in enumerate(unit, 1)
         }
-        for game, own in (("g1", True), ("g2", False)):
-            said = by_order.get(own)
-            shown = unit if own else unit[::-1]
-            row[f"{game}_winner"] = "error" if said is None else _winner(said)
+        for game, in_unit_order in (("g1", True), ("g2", False)):
+            game_judgment = by_order.get(in_unit_order)
+            order = unit if in_unit_order else unit[::-1]
+            row[f"{game}_winner"] = (
+                "error" if game_judgment is None else _winner(game_judgment)
+            )
             texts = "\n\n".join(
                 _marked(case, index, side)
-                for index, side in zip(shown, "AB", strict=True)
+                for index, side in zip(order, "AB", strict=True)
             )
             row[f"{game}_user_prompt"] = f"[User Question]\n{case.prompt}\n\n{texts}"
             row[f"{game}_judgment"] = (
-                said.completion.text if said and said.completion else ""
+                game_judgment.completion.text
+                if game_judgment and game_judgment.completion
+                else ""
             )
         yield row
 
@@ -346,10 +354,13 @@ EXPORTS: Mapping[
         "alpaca_eval": ("json", lambda result, *_: _listed(alpaca_eval(result))),
         "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
         "otel": ("jsonl", lambda result, *_: otel_lines(result)),
-        "argilla": ("json", lambda *asked: _listed(argilla_records(_tasks(*asked)))),
+        "argilla": (
+            "json",
+            lambda *arguments: _listed(argilla_records(_tasks(*arguments))),
+        ),
         "label_studio": (
             "json",
-            lambda *asked: _listed(label_studio_tasks(_tasks(*asked))),
+            lambda *arguments: _listed(label_studio_tasks(_tasks(*arguments))),
         ),
     }
 )

@@ -59,8 +59,8 @@ def _case(case: Case) -> Row:
 def _responses(case: Case) -> Row:
     graded = any(_label(response) is not None for response in case.responses)
     match case.responses:
-        case (one,):
-            return {"response": one.text, "model": one.model, "label": _label(one)}
+        case (response,):
+            return {"response": response.text, "model": response.model, "label": _label(response)}
         case (first, second) if not graded:
             texts = {"response_a": first.text, "response_b": second.text}
             return {
@@ -70,8 +70,8 @@ def _responses(case: Case) -> Row:
                 "label": case.label,
             }
     listed = [
-        {"text": one.text, "model": one.model, "label": _label(one)}
-        for one in case.responses
+        {"text": response.text, "model": response.model, "label": _label(response)}
+        for response in case.responses
     ]
     return {"responses": listed, "label": case.label}
 
@@ -106,6 +106,7 @@ _ROWS: Final[Mapping[str, Callable[[RunResult], list[Row]]]] = {
     "judgments": rows_of_run,
     "verdicts": lambda result: [_verdict(verdict) for verdict in result.verdicts],
     "metrics": lambda result: [
-        {"metric": name, **metric_values(one)} for name, one in result.metrics.items()
+        {"metric": name, **metric_values(metric)}
+        for name, metric in result.metrics.items()
     ],
 }

@@ -35,13 +35,20 @@ UNKNOWN = "use another file"
 
 def importers() -> dict[str, Importer]:
     """Return the importer of each format by name: the generic one, then benchmarks, then tools."""
-    own = tools()
+    tool_importers = tools()
     published = (
         benchmark.importer
         for benchmark in iter_benchmarks()
         if benchmark.importer is not None
     )
-    return {GENERIC: own[GENERIC], **{one.name: one for one in published}, **own}
+    return {
+        GENERIC: tool_importers[GENERIC],
+        **{
+            benchmark_importer.name: benchmark_importer
+            for benchmark_importer in published
+        },
+        **tool_importers,
+    }
 
 
 def tools() -> dict[str, Importer]:
@@ -55,7 +62,7 @@ def tools() -> dict[str, Importer]:
 
 def formats() -> dict[str, str]:
     """Return each import format with a description of its files."""
-    return {name: one.about for name, one in importers().items()}
+    return {name: entry.about for name, entry in importers().items()}
 
 
 def importer(name: str) -> Importer:
@@ -64,14 +71,14 @@ def importer(name: str) -> Importer:
     Raises:
         ConfigError: If there is no such format.
     """
-    known = importers()
-    if name not in known:
+    by_name = importers()
+    if name not in by_name:
         raise ConfigError(
             "no such format",
             where=f"evalkit import {name}",
-            remedy=did_you_mean(name, known),
+            remedy=did_you_mean(name, by_name),
         )
-    return known[name]
+    return by_name[name]
 
 
 def recognize_format(path: Path) -> str | None:
@@ -83,17 +90,17 @@ def _detected(start: Peek) -> str | None:
     return next(
         (
             name
-            for name, one in importers().items()
-            if name != GENERIC and is_format(one, start)
+            for name, candidate in importers().items()
+            if name != GENERIC and is_format(candidate, start)
         ),
         None,
     )
 
 
-def is_format(made: Importer, start: Peek) -> bool:
+def is_format(candidate: Importer, start: Peek) -> bool:
     """Return whether a file looks like a format; a damaged one does not."""
     try:
-        return bool(made.sniff(start))
+        return bool(candidate.sniff(start))
     except DAMAGE:
         return False
 

@@ -150,12 +150,12 @@ class LabelSession:
 
     def new_labels(self, cases: Sequence[Case]) -> list[Label]:
         """Return the labels in the file that these cases of the run do not have yet."""
-        known = {case.id: case for case in cases}
+        cases_by_id = {case.id: case for case in cases}
         labels = [
             label for by_item in self._labels.values() for label in by_item.values()
         ]
         in_run = (
-            self._known(known[label.case_id], label.unit).get(label.item)
+            self._known(cases_by_id[label.case_id], label.unit).get(label.item)
             for label in labels
         )
         return [
@@ -292,20 +292,22 @@ class LabelSession:
             for item in case.checklist
             if self.annotator in item.labels
         }
-        known: JsonObject = {item: values[unit[0]] for item, values in answers.items()}
+        by_item: JsonObject = {
+            item: values[unit[0]] for item, values in answers.items()
+        }
         if (annotation := case.labels.get(self.annotator)) is not None:
-            known[""] = label_of(annotation, unit)
-        return known
+            by_item[""] = label_of(annotation, unit)
+        return by_item
 
     def _answers(self, key: Key) -> JsonObject:
-        known = self._known(self._cases[key[0]], key[1])
-        known |= {
+        by_item = self._known(self._cases[key[0]], key[1])
+        by_item |= {
             item: label.value for item, label in self._labels.get(key, {}).items()
         }
         return {
-            item: known[item]
+            item: by_item[item]
             for item in self._items(key)
-            if known.get(item) is not None
+            if by_item.get(item) is not None
         }
 
     def _items(self, key: Key) -> dict[str, list[str]]:
@@ -373,13 +375,15 @@ class LabelSession:
 
     def _task(self, key: Key) -> Task:
         case_id, unit = key
+        # whether the responses are swapped depends only on seed, annotator and task, so
+        # that a reload of the page shows the same order
         swapped = int(text_digest(f"{self._seed}\0{self.annotator}\0{key}"), 16) % 2
-        shown = unit[::-1] if swapped else unit
+        order = unit[::-1] if swapped else unit
         return Task(
             case_id,
             unit,
-            shown,
-            task_texts(self._cases[case_id], shown),
+            order,
+            task_texts(self._cases[case_id], order),
             self._chances.get(case_id, 1.0),
         )
 

@@ -120,16 +120,18 @@ def label_tasks(
     """
     rng = random.Random(seed)
     every = (
-        (case, unit) for case, own in units_to_label(result).items() for unit in own
+        (case, unit)
+        for case, case_units in units_to_label(result).items()
+        for unit in case_units
     )
-    wanted = list(dict.fromkeys(every if units is None else units))
+    to_label = list(dict.fromkeys(every if units is None else units))
     cases = {case.id: case for case in result.cases}
-    rng.shuffle(wanted)
+    rng.shuffle(to_label)
     tasks = []
-    for case_id, unit in wanted:
-        shown = unit[::-1] if rng.random() < 0.5 else unit
-        texts = task_texts(cases[case_id], shown)
-        tasks.append(Task(case_id, unit, shown, texts, probabilities.get(case_id, 1.0)))
+    for case_id, unit in to_label:
+        order = unit[::-1] if rng.random() < 0.5 else unit
+        texts = task_texts(cases[case_id], order)
+        tasks.append(Task(case_id, unit, order, texts, probabilities.get(case_id, 1.0)))
     return tasks
 
 
@@ -151,16 +153,16 @@ def labeled_size(result: RunResult) -> int:
     return 1 if any(len(judgment.unit) == 1 for judgment in result.judgments) else 2
 
 
-def task_texts(case: Case, shown: Unit) -> dict[str, str]:
+def task_texts(case: Case, order: Unit) -> dict[str, str]:
     """Return the texts of a task by name: the prompt, context and reference if there are any, and the responses."""
-    found = {"prompt": case.prompt}
-    found |= {
+    texts = {"prompt": case.prompt}
+    texts |= {
         name: text for name in ("context", "reference") if (text := getattr(case, name))
     }
-    names = ("response",) if len(shown) == 1 else ("response_a", "response_b")
-    return found | {
+    names = ("response",) if len(order) == 1 else ("response_a", "response_b")
+    return texts | {
         name: case.responses[index].text
-        for name, index in zip(names, shown, strict=True)
+        for name, index in zip(names, order, strict=True)
     }
 
 
@@ -180,21 +182,21 @@ def identity(task: Task) -> JsonObject:
     }
 
 
-def shown_of(value: Any, place: str) -> Unit:
+def shown_of(value: Any, location: str) -> Unit:
     """Parse the order in which a task was shown, as written by `identity`.
 
     Raises:
         DatasetError: If it is not an order.
     """
     try:
-        shown = tuple(int(part) for part in str(value).split(","))
+        order = tuple(int(part) for part in str(value).split(","))
     except ValueError:
         raise DatasetError(
             f"'{value}' is not an order of responses",
-            where=place,
+            where=location,
             remedy="write 0,1 or 1,0",
         ) from None
-    return shown
+    return order
 
 
 def argilla_records(tasks: Sequence[Task]) -> list[dict[str, object]]:
@@ -223,13 +225,13 @@ def label_studio_tasks(tasks: Sequence[Task]) -> list[dict[str, object]]:
 def with_labels(
     cases: Sequence[Case],
     labels: Sequence[Label],
-    own: Collection[str] = (),
+    with_own_label: Collection[str] = (),
     classes: Classes | None = None,
 ) -> tuple[Case, ...]:
     """Return cases with annotators' labels added; an annotator's new label replaces an older one.
 
     A case's own label or grades, which belong to no annotator, remain the reference for verdicts.
-    Other cases use the majority or the mean grade. `own` are the cases that have their own label in
+    Other cases use the majority or the mean grade. `with_own_label` are the cases that have their own label in
     addition to annotators' labels. `classes` are those of the rubric, if labels are classes.
 
     Raises:
@@ -237,13 +239,13 @@ def with_labels(
     """
     by_case: dict[str, dict[str, dict[Unit, Winner | float | str]]] = {}
     answers: dict[str, list[tuple[Label, int]]] = {}
-    known = {case.id: case for case in cases}
+    cases_by_id = {case.id: case for case in cases}
     for label in labels:
-        case = known.get(label.case_id)
+        case = cases_by_id.get(label.case_id)
         if case is None:
-            what = f"the run has no case '{label.case_id}'"
+            problem = f"the run has no case '{label.case_id}'"
             raise DatasetError(
-                what,
+                problem,
                 where=label.place or f"label by {label.annotator}",
                 remedy="use ids of cases in this run",
             )
@@ -262,7 +264,9 @@ def with_labels(
     )
     return tuple(
         (
-            _with_label(case, by_case[case.id], case.id in own or has_own_label(case))
+            _with_label(
+                case, by_case[case.id], case.id in with_own_label or has_own_label(case)
+            )
             if case.id in by_case
             else case
         )
@@ -278,34 +282,35 @@ def has_own_label(case: Case) -> bool:
 def _response_of(label: Label, case: Case) -> int:
     """Return the index of the response that an item's answer is about; it can be omitted if the case has one."""
     where = f"{label.place or label.annotator}, case '{case.id}'"
-    known = [item.id for item in leaves(case.checklist)]
-    if label.item not in known:
-        what = f"'{label.item:.60}' is not an item that a judge answers"
+    item_ids = [item.id for item in leaves(case.checklist)]
+    if label.item not in item_ids:
+        problem = f"'{label.item:.60}' is not an item that a judge answers"
         remedy = (
-            did_you_mean(label.item, known)
-            if known
+            did_you_mean(label.item, item_ids)
+            if item_ids
             else "judge with mode=checklist, or remove the column item"
         )
-        raise DatasetError(what, where=where, remedy=remedy)
+        raise DatasetError(problem, where=where, remedy=remedy)
     unit = label.unit or ((0,) if len(case.responses) == 1 else ())
     if len(unit) != 1 or unit[0] not in range(len(case.responses)):
-        what = (
+        problem = (
             f"the label of item '{label.item:.60}' does not name one of {len(case.responses)}"
             " responses"
         )
         raise DatasetError(
-            what, where=where, remedy="set it in a column response_index, from 0"
+            problem, where=where, remedy="set it in a column response_index, from 0"
         )
     return unit[0]
 
 
-def _with_answers(case: Case, given: Sequence[tuple[Label, int]]) -> Case:
+def _with_answers(case: Case, answered: Sequence[tuple[Label, int]]) -> Case:
     """Return a case with annotators' answers to its checklist items added."""
+    # item -> annotator -> an answer for each response
     labels = {
         item.id: {name: list(answers) for name, answers in item.labels.items()}
         for item in case.checklist
     }
-    for label, response in given:
+    for label, response in answered:
         answers = labels[label.item].setdefault(
             label.annotator, [None] * len(case.responses)
         )
@@ -327,17 +332,19 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
         if len(case.responses) == 1:
             return (0,)
         kind = "grade" if classes is None else "class"
-        shown = (
+        written = (
             f"{label.value:g}"
             if isinstance(label.value, float | int)
             else f"'{label.value}'"
         )
-        what = (
-            f"the {kind} {shown} does not name one of {len(case.responses)} responses"
+        problem = (
+            f"the {kind} {written} does not name one of {len(case.responses)} responses"
         )
-        more = "; or write A, B or TIE" if classes is None else ""
+        alternative = "; or write A, B or TIE" if classes is None else ""
         raise DatasetError(
-            what, where=where, remedy=f"set it in a column response_index, from 0{more}"
+            problem,
+            where=where,
+            remedy=f"set it in a column response_index, from 0{alternative}",
         )
     if (
         len(set(label.unit)) < len(label.unit)
@@ -346,7 +353,7 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
     ):
         last = len(case.responses) - 1
         if last == 0 and len(label.unit) == 2 and isinstance(label.value, str):
-            what = (
+            problem = (
                 f"'{label.value}' is a label of a pair, and the case has one response"
             )
             remedy = "write its grade"
@@ -355,7 +362,7 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
                 if case.checklist
                 else ""
             )
-            raise DatasetError(what, where=where, remedy=remedy)
+            raise DatasetError(problem, where=where, remedy=remedy)
         remedy = (
             f"use one or two of 0 to {last}, such as 0,{last}"
             if last
@@ -368,19 +375,21 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
         )
     if classes is not None:
         if len(label.unit) != 1 or label.value not in classes.names:
-            what = f"'{label.value}' is not a class of one response"
-            known = ", ".join(classes.names)
+            problem = f"'{label.value}' is not a class of one response"
+            class_names = ", ".join(classes.names)
             raise DatasetError(
-                what, where=where, remedy=f"write one of {known} for one response"
+                problem,
+                where=where,
+                remedy=f"write one of {class_names} for one response",
             )
         return label.unit
     if isinstance(label.value, str) != (len(label.unit) == 2):
-        what = (
+        problem = (
             f"'{label.value}' is not a label of {len(label.unit)}"
             f" response{'s' * (len(label.unit) > 1)}"
         )
         raise DatasetError(
-            what,
+            problem,
             where=where,
             remedy="write A, B or TIE for a pair, a number for one response",
         )
@@ -388,12 +397,14 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
 
 
 def _with_label(
-    case: Case, given: Mapping[str, Mapping[Unit, Winner | float | str]], own: bool
+    case: Case,
+    by_annotator: Mapping[str, Mapping[Unit, Winner | float | str]],
+    keeps_own_label: bool,
 ) -> Case:
     people: dict[str, Annotation] = dict(case.labels)
-    for annotator, values in given.items():
+    for annotator, values in by_annotator.items():
         people[annotator] = _annotation(case, people.get(annotator), values)
-    if own:
+    if keeps_own_label:
         return replace(case, labels=people)
     label, responses = consensus(people, case.responses)
     return replace(case, labels=people, label=label, responses=tuple(responses))
@@ -408,9 +419,9 @@ def _annotation(
         if isinstance(value, str) and len(unit) == 1
     }
     if classes:
-        known = list(annotation_classes(before)) if before is not None else []
-        known = known or [None] * len(case.responses)
-        return tuple(classes.get(index, name) for index, name in enumerate(known))
+        class_names = list(annotation_classes(before)) if before is not None else []
+        class_names = class_names or [None] * len(case.responses)
+        return tuple(classes.get(index, name) for index, name in enumerate(class_names))
     choices = {
         unit: winner
         for unit, value in values.items()
@@ -455,8 +466,8 @@ def read_labels(
     left_out = Counter() if left_out is None else left_out
     labels = [
         label
-        for place, row in rows_of(path)
-        for label in row_labels(place, row, left_out, classes)
+        for location, row in rows_of(path)
+        for label in row_labels(location, row, left_out, classes)
     ]
     if not labels:
         raise DatasetError(
@@ -466,7 +477,7 @@ def read_labels(
 
 
 def row_labels(
-    place: str, row: Row, left_out: Counter[str], classes: Labels | None
+    location: str, row: Row, left_out: Counter[str], classes: Labels | None
 ) -> Iterator[Label]:
     """Yield the labels in one row of a file; arguments and errors as in `read_labels`."""
     if isinstance(row.get("annotations"), list) and isinstance(
@@ -480,11 +491,11 @@ def row_labels(
         answers = _argilla(row["responses"] or {})
         unnamed = "record has no metadata.case_id"
     else:
-        task, answers = _plain(row, place)
+        task, answers = _plain(row, location)
         unnamed = ""
     if task.get("case_id") is None:
         raise DatasetError(
-            f"the {unnamed}", where=place, remedy="export it with evalkit export"
+            f"the {unnamed}", where=location, remedy="export it with evalkit export"
         )
     for annotator, value, question, is_finished in answers:
         if not is_finished:
@@ -493,13 +504,13 @@ def row_labels(
             left_out[EMPTY] += 1
         elif question not in (BETTER, GRADE, CLASS):
             left_out[OTHERS] += 1
-        elif (label := _label(task, annotator, value, place, classes)) is None:
+        elif (label := _label(task, annotator, value, location, classes)) is None:
             left_out[EMPTY] += 1
         else:
             yield replace(label, probability=task.get(INCLUSION, UNKNOWN))
 
 
-def _plain(row: Row, place: str) -> tuple[Row, Answers]:
+def _plain(row: Row, location: str) -> tuple[Row, Answers]:
     """Return the task and the label in a row: columns id, annotator, label (or better, grade), and shown if not 0,1.
 
     For a case with more responses, `shown` lists the two labeled responses in the order shown. A
@@ -516,11 +527,11 @@ def _plain(row: Row, place: str) -> tuple[Row, Answers]:
     if case is None or annotator is None:
         missing = "case" if case is None else "annotator"
         remedy = f"add columns id, annotator and label; the columns are {', '.join(map(str, row))}"
-        raise DatasetError(f"the label has no {missing}", where=place, remedy=remedy)
-    shown = row.get("shown") or row.get("response_index") or row.get("response")
+        raise DatasetError(f"the label has no {missing}", where=location, remedy=remedy)
+    order = row.get("shown") or row.get("response_index") or row.get("response")
     task = {
         "case_id": case,
-        "shown": shown,
+        "shown": order,
         "item": first("item"),
         INCLUSION: row.get(INCLUSION),
     }
@@ -528,7 +539,7 @@ def _plain(row: Row, place: str) -> tuple[Row, Answers]:
 
 
 def _label(
-    task: Row, annotator: str, value: Any, place: str, classes: Labels | None
+    task: Row, annotator: str, value: Any, location: str, classes: Labels | None
 ) -> Label | None:
     """Return a label: of a pair if it is a winner, of one response if it is a number or a class; `None` if it is none.
 
@@ -536,34 +547,40 @@ def _label(
         DatasetError: If it is none of them, or the task's order is invalid.
     """
     case = str(task["case_id"])
-    shown = task.get("shown")
-    order = None if shown in (None, "") else shown_of(shown, place)
+    written_order = task.get("shown")
+    order = None if written_order in (None, "") else shown_of(written_order, location)
     if item := str(task.get("item") or "").strip():
         try:
             answer = read_answer(value, f"item '{item:.60}'")
         except ChecklistError as error:
-            raise DatasetError(error.what, where=place, remedy=error.remedy) from None
+            raise DatasetError(
+                error.what, where=location, remedy=error.remedy
+            ) from None
         return (
             None
             if answer is None
-            else Label(case, order or (), annotator, answer, place, item)
+            else Label(case, order or (), annotator, answer, location, item)
         )
     if classes is not None:
-        name = classes.class_of(value, place)
+        name = classes.class_of(value, location)
         return (
-            None if name is None else Label(case, order or (), annotator, name, place)
+            None
+            if name is None
+            else Label(case, order or (), annotator, name, location)
         )
     grade = number(value)
     if grade is not None and (order is None or len(order) == 1):
-        return Label(case, order or (), annotator, grade, place)
+        return Label(case, order or (), annotator, grade, location)
     if isinstance(value, str) and is_item_answer(value):
         remedy = "name the item in a column item"
         raise DatasetError(
-            f"'{value}' is a label of a checklist item", where=place, remedy=remedy
+            f"'{value}' is a label of a checklist item", where=location, remedy=remedy
         )
-    winner = read_choice(value, place)
+    winner = read_choice(value, location)
     order = order if order is not None and len(order) == 2 else FIRST
-    return Label(case, tuple(sorted(order)), annotator, unswapped(winner, order), place)
+    return Label(
+        case, tuple(sorted(order)), annotator, unswapped(winner, order), location
+    )
 
 
 def _argilla(responses: Row) -> Answers:
@@ -663,11 +680,12 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         ):
             (earlier if isinstance(inclusion(case), float) else labeled).add(case.id)
     open_cases = [name for name in by_case if name not in labeled] or list(by_case)
-    wanted = max(1, count * len(by_case) // max(1, sum(map(len, by_case.values()))))
-    chosen, strata = _stratified(result, open_cases, wanted + len(earlier), seed)
+    # the number of cases that have about `count` units
+    case_count = max(1, count * len(by_case) // max(1, sum(map(len, by_case.values()))))
+    chosen, strata = _stratified(result, open_cases, case_count + len(earlier), seed)
     if not earlier <= chosen.keys():
         open_cases = [name for name in open_cases if name not in earlier] or open_cases
-        chosen, strata = _stratified(result, open_cases, wanted, seed)
+        chosen, strata = _stratified(result, open_cases, case_count, seed)
     new = [name for name in chosen if name not in earlier] or chosen
     return LabelSample(
         [(name, unit) for name in new for unit in by_case[name]], chosen, strata, seed
@@ -675,15 +693,16 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
 
 
 def _stratified(
-    result: RunResult, names: Sequence[str], wanted: int, seed: int
+    result: RunResult, names: Sequence[str], count: int, seed: int
 ) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
     """Return the probability of each sampled case by id, and the size of each stratum and of its sample."""
-    most = max(1, wanted // EACH)
+    most = max(1, count // EACH)
+    # the finest strata that are few enough for EACH cases of each
     members = next(
         level for level in strata_of(result, names, seed) if len(level) <= most
     )
     shares = allocate(
-        {name: len(cases) for name, cases in sorted(members.items())}, wanted
+        {name: len(cases) for name, cases in sorted(members.items())}, count
     )
     chosen = {
         case: shares[name] / len(members[name])
@@ -697,11 +716,11 @@ def strata_of(
     result: RunResult, names: Sequence[str], seed: int
 ) -> Iterator[dict[str, list[str]]]:
     """Yield the cases of each stratum in random order, in ever larger strata; the last has all cases."""
-    known = set(names)
+    selected = set(names)
     size = labeled_size(result)
     reasons: dict[str, tuple[int, str]] = {}
     for verdict in result.verdicts:
-        if len(verdict.unit) == size and verdict.case_id in known:
+        if len(verdict.unit) == size and verdict.case_id in selected:
             kind = KINDS.index(disagreement_kind(verdict, result.config.tie.threshold))
             reason = (kind, _verdict_key(verdict))
             reasons[verdict.case_id] = min(reason, reasons.get(verdict.case_id, reason))
@@ -721,7 +740,7 @@ def strata_of(
         yield members
 
 
-def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
+def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     """Return how many cases of each stratum to sample: at least one, and never fewer if more are wanted.
 
     Each next case is that of the stratum that is the furthest behind its share (Sainte-Laguë's
@@ -729,7 +748,7 @@ def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
 
     Args:
         sizes: the number of cases of each stratum.
-        wanted: the number of cases to sample.
+        count: the number of cases to sample.
     """
     shares = {
         name: 1 / len(sizes) + size / sum(sizes.values())
@@ -737,8 +756,10 @@ def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
     }
     counts = dict.fromkeys(sizes, 1)
     queue = [(-shares[name] / 1.5, name) for name in sizes if sizes[name] > 1]
+    # the stratum that is the furthest behind its share comes first; a full one comes
+    # last
     heapify(queue)
-    for _ in range(min(wanted, sum(sizes.values())) - len(sizes)):
+    for _ in range(min(count, sum(sizes.values())) - len(sizes)):
         name = queue[0][1]
         counts[name] += 1
         full = counts[name] == sizes[name]
@@ -801,27 +822,29 @@ def with_probabilities(
     carried = {label.case_id: label.probability for label in labels}
     had = {old.id for old in before if has_label(old) or old.labels}
     adopted = had & (sampled or {}).keys() if len(had) < len(before) else set()
-    found = []
+    cases = []
     for old, new in zip(before, after, strict=True):
         earlier = inclusion(old)
-        given = carried.get(old.id)
+        label_probability = carried.get(old.id)
         probability: Any = earlier
         if (
             earlier is not None
             or old.id in adopted
             or (old.id in carried and old.id not in had)
         ):
-            probability = given or earlier
-            if sampled is not None and not _is_certain(given):
+            probability = label_probability or earlier
+            if sampled is not None and not _is_certain(label_probability):
                 probability = sampled.get(old.id)
-        rest = {
+        metadata = {
             name: value for name, value in new.metadata.items() if name != INCLUSION
         }
         stated = {} if probability is None else {INCLUSION: probability}
-        found.append(
-            new if probability == earlier else replace(new, metadata={**rest, **stated})
+        cases.append(
+            new
+            if probability == earlier
+            else replace(new, metadata={**metadata, **stated})
         )
-    return tuple(found)
+    return tuple(cases)
 
 
 def _is_certain(probability: Any) -> bool:
@@ -838,8 +861,10 @@ def recorded(folder: Path) -> dict[str, float] | None:
     if not file.exists():
         return None
     try:
-        found = json.loads(read_text(file))["probabilities"]
-        return {str(name): float(probability) for name, probability in found.items()}
+        probabilities = json.loads(read_text(file))["probabilities"]
+        return {
+            str(name): float(probability) for name, probability in probabilities.items()
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         remedy = "remove the file; the labels then are of cases picked with unknown probabilities"
         raise ConfigError(

@@ -76,7 +76,12 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
         ConfigError: if nothing is left to label, or labels were picked with unknown probabilities.
     """
     metric = next(
-        (one for name, one in result.metrics.items() if _is_corrected(name, one)), None
+        (
+            candidate
+            for name, candidate in result.metrics.items()
+            if _is_corrected(name, candidate)
+        ),
+        None,
     )
     target = (metric.name if metric else "a").rpartition("/")[2]
     residuals = _residuals(
@@ -94,19 +99,22 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
             remedy=remedy,
         )
     if not count or len(labeled) >= len(units):
-        what, remedy = "has no unlabeled case with a verdict", "name another run"
+        problem, remedy = "has no unlabeled case with a verdict", "name another run"
         responses = {
             case.id: [
-                case.responses[place] for unit in units[case.id] for place in unit
+                case.responses[index] for unit in units[case.id] for index in unit
             ]
             for case in judged
         }
-        if any(len(set(map(is_labeled, each))) > 1 for each in responses.values()):
-            what = (
+        if any(
+            len(set(map(is_labeled, case_responses))) > 1
+            for case_responses in responses.values()
+        ):
+            problem = (
                 "each case has a label of some response, and --next samples whole cases"
             )
             remedy = "label the other responses in a file: evalkit label RUN FILE"
-        raise ConfigError(what, where=str(result.folder), remedy=remedy)
+        raise ConfigError(problem, where=str(result.folder), remedy=remedy)
     total = min(len(labeled) + count, len(units))
     levels = _apart(
         strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled)
@@ -134,7 +142,7 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
         single - sum(size / len(units) * spread[name] for name, size in sizes.items())
     ) / len(units)
     variance = _variance(sizes, after, spread) + between
-    weighted = any(isinstance(one, float) for one in chances.values())
+    weighted = any(isinstance(probability, float) for probability in chances.values())
     old = (
         _variance(sizes, before, spread) + between
         if weighted
@@ -155,26 +163,28 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
 def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:
     """Return the cases whose responses are of systems without labels, if other systems have labels."""
     models = {
-        case.id: {one.model for one in case.responses if one.model}
+        case.id: {response.model for response in case.responses if response.model}
         for case in result.cases
     }
-    known = {model for case in labeled for model in models[case]}
+    labeled_models = {model for case in labeled for model in models[case]}
     return {
-        case for case, named in models.items() if known and named and not named & known
+        case
+        for case, named in models.items()
+        if labeled_models and named and not named & labeled_models
     }
 
 
 def _apart(
-    levels: Iterable[dict[str, list[str]]], others: Set[str]
+    levels: Iterable[dict[str, list[str]]], new_systems: Set[str]
 ) -> Iterator[dict[str, list[str]]]:
     """Yield strata in which systems without labels are apart: the labels of a stratum are a random part of it."""
     for members in levels:
         parts = {
-            name: [case for case in cases if case not in others]
+            name: [case for case in cases if case not in new_systems]
             for name, cases in members.items()
         }
         parts |= {
-            f"{name}, new system": [case for case in cases if case in others]
+            f"{name}, new system": [case for case in cases if case in new_systems]
             for name, cases in members.items()
         }
         yield {name: cases for name, cases in parts.items() if cases}
@@ -185,13 +195,14 @@ def _fitting(
 ) -> Iterator[tuple[dict[str, list[str]], dict[str, int]]]:
     """Yield the strata for which so many labels are enough, each with at least one, and their labels so far."""
     ordered = list(levels)
-    for place, members in enumerate(ordered, 1):
+    # the last level has one stratum with all cases, which always fits
+    for position, members in enumerate(ordered, 1):
         before = {
             name: sum(case in labeled for case in cases)
             for name, cases in members.items()
         }
         empty = sum(not count for count in before.values())
-        if place == len(ordered) or (
+        if position == len(ordered) or (
             len(members) <= total // EACH and empty <= total - len(labeled)
         ):
             yield members, before
@@ -215,13 +226,13 @@ def _residuals(result: RunResult, target: str) -> dict[str, list[float]]:
     size = labeled_size(result)
     scale = result.config.rubric
     span = 1.0 if scale.classes or scale.real else scale.scale.span
-    found = dict[str, list[float]]()
+    residuals = dict[str, list[float]]()
     for verdict in result.verdicts:
         if len(verdict.unit) == size and verdict.label is not None:
-            found.setdefault(verdict.case_id, []).append(
+            residuals.setdefault(verdict.case_id, []).append(
                 _residual(verdict, target, span)
             )
-    return found
+    return residuals
 
 
 def _residual(verdict: Verdict, target: str, span: float) -> float:
@@ -236,28 +247,36 @@ def _spreads(
     members: Mapping[str, list[str]], residuals: Mapping[str, list[float]]
 ) -> tuple[dict[str, float], float]:
     """Return the variance of the residuals of each stratum, with a prior, and that of all of them together."""
-    found = {
+    # stratum -> the residuals of its labeled units
+    by_stratum = {
         name: [r for case in cases for r in residuals.get(case, ())]
         for name, cases in members.items()
     }
     cases = sum(map(len, members.values()))
-    share = {name: len(each) / cases for name, each in members.items()}
-    means = {name: fmean(each) for name, each in found.items() if each}
+    share = {name: len(ids) / cases for name, ids in members.items()}
+    means = {
+        name: fmean(stratum_residuals)
+        for name, stratum_residuals in by_stratum.items()
+        if stratum_residuals
+    }
     overall = sum(share[name] * mean for name, mean in means.items()) / (
         sum(share[name] for name in means) or 1.0
     )
     spread = dict[str, float]()
     between = 0.0
-    for name, each in found.items():
+    for name, stratum_residuals in by_stratum.items():
         prior = next(
-            (one for kind, one in PRIOR.items() if name.startswith(kind)), PRIOR["flip"]
+            (variance for kind, variance in PRIOR.items() if name.startswith(kind)),
+            PRIOR["flip"],
         )
         mean = means.get(name, overall)
-        spread[name] = (sum((r - mean) ** 2 for r in each) + PRIOR_LABELS * prior) / (
-            len(each) + PRIOR_LABELS
-        )
+        spread[name] = (
+            sum((r - mean) ** 2 for r in stratum_residuals) + PRIOR_LABELS * prior
+        ) / (len(stratum_residuals) + PRIOR_LABELS)
         between += share[name] * (mean - overall) ** 2
-    return spread, between + sum(share[name] * one for name, one in spread.items())
+    return spread, between + sum(
+        share[name] * variance for name, variance in spread.items()
+    )
 
 
 def _allocated(

@@ -25,25 +25,25 @@ _TRACE: Final = re.compile(r"(?:tr-)?([0-9a-f]{32})(?: #\d+)?")
 
 def trace_of(case: Case) -> str | None:
     """Return the trace that a case came from, in hexadecimal: its `trace_id`, or its id; `None` if unknown."""
-    found = _TRACE.fullmatch(str(case.metadata.get("trace_id", case.id)))
-    return found[1] if found else None
+    match = _TRACE.fullmatch(str(case.metadata.get("trace_id", case.id)))
+    return match[1] if match else None
 
 
 def span_of(case: Case) -> str | None:
     """Return the span that a case came from, in hexadecimal: its `span_id`; `None` if it has none."""
-    found = re.fullmatch("[0-9a-f]{16}", str(case.metadata.get("span_id", "")))
-    return found and found[0]
+    match = re.fullmatch("[0-9a-f]{16}", str(case.metadata.get("span_id", "")))
+    return match and match[0]
 
 
 def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
     """Return the judge's words on each unit, from its first judgment that has any."""
-    found: dict[tuple[str, Unit], str] = {}
-    for one in judgments:
-        if (key := (one.case_id, one.unit)) not in found and (
-            words := rationale(one.answer)
+    rationales: dict[tuple[str, Unit], str] = {}
+    for judgment in judgments:
+        if (key := (judgment.case_id, judgment.unit)) not in rationales and (
+            words := rationale(judgment.answer)
         ):
-            found[key] = words
-    return found
+            rationales[key] = words
+    return rationales
 
 
 def otel_events(result: RunResult) -> Iterator[JsonObject]:
@@ -171,9 +171,9 @@ def _of_metric(name: str, metric: Metric) -> JsonObject:
 def _attributes(values: Json) -> JsonObject:
     return {
         "attributes": [
-            {"key": key, "value": _value(one)}
-            for key, one in values.items()
-            if one is not None
+            {"key": key, "value": _value(attribute)}
+            for key, attribute in values.items()
+            if attribute is not None
         ]
     }
 

@@ -73,22 +73,25 @@ _OPPOSITES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 def verdicts_among(words: Iterable[str]) -> frozenset[str]:
     """Return words for no verdict that are verdicts among these words, such as "failed" next to "passed"."""
-    known = {word.casefold() for word in words if len(word) <= LONGEST_WORD}
+    folded_words = {word.casefold() for word in words if len(word) <= LONGEST_WORD}
     return frozenset(
         word
         for word, (same, opposites) in _OPPOSITES.items()
-        if word in known and same not in known and not known.isdisjoint(opposites)
+        if word in folded_words
+        and same not in folded_words
+        and not folded_words.isdisjoint(opposites)
     )
 
 
-def word_of(value: str, known: Mapping[str, str]) -> str | None:
+def word_of(value: str, by_word: Mapping[str, str]) -> str | None:
     """Return the meaning of a verdict word, or of a text that states one; `None` if it states none, or two."""
     folded = value.strip().casefold()
-    if folded in known:
-        return known[folded]
+    if folded in by_word:
+        return by_word[folded]
     if marked := _BRACKETS.findall(folded):
         words = marked
     else:
+        # a long text states its verdict at its beginning or its end
         begin = folded[: 2 * LONGEST_WORD]
         end = _SENTENCE.split(folded[-4 * LONGEST_WORD :].rstrip(" .!。！*`\"'"))[-1]
         first = _BEGIN.match(begin)
@@ -98,5 +101,5 @@ def word_of(value: str, known: Mapping[str, str]) -> str | None:
         if not _DOUBT.search(end):
             words += _END.findall("\n" + end) if end != folded else _END.findall(end)
             words += [word for sides in _SIDE.findall(end) for word in sides if word]
-    meanings = {known[word] for word in words if word in known}
+    meanings = {by_word[word] for word in words if word in by_word}
     return meanings.pop() if len(meanings) == 1 else None

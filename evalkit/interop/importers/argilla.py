@@ -68,7 +68,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         }
         units.append(Assessed(cells, entries))
         data.append({**fields, **metadata})
-    notes = [f"{what}: {count}" for what, count in tally.items()]
+    notes = [f"{note}: {count}" for note, count in tally.items()]
     units = with_raters_in_data(units, data, options)
     return read_assessed(path, merged(units), options, notes)
 

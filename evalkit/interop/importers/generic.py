@@ -55,9 +55,11 @@ def _read(path: Path, options: Options) -> ParsedFile:
                 where=f"--fields {name}",
                 remedy=did_you_mean(name, FIELDS),
             )
+    # fields whose column no row has, and fields that no kind of row uses: both are
+    # mistakes
     unseen = dict(options.fields)
     unused = dict(options.fields)
-    asked: dict[str, tuple[str, str | None]] = {}
+    questions: dict[str, tuple[str, str | None]] = {}
     row: Json = {}
     records = []
     unread = True
@@ -66,11 +68,11 @@ def _read(path: Path, options: Options) -> ParsedFile:
     options = replace(
         options, winners={**_classes(cells for *_, cells in rows), **options.winners}
     )
-    for index, (place, row, cells) in enumerate(rows):
+    for index, (location, row, cells) in enumerate(rows):
         for name, column in options.fields.items():
             if cells[name] is not None or column in row:
                 unseen.pop(name, None)
-        unit, has_verdict = _unit(cells, row, place, options)
+        unit, has_verdict = _unit(cells, row, location, options)
         unread = unread and not has_verdict
         hidden = {
             "label" * (unit == "response" and "grade" in cells),
@@ -79,9 +81,11 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for name in list(unused):
             if name.partition(".")[0] in CELLS[unit] and name not in hidden:
                 del unused[name]
-        question = _question(asked, cells, index, place)
-        more = {f"metadata.{name}": row.get(name) for name in described}
-        records.append(record_of({**more, **cells}, place, unit, options, question))
+        question = _question(questions, cells, index, location)
+        metadata = {f"metadata.{name}": row.get(name) for name in described}
+        records.append(
+            record_of({**metadata, **cells}, location, unit, options, question)
+        )
     for name, column in unseen.items():
         remedy = did_you_mean(column, tuple(row))
         raise DatasetError(
@@ -133,12 +137,12 @@ def _descriptions(
 
 def _rows(path: Path, options: Options) -> Iterator[tuple[str, Json, Json]]:
     """Yield the place of each row, the row, and its cells."""
-    for place, read in rows_of(path):
+    for location, read in rows_of(path):
         try:
             row = plain_row(read)
         except RowFault as fault:
-            raise fault.at(place) from None
-        yield place, row, _cells(row, options.fields)
+            raise fault.at(location) from None
+        yield location, row, _cells(row, options.fields)
 
 
 def _classes(rows: Iterable[Json]) -> dict[str, str]:
@@ -176,7 +180,7 @@ def _cells(row: Json, fields: Mapping[str, str]) -> JsonObject:
     return cells
 
 
-def _unit(cells: Json, row: Json, place: str, options: Options) -> tuple[Unit, bool]:
+def _unit(cells: Json, row: Json, location: str, options: Options) -> tuple[Unit, bool]:
     """Return what a row judges, and whether it has a column for a verdict.
 
     If rows have scores and winners, the user's mapping decides.
@@ -197,7 +201,9 @@ def _unit(cells: Json, row: Json, place: str, options: Options) -> tuple[Unit, b
         )
         if not scored and not compared:
             remedy = "map one of them, as in --fields winner=COLUMN, or use --scores"
-            raise ConfigError("has both scores and winners", where=place, remedy=remedy)
+            raise ConfigError(
+                "has both scores and winners", where=location, remedy=remedy
+            )
     if compared:
         return "pair", True
     if scored:
@@ -208,13 +214,15 @@ def _unit(cells: Json, row: Json, place: str, options: Options) -> tuple[Unit, b
         names = ", ".join(map(str, list(row)[:8]))
         remedy = f"set --fields winner=COLUMN, score=COLUMN or class=COLUMN; the columns are {names}"
         raise ConfigError(
-            "has neither a winner nor a score nor a class", where=place, remedy=remedy
+            "has neither a winner nor a score nor a class",
+            where=location,
+            remedy=remedy,
         )
     return ("response" if "response" in cells else "pair"), False
 
 
 def _question(
-    asked: dict[str, tuple[str, str | None]], cells: Json, index: int, place: str
+    asked: dict[str, tuple[str, str | None]], cells: Json, index: int, location: str
 ) -> str:
     """Return the name of a row's question: its id, or else its prompt, or else the row number.
 
@@ -223,8 +231,8 @@ def _question(
     """
     prompt = text(cells.get("prompt"))
     context = text(cells.get("context")) or None
-    given = cells.get("id")
-    if given is None:
+    id_ = cells.get("id")
+    if id_ is None:
         names = (
             prompt if number == 1 else f"{prompt} ({number})" for number in count(1)
         )
@@ -233,17 +241,17 @@ def _question(
             for n in names
             if asked.setdefault(n, (prompt, context)) == (prompt, context)
         ) or str(index)
-    known, _ = asked.setdefault(str(given), (prompt, context))
-    if prompt and known and prompt != known:
+    earlier_prompt, _ = asked.setdefault(str(id_), (prompt, context))
+    if prompt and earlier_prompt and prompt != earlier_prompt:
         remedy = "use a unique id for each question"
         raise DatasetError(
-            f"id '{given}' is already used for another prompt",
-            where=place,
+            f"id '{id_}' is already used for another prompt",
+            where=location,
             remedy=remedy,
         )
-    if prompt and not known:
-        asked[str(given)] = prompt, context
-    return str(given)
+    if prompt and not earlier_prompt:
+        asked[str(id_)] = prompt, context
+    return str(id_)
 
 
 IMPORTER = Importer(

@@ -52,22 +52,26 @@ def _grades(row: Json) -> list[tuple[str, str, Any]]:
 def _read(path: Path, _: Options) -> ParsedFile:
     """Return a record for each judge's grade of a system's answer; a grade outside the scale is missing."""
     records = []
-    for index, (place, row) in enumerate(rows_of(path)):
+    for index, (location, row) in enumerate(rows_of(path)):
         for judge, system, cell in _grades(row):
             if judge == _PEOPLE:
                 continue
             score = number(cell)
             if score is not None and _SCALE[0] <= score <= _SCALE[1]:
-                said = RecordedJudgment(judge, scores={"quality": score})
+                recorded = RecordedJudgment(judge, scores={"quality": score})
             else:
-                said = missing_record(judge, str(cell))
+                recorded = missing_record(judge, str(cell))
             people = {
                 name: float(grade)
-                for name, grade in require(row, f"{_PEOPLE}-{system}", place).items()
+                for name, grade in require(row, f"{_PEOPLE}-{system}", location).items()
             }
             records.append(
                 Record(
-                    str(index), "", (Answer(system, "", system),), said, grades=people
+                    str(index),
+                    "",
+                    (Answer(system, "", system),),
+                    recorded,
+                    grades=people,
                 )
             )
     return ParsedFile(records, scale=_SCALE)

@@ -100,8 +100,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
     def parts(sample: Sample) -> Iterator[Part]:
         for name, score in _scores(sample).items():
-            for grader, given in _votes(_original(score), graders[name] or [name]):
-                yield from _parts(name, given, grader, bool(graders[name]))
+            for grader, vote in _votes(_original(score), graders[name] or [name]):
+                yield from _parts(name, vote, grader, bool(graders[name]))
 
     parsed = read_log(path, listed, fields, parts, options)
     return replace(parsed, notes=(*parsed.notes, *_notes(log, samples)))
@@ -119,9 +119,9 @@ def _whole(sample: Any) -> Any:
             attached = attachments.get(name) if name != value else None
             return attached if isinstance(attached, str) else value
         if isinstance(value, list):
-            return [whole(one) for one in value]
+            return [whole(inner) for inner in value]
         if isinstance(value, Mapping):
-            return {key: whole(one) for key, one in value.items()}
+            return {key: whole(inner) for key, inner in value.items()}
         return value
 
     read = {name: whole(sample[name]) for name in _WITH_ATTACHED if name in sample}
@@ -170,22 +170,24 @@ def _archived(path: Path) -> JsonObject:
                     if name.startswith("samples/") and name.endswith(".json")
                 ),
             ]
-            left = _LARGEST
+            # a small archive can expand without bound, so that all members share one
+            # limit
+            remaining = _LARGEST
             values = []
             for name in inside:
-                limit = min(left, _LARGEST_SAMPLE)
+                limit = min(remaining, _LARGEST_SAMPLE)
                 content = _member(archive, path, infos[name], limit)
                 if len(content) > limit:
-                    what = f"{name} is too large: more than {limit:,} bytes when decompressed"
+                    problem = f"{name} is too large: more than {limit:,} bytes when decompressed"
                     raise DatasetError(
-                        what, where=str(path), remedy="log fewer or smaller samples"
+                        problem, where=str(path), remedy="log fewer or smaller samples"
                     )
                 value = {
                     key: part
                     for key, part in json.loads(content).items()
                     if key not in _UNREAD
                 }
-                left -= len(json.dumps(value))
+                remaining -= len(json.dumps(value))
                 values.append(value)
     except (
         BadZipFile,
@@ -197,8 +199,10 @@ def _archived(path: Path) -> JsonObject:
         struct.error,
         zlib.error,
     ) as bad:
-        what = f"is not a complete .eval archive ({' '.join(str(bad).split())[:120]})"
-        raise DatasetError(what, where=str(path), remedy=_CONVERT) from None
+        problem = (
+            f"is not a complete .eval archive ({' '.join(str(bad).split())[:120]})"
+        )
+        raise DatasetError(problem, where=str(path), remedy=_CONVERT) from None
     header, *samples = values
     # An evaluation that ended early has no header yet.
     return {
@@ -213,17 +217,19 @@ def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
     if info.compress_type != _ZSTD:
         with archive.open(info) as file:
             return file.read(limit + 1)
+    # the lengths of the name and the extra field are in the member's own header and may
+    # differ from those in the directory at the archive's end
     with open_file(path) as raw:
         raw.seek(info.header_offset + _NAMES_AT)
         name, extra = struct.unpack("<HH", raw.read(4))
         raw.seek(name + extra, 1)
         compressed = BytesIO(raw.read(info.compress_size))
-    found: bytes = (
+    content: bytes = (
         optional("pyarrow", str(path), "zstd")
         .input_stream(compressed, compression="zstd")
         .read(limit + 1)
     )
-    return found
+    return content
 
 
 def _order(sample: Sample) -> tuple[int, bool, int, str]:
@@ -338,10 +344,10 @@ def _output(sample: Sample) -> str:
     return text(content)
 
 
-def _parts(name: str, given: Json, grader: str, is_judge: bool) -> Iterator[Part]:
+def _parts(name: str, vote: Json, grader: str, is_judge: bool) -> Iterator[Part]:
     """Yield the values of a scorer, by key if it has several; the first has its text."""
-    value = given.get("value")
-    reason = given.get("explanation")
+    value = vote.get("value")
+    reason = vote.get("explanation")
     values = (
         {f"{name}.{key}": item for key, item in value.items()}
         if isinstance(value, Mapping)
@@ -350,19 +356,19 @@ def _parts(name: str, given: Json, grader: str, is_judge: bool) -> Iterator[Part
     for key, item in values.items():
         score = _grade(item)
         error = (
-            "" if score is not None else str(given.get("reason") or f"{key} is {item}")
+            "" if score is not None else str(vote.get("reason") or f"{key} is {item}")
         )
         yield Part(key, score, grader, is_judge, reason, error)
         reason = None
 
 
 def _grade(value: Any) -> float | None:
-    known = (
+    grade = (
         _GRADES.get(value, _GRADES.get(value.lower()))
         if isinstance(value, str)
         else None
     )
-    return number(value) if known is None else known
+    return number(value) if grade is None else grade
 
 
 IMPORTER = Importer(

@@ -59,7 +59,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         data = [_data(row) for row in rows]
     texts = {"id"}
     units = with_raters_in_data(units, data, options, texts)
-    notes = [f"{what}: {count}" for what, count in tally.items()]
+    notes = [f"{note}: {count}" for note, count in tally.items()]
     return read_assessed(path, merged(units), options, notes)
 
 

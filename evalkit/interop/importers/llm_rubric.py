@@ -43,36 +43,38 @@ def _read(path: Path, options: Options) -> ParsedFile:
         else next(table for table in tables if _sniff(peek(table)))
     )
     question = options.dimension or _OVERALL
-    rows = [(place, row) for place, row in rows_of(file)]
-    known = dict.fromkeys(str(require(row, "criterion", place)) for place, row in rows)
-    if question not in known:
+    rows = [(location, row) for location, row in rows_of(file)]
+    questions = dict.fromkeys(
+        str(require(row, "criterion", location)) for location, row in rows
+    )
+    if question not in questions:
         raise ConfigError(
             "no such question",
             where=f"--dimension {question}",
-            remedy=did_you_mean(question, known),
+            remedy=did_you_mean(question, questions),
         )
     grades, systems = _grades(tables, question)
     records = []
-    for place, row in rows:
+    for location, row in rows:
         if row["criterion"] == question:
-            dialogue = str(require(row, "text_id", place))
-            given = grades.get(dialogue, {})
+            dialogue = str(require(row, "text_id", location))
+            answers = grades.get(dialogue, {})
             cells = {
                 "id": dialogue,
                 "judge": options.judge or file.name.partition("_")[0],
-                "grade": sum(given.values()) / len(given) if given else None,
+                "grade": sum(answers.values()) / len(answers) if answers else None,
                 "metadata": {
-                    **({"annotator": [*given]} if given else {}),
+                    **({"annotator": [*answers]} if answers else {}),
                     **systems.get(dialogue, {}),
                 },
                 **(
-                    {f"label.{name}": grade for name, grade in given.items()}
-                    if len(given) > 1
+                    {f"label.{name}": grade for name, grade in answers.items()}
+                    if len(answers) > 1
                     else {}
                 ),
-                **_score(row, question, place),
+                **_score(row, question, location),
             }
-            records.append(record_of(cells, place, "response"))
+            records.append(record_of(cells, location, "response"))
     notes = (
         ()
         if grades
@@ -81,25 +83,27 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, scale=(1.0, 4.0, 1.0), notes=notes)
 
 
-def _score(row: Json, question: str, place: str) -> JsonObject:
+def _score(row: Json, question: str, location: str) -> JsonObject:
     chances = {
-        answer: number(require(row, column, place))
+        answer: number(require(row, column, location))
         for answer, column in _ANSWERS.items()
     }
-    known = {answer: chance for answer, chance in chances.items() if chance is not None}
-    total = sum(known.values())
-    if len(known) < len(chances) or min(known.values()) < 0:
+    probabilities = {
+        answer: chance for answer, chance in chances.items() if chance is not None
+    }
+    total = sum(probabilities.values())
+    if len(probabilities) < len(chances) or min(probabilities.values()) < 0:
         raise DatasetError(
             "a probability is not a number of at least 0",
-            where=place,
+            where=location,
             remedy="correct the row",
         )
     if not total:
         return {"error": "no answer has a probability"}
-    expected = sum(answer * chance for answer, chance in known.items()) / total
+    expected = sum(answer * chance for answer, chance in probabilities.items()) / total
     weighted = WeightedJudgment(criteria={question: expected}, mass=min(total, 1.0))
     return {
-        f"score.{question}": max(known, key=lambda k: known[k]),
+        f"score.{question}": max(probabilities, key=lambda k: probabilities[k]),
         "weighted": weighted,
     }
 
@@ -113,8 +117,8 @@ def _grades(
     for file in tables:
         if not peek(file).has("text_id", "annotator_id", question):
             continue
-        for place, row in rows_of(file):
-            dialogue = str(require(row, "text_id", place))
+        for location, row in rows_of(file):
+            dialogue = str(require(row, "text_id", location))
             if (system := row.get("dialogue_system")) is not None:
                 systems[dialogue] = {"dialogue_system": system}
             if grade := number(row.get(question)):

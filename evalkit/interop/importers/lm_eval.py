@@ -43,9 +43,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         if all(isinstance(answer, str) for answer in _answers(sample))
     ]
     if not written:
-        what = "has log-likelihoods and no answers"
+        problem = "has log-likelihoods and no answers"
         raise DatasetError(
-            what,
+            problem,
             where=str(path),
             remedy="use the samples of a task that generates text",
         )
@@ -106,10 +106,10 @@ def _model(path: Path) -> str | None:
     results = path.with_name(f"results_{time}")
     if not results.is_file():
         return None
-    found = load_object(results)
-    arguments = (found.get("config") or {}).get("model_args")
+    content = load_object(results)
+    arguments = (content.get("config") or {}).get("model_args")
     named = arguments.get("model") if isinstance(arguments, Mapping) else None
-    return str(named or found.get("model_name") or "") or None
+    return str(named or content.get("model_name") or "") or None
 
 
 IMPORTER: Final = Importer(

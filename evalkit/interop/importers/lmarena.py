@@ -90,10 +90,10 @@ def _winner(row: Json, value: Any) -> str | None:
 
 def _cells(row: Json, index: int) -> JsonObject:
     sides = {side: _turns(row.get(f"conversation_{side}")) for side in "ab"}
-    asked = [turn for turn in sides["a"] if turn.get("role") == "user"]
+    user_turns = [turn for turn in sides["a"] if turn.get("role") == "user"]
     return {
         "id": str(row.get("question_id") or row.get("id") or index),
-        "prompt": text(asked[-1].get("content")) if asked else "",
+        "prompt": text(user_turns[-1].get("content")) if user_turns else "",
         **{
             f"response_{side}": "\n\n".join(
                 text(turn.get("content"))

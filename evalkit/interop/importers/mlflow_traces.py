@@ -53,9 +53,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         return ParsedFile([_answer(trace) for trace in traces])
     valid = [feedback for trace in traces for feedback in _feedback(trace)]
     judged = dict.fromkeys(
-        (_name(one), _source(one, "id"))
-        for one in valid
-        if _source(one, "type") == _JUDGE
+        (_name(assessment), _source(assessment, "id"))
+        for assessment in valid
+        if _source(assessment, "type") == _JUDGE
     )
     if not judged:
         raise DatasetError(
@@ -64,12 +64,20 @@ def _read(path: Path, options: Options) -> ParsedFile:
             remedy="use traces with LLM_JUDGE",
         )
     labeled = dict.fromkeys(
-        _name(one) for one in valid if _source(one, "type") == _PERSON
+        _name(assessment)
+        for assessment in valid
+        if _source(assessment, "type") == _PERSON
     )
     name = options.dimension or (next(iter(labeled)) if len(labeled) == 1 else None)
     chosen = [key for key in judged if name in (None, key[0])]
     kinds = {
-        key: _kind([one for one in valid if (_name(one), _source(one, "id")) == key])
+        key: _kind(
+            [
+                assessment
+                for assessment in valid
+                if (_name(assessment), _source(assessment, "id")) == key
+            ]
+        )
         for key in chosen
     }
     if (
@@ -78,9 +86,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
         or len(set(kinds.values())) > 1
     ):
         names = ", ".join(dict.fromkeys(assessed for assessed, _ in judged))
-        what = "has no such assessment" if not chosen else "has several assessments"
+        problem = "has no such assessment" if not chosen else "has several assessments"
         raise DatasetError(
-            what, where=str(path), remedy=f"select one: --label NAME ({names})"
+            problem, where=str(path), remedy=f"select one: --label NAME ({names})"
         )
     unit = next(iter(kinds.values()))
     by_source = [source for _, source in chosen]
@@ -93,12 +101,13 @@ def _read(path: Path, options: Options) -> ParsedFile:
     ]
     counted = {
         "assessments by code, omitted": sum(
-            _source(one, "type") == _CODE and not _failed(one, judged) for one in valid
+            _source(assessment, "type") == _CODE and not _failed(assessment, judged)
+            for assessment in valid
         ),
         f"assessments by judges other than '{name}', omitted": sum(
-            _source(one, "type") == _JUDGE
-            and (_name(one), _source(one, "id")) not in judges
-            for one in valid
+            _source(assessment, "type") == _JUDGE
+            and (_name(assessment), _source(assessment, "id")) not in judges
+            for assessment in valid
         ),
         "traces that no judge assessed, omitted": (
             len(traces) - len({record.question for record in records})
@@ -106,7 +115,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     }
     return ParsedFile(
         records,
-        notes=tuple(f"{what}: {count}" for what, count in counted.items() if count),
+        notes=tuple(f"{note}: {count}" for note, count in counted.items() if count),
     )
 
 
@@ -135,7 +144,9 @@ def _value(assessment: Json) -> Any:
 
 
 def _kind(feedback: Sequence[Json]) -> Unit:
-    values = [value for one in feedback if (value := _value(one)) is not None]
+    values = [
+        value for assessment in feedback if (value := _value(assessment)) is not None
+    ]
     return (
         "response"
         if values and all(number(value) is not None for value in values)
@@ -154,28 +165,38 @@ def _records(
 ) -> Iterator[Record]:
     """Yield the records of a trace: a judge's values in the order of their runs, or that it failed."""
     cells = _cells(trace)
-    for one in _feedback(trace):
+    for assessment in _feedback(trace):
         if (
-            _source(one, "type") == _PERSON
-            and (name is None or _name(one) == name)
-            and _value(one) is not None
+            _source(assessment, "type") == _PERSON
+            and (name is None or _name(assessment) == name)
+            and _value(assessment) is not None
         ):
-            cells[f"label.{_source(one, 'id')}"] = _value(one)
+            cells[f"label.{_source(assessment, 'id')}"] = _value(assessment)
     verdict = "class" if unit == "class" else "score"
     for (assessed, source), judge in judges.items():
-        given = [one for one in _feedback(trace) if _name(one) == assessed]
-        for one in given:
-            error = (one.get("feedback") or {}).get("error")
-            if (_source(one, "type"), _source(one, "id")) == (_JUDGE, source) or (
-                error and _source(one, "type") != _PERSON
-            ):
-                said = (
+        assessments = [
+            assessment
+            for assessment in _feedback(trace)
+            if _name(assessment) == assessed
+        ]
+        for assessment in assessments:
+            error = (assessment.get("feedback") or {}).get("error")
+            if (_source(assessment, "type"), _source(assessment, "id")) == (
+                _JUDGE,
+                source,
+            ) or (error and _source(assessment, "type") != _PERSON):
+                verdict_cells = (
                     {"failure": str(error.get("error_message"))}
                     if isinstance(error, Mapping)
-                    else {verdict: _value(one)}
+                    else {verdict: _value(assessment)}
                 )
                 yield record_of(
-                    {**cells, **said, "judge": judge, "text": one.get("rationale")},
+                    {
+                        **cells,
+                        **verdict_cells,
+                        "judge": judge,
+                        "text": assessment.get("rationale"),
+                    },
                     cells["id"],
                     unit,
                 )
@@ -187,9 +208,9 @@ def _cells(trace: Trace) -> JsonObject:
     root: Json = next((span for span in spans if not span.get("parent_span_id")), {})
     inputs = [_attribute(span, "Inputs") for span in spans]
     expected = [
-        (one.get("expectation") or {}).get("value")
-        for one in trace["info"].get("assessments") or ()
-        if "expectation" in one
+        (assessment.get("expectation") or {}).get("value")
+        for assessment in trace["info"].get("assessments") or ()
+        if "expectation" in assessment
     ]
     prompt, response = (
         subject(_attribute(root, name)) for name in ("Inputs", "Outputs")
@@ -282,22 +303,30 @@ def _call(span: Json) -> tuple[JsonObject, JsonObject]:
 
 def _answer(trace: Trace) -> Record:
     """Return the answer of a trace, with people's labels, and each judge's verdicts in the metadata."""
-    said = dict[str, Any]()
+    ratings = dict[str, Any]()
     labels = dict[str, Any]()
-    people = [one for one in _feedback(trace) if _source(one, "type") == _PERSON]
-    several = len({_name(one) for one in people}) > 1
-    for one in _feedback(trace):
-        if _source(one, "type") == _JUDGE:
-            said[f"judge {_source(one, 'id')} {_name(one)}"] = _value(one)
-    for one in people:
+    people = [
+        assessment
+        for assessment in _feedback(trace)
+        if _source(assessment, "type") == _PERSON
+    ]
+    several = len({_name(assessment) for assessment in people}) > 1
+    for assessment in _feedback(trace):
+        if _source(assessment, "type") == _JUDGE:
+            ratings[f"judge {_source(assessment, 'id')} {_name(assessment)}"] = _value(
+                assessment
+            )
+    for assessment in people:
         if several:
-            said[f"label {_source(one, 'id')} {_name(one)}"] = _value(one)
+            ratings[f"label {_source(assessment, 'id')} {_name(assessment)}"] = _value(
+                assessment
+            )
         else:
-            labels[f"label.{_source(one, 'id')}"] = _value(one)
+            labels[f"label.{_source(assessment, 'id')}"] = _value(assessment)
     cells = _cells(trace)
     unit: Unit = "response" if labels and _kind(people) == "response" else "class"
     return record_of(
-        {**cells, **labels, "metadata": {**cells["metadata"], **said}},
+        {**cells, **labels, "metadata": {**cells["metadata"], **ratings}},
         cells["id"],
         unit,
     )

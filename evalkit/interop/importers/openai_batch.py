@@ -69,9 +69,11 @@ def read_batch(
     judgments = []
     taken = set()
     repeated = 0
-    for place, written in rows_of(path):
+    for location, written in rows_of(path):
         row = as_completion(written)
-        placed = _placed(str(require(row, "custom_id", place)), cases, patterns, place)
+        placed = _placed(
+            str(require(row, "custom_id", location)), cases, patterns, location
+        )
         for judgment in _of_row(row, placed, options):
             samples = (
                 number
@@ -98,49 +100,52 @@ def read_batch(
     return ImportedJudgments(kept, tuple(judgments), {}, tuple(notes), unread=True)
 
 
-def _patterns(given: str | None) -> list[re.Pattern[str]]:
+def _patterns(custom_id: str | None) -> list[re.Pattern[str]]:
     try:
-        patterns = [re.compile(one) for one in ([given] if given else SHAPES)]
+        patterns = [
+            re.compile(expression)
+            for expression in ([custom_id] if custom_id else SHAPES)
+        ]
     except re.error as bad:
         raise ConfigError(
             f"is not a regular expression ({bad})",
-            where=f"--custom-id {given}",
+            where=f"--custom-id {custom_id}",
             remedy="fix it",
         ) from None
     if any("case" not in pattern.groupindex for pattern in patterns):
         raise ConfigError(
             "has no group 'case'",
-            where=f"--custom-id {given}",
+            where=f"--custom-id {custom_id}",
             remedy="put (?P<case>…) around the id",
         )
     return patterns
 
 
 def _placed(
-    name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]], place: str
+    name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]], location: str
 ) -> tuple[str, Unit, int]:
-    for found in (pattern.fullmatch(name) for pattern in patterns):
-        if found is not None and found["case"] in cases:
-            parts = found.groupdict()
-            size = len(cases[found["case"]].responses)
+    for match in (pattern.fullmatch(name) for pattern in patterns):
+        if match is not None and match["case"] in cases:
+            parts = match.groupdict()
+            size = len(cases[match["case"]].responses)
             if parts.get("response") is not None or size == 1:
-                shown: Unit = (int(parts.get("response") or 0),)
-                if shown[0] >= size:
-                    what = (
-                        f"custom_id '{name}' names response {shown[0]}, but case '{found['case']}'"
+                order: Unit = (int(parts.get("response") or 0),)
+                if order[0] >= size:
+                    problem = (
+                        f"custom_id '{name}' names response {order[0]}, but case '{match['case']}'"
                         f" has {size}"
                     )
                     raise DatasetError(
-                        what,
-                        where=place,
+                        problem,
+                        where=location,
                         remedy="count responses from 0, or use the right cases",
                     )
             else:
-                shown = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
-            return found["case"], shown, int(parts.get("sample") or 0)
+                order = (1, 0) if parts.get("order") in ("ba", "b", "1") else (0, 1)
+            return match["case"], order, int(parts.get("sample") or 0)
     raise DatasetError(
         f"custom_id '{name}' matches no case",
-        where=place,
+        where=location,
         remedy="set the pattern of ids: --custom-id '(?P<case>.+)-…'",
     )
 
@@ -149,13 +154,13 @@ def _of_row(
     row: Json, placed: tuple[str, Unit, int], options: Options
 ) -> Iterator[Judgment]:
     """Yield a judgment for each choice of a row's completion; a failed one if there is none."""
-    case, shown, sample = placed
+    case, order, sample = placed
     response = row.get("response") or {}
     body = response.get("body") if isinstance(response, Mapping) else None
     body = body if isinstance(body, Mapping) else {}
     fault = row.get("error") or body.get("error")
     judge = options.judge or str(body.get("model") or "judge")
-    blank = Judgment(case, tuple(sorted(shown)), shown, sample, judge, "failed")
+    blank = Judgment(case, tuple(sorted(order)), order, sample, judge, "failed")
     choices = [] if fault else list(_texts(body))
     if not choices:
         error = (
@@ -193,10 +198,10 @@ def _texts(body: Json) -> Iterator[tuple[str, str | None, str | None]]:
         for part in item["content"]
     ]
     if parts:
-        said = "".join(str(part.get("text", "")) for part in parts)
+        answer_text = "".join(str(part.get("text", "")) for part in parts)
         finish = "length" if body.get("status") == "incomplete" else "stop"
         yield (
-            said,
+            answer_text,
             finish,
             next((part["refusal"] for part in parts if part.get("refusal")), None),
         )
@@ -205,9 +210,9 @@ def _texts(body: Json) -> Iterator[tuple[str, str | None, str | None]]:
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, Mapping):
         return Usage()
-    counts = [number(usage.get(name, usage.get(other))) for name, other in _COUNTS]
-    asked, written = (None if count is None else int(count) for count in counts)
-    return Usage(asked, written)
+    counts = [number(usage.get(name, usage.get(alias))) for name, alias in _COUNTS]
+    prompt_tokens, written = (None if count is None else int(count) for count in counts)
+    return Usage(prompt_tokens, written)
 
 
 _COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))

@@ -44,14 +44,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
         )
     conversations: dict[str, list[Json]] = {}
     for span in _spans(path):
-        found = _attributes(span.get("attributes"))
+        attributes = _attributes(span.get("attributes"))
         for event in span.get("events") or ():
-            found |= _attributes(event.get("attributes"))
+            attributes |= _attributes(event.get("attributes"))
         key = str(
-            found.get("gen_ai.conversation.id")
+            attributes.get("gen_ai.conversation.id")
             or f"tr-{hexadecimal(span.get('traceId'))}"
         )
-        conversations.setdefault(key, []).append({**span, "attributes": found})
+        conversations.setdefault(key, []).append({**span, "attributes": attributes})
     records = [
         record for key, spans in conversations.items() for record in _record(key, spans)
     ]
@@ -80,7 +80,10 @@ def _spans(path: Path) -> Iterator[Json]:
 
 
 def _attributes(listed: Any) -> JsonObject:
-    return {str(one["key"]): _value(one.get("value")) for one in listed or ()}
+    return {
+        str(attribute["key"]): _value(attribute.get("value"))
+        for attribute in listed or ()
+    }
 
 
 def _value(value: Any) -> Any:
@@ -89,7 +92,7 @@ def _value(value: Any) -> Any:
         return None
     [(kind, inner)] = value.items()
     if kind == "arrayValue":
-        return [_value(one) for one in inner.get("values") or ()]
+        return [_value(element) for element in inner.get("values") or ()]
     if kind == "kvlistValue":
         return _attributes(inner.get("values"))
     return int(inner) if kind == "intValue" else inner
@@ -98,13 +101,13 @@ def _value(value: Any) -> Any:
 def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     calls = []
     for span in spans:
-        found = span["attributes"]
-        system = json_value(found.get(_SYSTEM))
+        attributes = span["attributes"]
+        system = json_value(attributes.get(_SYSTEM))
         before = (
             [{"role": "system", "content": system}] if isinstance(system, list) else []
         )
-        inputs = listed_messages(json_value(found.get(_INPUT)))
-        outputs = listed_messages(json_value(found.get(_OUTPUT)))
+        inputs = listed_messages(json_value(attributes.get(_INPUT)))
+        outputs = listed_messages(json_value(attributes.get(_OUTPUT)))
         if inputs and outputs:
             start = int(span.get("startTimeUnixNano") or 0)
             id_ = hexadecimal(span.get("spanId"))
@@ -112,14 +115,14 @@ def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     if not calls:
         return
     messages = conversation_of(calls)
-    models = [one["attributes"].get("gen_ai.request.model") for one in spans]
+    models = [span["attributes"].get("gen_ai.request.model") for span in spans]
     cells = {
         "id": key,
         "prompt": next(
             (
-                conversation_text([one])
-                for one in reversed(messages)
-                if one["role"] == "user"
+                conversation_text([message])
+                for message in reversed(messages)
+                if message["role"] == "user"
             ),
             "",
         ),
@@ -150,7 +153,7 @@ def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
     if not ordered:
         return []
     longest = max(reversed(ordered), key=lambda call: len(call.inputs))
-    messages = [dict(one) for one in (*longest.inputs, *longest.outputs)]
+    messages = [dict(message) for message in (*longest.inputs, *longest.outputs)]
     for call in ordered:
         at = len(call.inputs)
         if at < len(messages) and list(call.inputs) == list(longest.inputs[:at]):
@@ -175,13 +178,13 @@ def listed_messages(value: Any) -> list[JsonObject]:
     """Return messages, each with its parts as content; nothing if any value is not a message."""
     if not isinstance(value, list):
         return []
-    found = [
-        {**one, "content": one["parts"]}
-        if isinstance(one, dict) and "parts" in one
-        else one
-        for one in value
+    messages = [
+        {**message, "content": message["parts"]}
+        if isinstance(message, dict) and "parts" in message
+        else message
+        for message in value
     ]
-    return found if all(map(is_message, found)) else []
+    return messages if all(map(is_message, messages)) else []
 
 
 IMPORTER: Final = Importer(

@@ -67,7 +67,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         units.append(Assessed(cells, _labels(row, tally)))
         data.append(selected)
     units = with_raters_in_data(units, _once(units, data), options, {"id"})
-    notes = [f"{what}: {count}" for what, count in tally.items()]
+    notes = [f"{note}: {count}" for note, count in tally.items()]
     return read_assessed(path, merged(_labeled(units)), options, notes)
 
 

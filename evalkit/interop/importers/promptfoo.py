@@ -74,10 +74,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
         "labels": _ratings,
     }
     default = _provided(whole.get("config"), "defaultTest") or _UNNAMED
-    others = [row for row in results if not isinstance(row, Mapping)]
+    malformed = [row for row in results if not isinstance(row, Mapping)]
     parsed = read_log(
         path,
-        [*rows, *others],
+        [*rows, *malformed],
         fields,
         lambda row: _parts(row, default),
         options,

@@ -53,13 +53,13 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _parts(case: Case) -> Iterator[Part]:
     """Yield the results of a case's evaluators, failed ones last; of a judge's score and assertion, only the score."""
-    given = [
+    results = [
         result
         for kind in (*_RESULTS, "labels")
         for result in (case.get(kind) or {}).values()
     ]
-    seen = set()
-    for result in (*given, *(case.get("evaluator_failures") or ())):
+    judge_sources = set()
+    for result in (*results, *(case.get("evaluator_failures") or ())):
         source = result["source"]
         name = source["name"]
         arguments = source.get("arguments") or {}
@@ -67,9 +67,9 @@ def _parts(case: Case) -> Iterator[Part]:
             arguments = {"rubric": arguments[0]}
         is_judge = name in _JUDGES or bool(arguments.get("model"))
         if is_judge:
-            if (key := canonical_json(source)) in seen:
+            if (key := canonical_json(source)) in judge_sources:
                 continue
-            seen.add(key)
+            judge_sources.add(key)
         grader = str(arguments.get("model") or name) if is_judge else name
         failure = result.get("error_message") or ""
         text = str(arguments.get("rubric") or arguments.get("criteria") or "")

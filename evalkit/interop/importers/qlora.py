@@ -48,21 +48,22 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each review; a system is identified by its answers' ids and named by most of its files."""
     reviews = []
     votes: dict[str, Counter[str]] = {}
-    for place, row in rows_of(path):
-        sides, judge = _of_file(place)
+    for location, row in rows_of(path):
+        sides, judge = _of_file(location)
         ids = (
-            str(require(row, "answer1_id", place)),
-            str(require(row, "answer2_id", place)),
+            str(require(row, "answer1_id", location)),
+            str(require(row, "answer2_id", location)),
         )
+        # an id votes for the systems in the names of the files that have its answers
         for answer, side in zip(ids, sides, strict=True):
             votes.setdefault(answer, Counter())[side] += 1
-        reviews.append((place, row, ids, sides, options.judge or judge))
+        reviews.append((location, row, ids, sides, options.judge or judge))
     names = {answer: counted.most_common(1)[0][0] for answer, counted in votes.items()}
     texts = _texts(path)
     prompts = _prompts(path)
     records = []
-    for place, row, ids, sides, judge in reviews:
-        question = _question(row) or str(require(row, _IDS[0], place))
+    for location, row, ids, sides, judge in reviews:
+        question = _question(row) or str(require(row, _IDS[0], location))
         systems = names[ids[0]], names[ids[1]]
         if sorted(systems) != sorted(
             sides
@@ -77,7 +78,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for side, system, answer in zip("ab", systems, ids, strict=True):
             words = texts.get((system, question)) or texts.get((answer, question), "")
             cells |= {f"model_{side}": system, f"response_{side}": words}
-        records.append(record_of({**cells, **_verdict(row)}, place, "pair"))
+        records.append(record_of({**cells, **_verdict(row)}, location, "pair"))
     scored = sum(isinstance(row.get("score"), list) for _, row, *_ in reviews)
     notes = [f"winners derived from two scores: {scored}"] if scored else []
     notes += (
@@ -94,9 +95,9 @@ def _question(row: Json) -> str | None:
     return next((str(row[name]) for name in _IDS if row.get(name) is not None), None)
 
 
-def _of_file(place: str) -> tuple[tuple[str, str], str]:
+def _of_file(location: str) -> tuple[tuple[str, str], str]:
     """Return the two systems and the judge in a file's name."""
-    stem = Path(place.rpartition(":")[0]).stem
+    stem = Path(location.rpartition(":")[0]).stem
     reviewer = _REVIEWER.search(stem)
     first, *second = _BETWEEN.split(
         stem[: reviewer.start()] if reviewer else stem, maxsplit=1
@@ -121,10 +122,12 @@ def _verdict(row: Json) -> JsonObject:
 
 def _lead(scores: list[Any]) -> float | None:
     """Return the margin of the higher of two scores; `None` if a score is -1, that is, unreadable."""
-    known = [score for score in map(number, scores) if score is not None and score >= 0]
-    if len(scores) != 2 or len(known) != 2:
+    readable = [
+        score for score in map(number, scores) if score is not None and score >= 0
+    ]
+    if len(scores) != 2 or len(readable) != 2:
         return None
-    return float(known[0] > known[1]) - float(known[0] < known[1])
+    return float(readable[0] > readable[1]) - float(readable[0] < readable[1])
 
 
 def _texts(path: Path) -> dict[tuple[str, str], str]:
@@ -141,12 +144,12 @@ def _texts(path: Path) -> dict[tuple[str, str], str]:
                 ),
                 "",
             )
-            said = text(answer).split(_NEXT)[0]
+            answer_text = text(answer).split(_NEXT)[0]
             question = _question(row)
             if question is not None:
-                answers[_system(file.stem), question] = said
+                answers[_system(file.stem), question] = answer_text
                 if row.get("answer_id"):
-                    answers[str(row["answer_id"]), question] = said
+                    answers[str(row["answer_id"]), question] = answer_text
     return answers
 
 

@@ -162,44 +162,46 @@ def _as_pair(cells: JsonObject, row: Json, parts: Mapping[str, Json]) -> None:
 
 def _parts(names: list[str]) -> dict[str, dict[str, str]]:
     """Return the columns of each evaluator by part: `score`, `word` and `reason`."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    by_evaluator: dict[str, dict[str, str]] = defaultdict(dict)
     for name in names:
         if match := _AZURE.fullmatch(name):
-            _azure_part(found, match["judge"], match["part"], name)
+            _azure_part(by_evaluator, match["judge"], match["part"], name)
         elif match := _SLASHED.fullmatch(name):
             part = "reason" if match["part"] in _REASONS else match["part"]
             part = "score" if part == "value" else part
-            found[match["judge"]][part] = name
+            by_evaluator[match["judge"]][part] = name
         elif match := _DOTTED.fullmatch(name):
             part = {"label": "word", "explanation": "reason"}.get(
                 match["part"], "score"
             )
-            found[match["judge"]][part] = name
+            by_evaluator[match["judge"]][part] = name
         elif name.endswith(_CALLS) and name.removesuffix(_CALLS) in names:
-            found[name.removesuffix(_CALLS)]["score"] = name.removesuffix(_CALLS)
+            by_evaluator[name.removesuffix(_CALLS)]["score"] = name.removesuffix(_CALLS)
     return {
         judge: by_part
-        for judge, by_part in found.items()
+        for judge, by_part in by_evaluator.items()
         if by_part.keys() & {"score", "word", "pairwise_choice"}
     }
 
 
 def _azure_part(
-    found: dict[str, dict[str, str]], judge: str, part: str, name: str
+    by_evaluator: dict[str, dict[str, str]], judge: str, part: str, name: str
 ) -> None:
     """Note a column of Azure's: `METRIC`, `METRIC_result`, `METRIC_reason`, and older `gpt_METRIC`."""
     if part.endswith(_NO_PARTS):
         return
     for end, kind in _ENDS.items():
         if part.endswith(end):
-            columns = found[_azure_name(judge, part.removesuffix(end))]
+            columns = by_evaluator[_azure_name(judge, part.removesuffix(end))]
             if kind == "score" and "score" in columns:
                 columns["word"] = columns["score"]
                 columns["score"] = name
             else:
                 columns.setdefault(kind, name)
             return
-    found[_azure_name(judge, part.removeprefix("gpt_"))].setdefault("score", name)
+    by_evaluator[_azure_name(judge, part.removeprefix("gpt_"))].setdefault(
+        "score", name
+    )
 
 
 def _azure_name(judge: str, metric: str) -> str:
