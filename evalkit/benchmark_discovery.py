@@ -27,8 +27,8 @@ def find_benchmark(name: str) -> Benchmark:
         PluginError: If two packages register it, it cannot be imported, or it is not a benchmark
             with that name.
     """
-    if (found := _load_benchmark(name)) is not None:
-        return found
+    if (benchmark := _load_benchmark(name)) is not None:
+        return benchmark
     raise ConfigError(
         "no such benchmark",
         where=f"dataset.benchmark={name}",
@@ -47,7 +47,9 @@ def benchmark_named(name: str) -> Benchmark | None:
 def iter_benchmarks() -> Iterator[Benchmark]:
     """Yield evalkit's benchmarks, then those of plug-ins, without those that cannot be used."""
     yield from (
-        found for name in _names() if (found := benchmark_named(name)) is not None
+        benchmark
+        for name in _names()
+        if (benchmark := benchmark_named(name)) is not None
     )
 
 
@@ -61,12 +63,12 @@ def _names() -> Iterable[str]:
 def own_benchmarks() -> Mapping[str, Benchmark]:
     """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
     modules = iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}.")
-    found = (
-        one
+    benchmarks = (
+        benchmark
         for module in modules
-        for one in getattr(import_module(module.name), "BENCHMARKS", ())
+        for benchmark in getattr(import_module(module.name), "BENCHMARKS", ())
     )
-    return MappingProxyType({benchmark.name: benchmark for benchmark in found})
+    return MappingProxyType({benchmark.name: benchmark for benchmark in benchmarks})
 
 
 @cache
@@ -104,13 +106,13 @@ def _load_benchmark(name: str) -> Benchmark | None:
     if name in own_benchmarks():
         return own_benchmarks()[name]
     where = f"dataset.benchmark={name}"
-    if (found := load_only(BENCHMARKS, name, where)) is None:
+    if (benchmark := load_only(BENCHMARKS, name, where)) is None:
         return None
-    if not isinstance(found, Benchmark) or found.name != name:
-        what = f"the entry point '{name}' is not a benchmark with that name"
+    if not isinstance(benchmark, Benchmark) or benchmark.name != name:
+        problem = f"the entry point '{name}' is not a benchmark with that name"
         raise PluginError(
-            what,
+            problem,
             where=where,
             remedy=f"point it to an evalkit.benchmarks.Benchmark('{name}', …)",
         )
-    return found
+    return benchmark

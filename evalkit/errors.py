@@ -171,11 +171,11 @@ def pasted(key: str, value: str) -> str:
     return shlex.quote(f"{key}={value}")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a remedy that names the closest of the `known` words, or if none is close, all of them or the first 24."""
-    options = sorted(set(known))
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return a remedy that names the closest of the `choices`; if none is close, all of them or the first 24."""
+    options = sorted(set(choices))
     close = get_close_matches(word, options, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    more = f", … ({len(options)} in all)" if len(options) > _LISTED else ""
-    return f"choose from {', '.join(options[:_LISTED])}{more}" if options else ""
+    count = f", … ({len(options)} in all)" if len(options) > _LISTED else ""
+    return f"choose from {', '.join(options[:_LISTED])}{count}" if options else ""

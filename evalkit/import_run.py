@@ -57,24 +57,24 @@ class Difference:
 
     def line(self) -> str:
         """Return the difference as one line of text."""
-        one = self.stored
-        shown = "" if one.shown == one.unit else ", swapped"
-        place = f"{one.case_id} {list(one.unit)}{shown}" + (
-            f", sample {one.sample}" if one.sample else ""
+        stored = self.stored
+        swapped = "" if stored.shown == stored.unit else ", swapped"
+        location = f"{stored.case_id} {list(stored.unit)}{swapped}" + (
+            f", sample {stored.sample}" if stored.sample else ""
         )
-        return f"{place}: stored {describe_differences(one)}, read {describe_differences(self.read)}"
+        return f"{location}: stored {describe_differences(stored)}, read {describe_differences(self.read)}"
 
     def row(self) -> JsonObject:
         """Return the difference as JSON values."""
-        one = self.stored
+        stored = self.stored
         text = self.stored.completion.text if self.stored.completion else ""
         return {
-            "case_id": one.case_id,
-            "unit": list(one.unit),
-            "shown": list(one.shown),
-            "sample": one.sample,
-            "judge": one.judge,
-            "stored": describe_differences(one),
+            "case_id": stored.case_id,
+            "unit": list(stored.unit),
+            "shown": list(stored.shown),
+            "sample": stored.sample,
+            "judge": stored.judge,
+            "stored": describe_differences(stored),
             "read": describe_differences(self.read),
             "why": self.read.error,
             "text_end": text[-_TAIL:],
@@ -118,8 +118,8 @@ def reread(
                 }
             request = requests.get((stored.unit, stored.shown))
             if request is None:
-                what = f"responses {list(stored.unit)} are not judged in this mode"
-                raise DatasetError(what, where=f"case '{stored.case_id}'")
+                problem = f"responses {list(stored.unit)} are not judged in this mode"
+                raise DatasetError(problem, where=f"case '{stored.case_id}'")
             request = replace(request, judge=stored.judge, sample=stored.sample, turn=1)
             read = evaluator.read(request, stored.completion)
         if not isinstance(
@@ -148,27 +148,29 @@ def differences(
     stored: Sequence[Judgment], read: Sequence[Judgment]
 ) -> Iterator[Difference]:
     """Yield the judgments whose reread value differs from the stored one."""
-    for one, other in zip(stored, read, strict=True):
-        if one.completion is not None and not _same(one, other):
-            yield Difference(one, other)
+    for stored_judgment, read_judgment in zip(stored, read, strict=True):
+        if stored_judgment.completion is not None and not _same(
+            stored_judgment, read_judgment
+        ):
+            yield Difference(stored_judgment, read_judgment)
 
 
-def _same(one: Judgment, other: Judgment) -> bool:
-    if one.class_name is not None or other.class_name is not None:
-        return one.class_name == other.class_name
-    if (one.value is None) != (other.value is None) or bool(one.criteria) != bool(
-        other.criteria
+def _same(stored: Judgment, read: Judgment) -> bool:
+    if stored.class_name is not None or read.class_name is not None:
+        return stored.class_name == read.class_name
+    if (stored.value is None) != (read.value is None) or bool(stored.criteria) != bool(
+        read.criteria
     ):
         return False
-    if one.value is not None or not one.criteria:
+    if stored.value is not None or not stored.criteria:
         return (
-            describe_differences(one) == describe_differences(other)
-            if one.value is not None
+            describe_differences(stored) == describe_differences(read)
+            if stored.value is not None
             else True
         )
     return all(
-        abs(value - other.criteria.get(name, value + 1)) < _CLOSE
-        for name, value in one.criteria.items()
+        abs(value - read.criteria.get(name, value + 1)) < _CLOSE
+        for name, value in stored.criteria.items()
     )
 
 
@@ -232,11 +234,13 @@ def import_run(
         _check_scale(config, brought.judgments)
     brought = _with_consensus(brought)
     judgments: Sequence[Judgment] = brought.judgments
-    texts = sum(one.completion is not None for one in judgments) if read else 0
+    texts = (
+        sum(judgment.completion is not None for judgment in judgments) if read else 0
+    )
     again = _read_again(config, brought) if texts else judgments
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
-    if not any(one.readable for one in judgments):
+    if not any(judgment.readable for judgment in judgments):
         remedy = (
             "name the column of the verdicts, or the meaning of their words with --map"
         )
@@ -286,18 +290,18 @@ def _name(source: Path) -> str:
 def _dataset(
     config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool
 ) -> Dataset:
-    known = (
+    benchmark = (
         None
         if config.dataset.benchmark is None
         else find_benchmark(config.dataset.benchmark)
     )
-    benchmark_note = () if known is None else (known.note,)
-    described = None if known is None else known.described()
-    given = scale_given or _has_scale(config, brought)
+    benchmark_note = () if benchmark is None else (benchmark.note,)
+    described = None if benchmark is None else benchmark.described()
+    has_scale = scale_given or _has_scale(config, brought)
     notes = [
         note
         for note in brought.notes
-        if not (note.startswith((NO_SCALE, NAMED)) and given)
+        if not (note.startswith((NO_SCALE, NAMED)) and has_scale)
     ]
     return Dataset(
         brought.cases,
@@ -343,35 +347,40 @@ def _with_classes(
     """
     labels = Labels(config.dataset.label_map, classes)
     judgments = []
-    for one in brought.judgments:
-        if one.readable and one.class_name is None:
-            what = "it was not judged by class, and the rubric has classes"
-            where = f"case '{one.case_id}'"
+    for judgment in brought.judgments:
+        if judgment.readable and judgment.class_name is None:
+            problem = "it was not judged by class, and the rubric has classes"
+            where = f"case '{judgment.case_id}'"
             raise ConfigError(
-                what,
+                problem,
                 where=where,
                 remedy="choose another rubric, or import as generic with --fields class=COLUMN",
             )
-        place = f"the judgment of case '{one.case_id}'"
-        name = labels.answer_of(one.class_name, place)
+        location = f"the judgment of case '{judgment.case_id}'"
+        name = labels.answer_of(judgment.class_name, location)
         judgments.append(
-            one if name == one.class_name else replace(one, class_name=name)
+            judgment
+            if name == judgment.class_name
+            else replace(judgment, class_name=name)
         )
     cases = []
     for case in brought.cases:
-        place = f"case '{case.id}'"
+        location = f"case '{case.id}'"
         named = (
-            (one, labels.class_of(one.class_name, place)) for one in case.responses
+            (response, labels.class_of(response.class_name, location))
+            for response in case.responses
         )
         responses = tuple(
-            one if name == one.class_name else replace(one, class_name=name)
-            for one, name in named
+            response
+            if name == response.class_name
+            else replace(response, class_name=name)
+            for response, name in named
         )
         people = {
-            name: labels.annotations(given, place)
-            if (given := annotation_classes(said))
-            else said
-            for name, said in case.labels.items()
+            name: labels.annotations(answered_classes, location)
+            if (answered_classes := annotation_classes(annotation))
+            else annotation
+            for name, annotation in case.labels.items()
         }
         same = responses == case.responses and people == case.labels
         cases.append(
@@ -429,7 +438,7 @@ def add_labels(
     named = {label.case_id for label in labels}
     # Labels added later must not replace these either.
     before = result.manifest.get("own_labels") or []
-    own = dict.fromkeys(
+    with_own_label = dict.fromkeys(
         (
             *before,
             *(
@@ -439,10 +448,12 @@ def add_labels(
             ),
         )
     )
-    cases = with_labels(result.cases, labels, own, result.config.rubric.named_classes)
+    cases = with_labels(
+        result.cases, labels, with_own_label, result.config.rubric.named_classes
+    )
     cases = with_probabilities(result.cases, cases, labels, sampled)
     counts = Counter(label.annotator for label in labels)
-    given = {
+    entry = {
         "source": source,
         "annotators": dict(sorted(counts.items())),
         "at": datetime.now(UTC).isoformat(),
@@ -457,10 +468,10 @@ def add_labels(
     manifest = {
         **result.manifest,
         "notes": notes,
-        "labels": [*result.manifest.get("labels", []), given],
+        "labels": [*result.manifest.get("labels", []), entry],
     }
-    if own:
-        manifest["own_labels"] = [*own]
+    if with_own_label:
+        manifest["own_labels"] = [*with_own_label]
     return rescore(
         result.config, replace(result, cases=cases, manifest=manifest), folder
     )

@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 @contextmanager
 def third_party_errors(
-    kind: Callable[..., EvalkitError], what: str, **details: str
+    kind: Callable[..., EvalkitError], problem: str, **details: str
 ) -> Iterator[None]:
     """Turn any error in the block that is not evalkit's own into one line without secrets.
 
     Args:
         kind: The type of the error to raise.
-        what: What fails; the type and text of the error follow.
+        problem: What fails; the type and text of the error follow.
         **details: Other arguments of the error, such as `where` and `remedy`.
 
     Raises:
@@ -53,7 +53,7 @@ def third_party_errors(
         raise
     except Exception as error:  # third-party code can raise anything
         text = redact(" ".join(f"{type(error).__name__}: {error}".split()))
-        raise kind(f"{what}: {text}", **details) from error
+        raise kind(f"{problem}: {text}", **details) from error
 
 
 class Guarded:
@@ -66,21 +66,21 @@ class Guarded:
     """
 
     def __init__(
-        self, inner: object, kind: Callable[..., EvalkitError], what: str
+        self, inner: object, kind: Callable[..., EvalkitError], problem: str
     ) -> None:
         # On the object itself, where `isinstance` finds the methods of a protocol.
         for name in dir(inner):
             if not name.startswith("_") and callable(method := getattr(inner, name)):
-                setattr(self, name, self._guard(method, kind, what))
+                setattr(self, name, self._guard(method, kind, problem))
 
     @staticmethod
-    def _guard(method: Any, kind: Callable[..., EvalkitError], what: str) -> Any:
+    def _guard(method: Any, kind: Callable[..., EvalkitError], problem: str) -> Any:
         def iterate(values: Iterator[T]) -> Iterator[T]:
-            with third_party_errors(kind, what):
+            with third_party_errors(kind, problem):
                 yield from values
 
         def call(*arguments: Any, **named: Any) -> Any:
-            with third_party_errors(kind, what):
+            with third_party_errors(kind, problem):
                 result = method(*arguments, **named)
             return iterate(result) if isinstance(result, Iterator) else result
 
@@ -255,8 +255,8 @@ def find(
     """
     if name in ours:
         return _load(ours[name], where)
-    if (found := load_only(group, name, where)) is not None:
-        return found
+    if (plugin := load_only(group, name, where)) is not None:
+        return plugin
     if is_path(name):
         return _named_class(name, where, methods)
     raise _unknown(group, name, ours, where)
@@ -273,8 +273,8 @@ def check_known(group: str, name: str, ours: Mapping[str, str], *, where: str) -
 
 
 def _unknown(group: str, name: str, ours: Mapping[str, str], where: str) -> PluginError:
-    known = {*ours, *(point.name for point in entry_points_in(group))}
-    remedy = did_you_mean(name, known)
+    names = {*ours, *(point.name for point in entry_points_in(group))}
+    remedy = did_you_mean(name, names)
     if remedy.startswith("choose from "):
         remedy += ", or install a package that adds it: `evalkit plugins` lists what is installed"
     return PluginError(f"there is no '{name}'", where=where, remedy=remedy)
@@ -379,10 +379,10 @@ def iter_offers() -> Iterator[Offer]:
     for group in GROUPS:
         for point in entry_points_in(group):
             try:
-                place = _place(group, point)
+                location = _place(group, point)
                 problem = ""
             except PluginError as error:
-                place = ""
+                location = ""
                 problem = error.what
             version = f" {point.dist.version}" if point.dist else ""
             yield Offer(
@@ -390,7 +390,7 @@ def iter_offers() -> Iterator[Offer]:
                 point.name,
                 point.value,
                 _package(point) + version,
-                place,
+                location,
                 problem,
             )
 
@@ -398,9 +398,10 @@ def iter_offers() -> Iterator[Offer]:
 def _place(group: str, point: EntryPoint) -> str:
     if group in FOLDERS:
         return str(_folder(point))
-    found = _load(point.value, "")
+    plugin = _load(point.value, "")
     return str(
-        getattr(sys.modules.get(getattr(found, "__module__", "")), "__file__", "") or ""
+        getattr(sys.modules.get(getattr(plugin, "__module__", "")), "__file__", "")
+        or ""
     )
 
 
@@ -417,12 +418,12 @@ def _folder(point: EntryPoint) -> Path:
             f"'{package}' cannot be imported: {error}", where=where, remedy=remedy
         ) from error
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
-    found = [Path(root) / inside for root in roots if (Path(root) / inside).is_dir()]
-    if not found:
+    existing = [Path(root) / inside for root in roots if (Path(root) / inside).is_dir()]
+    if not existing:
         raise PluginError(
             f"there is no folder '{point.value}'", where=where, remedy=remedy
         )
-    return found[0].resolve()
+    return existing[0].resolve()
 
 
 def _package(point: EntryPoint) -> str:
@@ -441,30 +442,30 @@ def load_only(group: str, name: str, where: str) -> Any:
     Raises:
         PluginError: If two packages register it, or it or translations cannot be read.
     """
-    found = [point for point in entry_points_in(group) if point.name == name]
-    if not found:
+    points = [point for point in entry_points_in(group) if point.name == name]
+    if not points:
         return None
     for folder in folders(LOCALE):
         try:
             add_translations(folder)
         except (OSError, ValueError, struct.error) as error:
-            what = f"its translations cannot be read ({error})"
+            problem = f"its translations cannot be read ({error})"
             remedy = "compile them again, as with `msgfmt`"
-            raise PluginError(what, where=str(folder), remedy=remedy) from None
-    return _load(_only(found, where).value, where)
+            raise PluginError(problem, where=str(folder), remedy=remedy) from None
+    return _load(_only(points, where).value, where)
 
 
-def _only(found: list[EntryPoint], where: str) -> EntryPoint:
-    if len({point.value for point in found}) > 1:
+def _only(points: list[EntryPoint], where: str) -> EntryPoint:
+    if len({point.value for point in points}) > 1:
         packages = ", ".join(
-            sorted(point.dist.name if point.dist else point.value for point in found)
+            sorted(point.dist.name if point.dist else point.value for point in points)
         )
         raise PluginError(
-            f"several packages ({packages}) register '{found[0].name}'",
+            f"several packages ({packages}) register '{points[0].name}'",
             where=where,
             remedy="uninstall one of them",
         )
-    return found[0]
+    return points[0]
 
 
 def _load(path: str, where: str) -> Any:

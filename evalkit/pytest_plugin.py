@@ -44,12 +44,12 @@ class _RunSpec:
         )
         return cls(named[0] if named else None, words[len(named) :], dict(gate or {}))
 
-    def then(self, more: _RunSpec) -> _RunSpec:
+    def then(self, additions: _RunSpec) -> _RunSpec:
         """Return this with additions, which take precedence."""
         return _RunSpec(
-            more.study or self.study,
-            (*self.overrides, *more.overrides),
-            {**self.gate, **more.gate},
+            additions.study or self.study,
+            (*self.overrides, *additions.overrides),
+            {**self.gate, **additions.gate},
         )
 
 

@@ -54,7 +54,7 @@ class JudgingSession:
         self._sessions = [
             Session(
                 self.evaluator,
-                asked,
+                stage,
                 self._store,
                 config.runner,
                 store_mode=config.store.mode,
@@ -62,7 +62,7 @@ class JudgingSession:
                 spent=spent,
                 shared=shared_limits(config, self._store),
             )
-            for asked in (
+            for stage in (
                 [[judge] for judge in judges] if config.judge.cascades else [judges]
             )
         ]
@@ -102,14 +102,15 @@ class JudgingSession:
         """Return whether every request of some cases has a judgment, also after an error has ended the session."""
         evaluator = self.evaluator
         expected = 0
-        asked = set[str]()
+        asked_judges = set[str]()
         for judge in (
             self.config.judge.members if self.config.judge.cascades else [None]
         ):
             expected += sum(len(evaluator.plan(case)) for case in cases)
-            asked |= {judge.label} if judge else set()
+            asked_judges |= {judge.label} if judge else set()
             units = self._escalated(
-                cases, [one for one in judgments if one.judge in asked]
+                cases,
+                [judgment for judgment in judgments if judgment.judge in asked_judges],
             )
             if not units:
                 break

@@ -66,9 +66,11 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
     """
     jobs = [row.job for row in board.rows]
     manifests, costs = zip(*(read_facts(folder / job) for job in jobs), strict=True)
-    started = [str(one["started"]) for one in manifests if one.get("started")]
+    started = [
+        str(manifest["started"]) for manifest in manifests if manifest.get("started")
+    ]
     sweep: JsonObject = next(
-        (one["sweep"] for one in manifests if one.get("sweep")), {}
+        (manifest["sweep"] for manifest in manifests if manifest.get("sweep")), {}
     )
     facts = SweepFacts(
         title=str(sweep.get("name") or folder.name),
@@ -76,11 +78,13 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
         cost_usd=total(costs),
         datasets={
             str(data.get("fingerprint") or ""): str(data.get("name") or "data")
-            for data in (one.get("dataset") or {} for one in manifests)
+            for data in (manifest.get("dataset") or {} for manifest in manifests)
         },
         pages=[job for job in jobs if (folder / job / _PAGE).is_file()],
         simulated=tuple(
-            dict.fromkeys(name for one in manifests for name in simulated_judges(one))
+            dict.fromkeys(
+                name for manifest in manifests for name in simulated_judges(manifest)
+            )
         ),
         language=language_of(read_config(folder / jobs[0])),
     )
@@ -124,9 +128,9 @@ def leaderboard_of(
         outcome = read_outcome(folder / job)
         manifest = outcome.manifest
         overrides = _overrides(manifest)
-        own = ", ".join(overrides) or str(manifest.get("judge") or job)
-        if simulated_judges(manifest) and SIMULATED not in own:
-            own += " (simulated)"
+        name = ", ".join(overrides) or str(manifest.get("judge") or job)
+        if simulated_judges(manifest) and SIMULATED not in name:
+            name += " (simulated)"
         dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
         scoring = scoring or outcome.config.scoring
         if dataset not in clusters:
@@ -135,7 +139,7 @@ def leaderboard_of(
         contenders.append(
             Contender(
                 job=job,
-                name=names[index] if names else own,
+                name=names[index] if names else name,
                 dataset=dataset,
                 metrics=outcome.metrics,
                 verdicts=outcome.verdicts,
@@ -249,13 +253,14 @@ def as_json(board: Leaderboard, definition: Json | None = None) -> str:
         "contrasts": [asdict(contrast) for contrast in board.contrasts],
         "contradictions": [
             {
-                "scores": one.scores,
-                "comparisons": one.comparisons,
+                "scores": contradiction.scores,
+                "comparisons": contradiction.comparisons,
                 "metrics": {
-                    name: metric_values(metric) for name, metric in one.metrics.items()
+                    name: metric_values(metric)
+                    for name, metric in contradiction.metrics.items()
                 },
             }
-            for one in board.contradictions
+            for contradiction in board.contradictions
         ],
     }
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -408,21 +413,21 @@ def check_free(
         )
     if hashes is None and not overwrite:
         return  # the sweeper chooses the jobs one by one, so each job checks its own folder
-    others = [
+    other_jobs = [
         job
         for job, run in runs(folder).items()
         if not _is_job(job, run.config_hash, hashes)
     ]
-    if not others:
+    if not other_jobs:
         return
     if not overwrite:
         remedy = "choose another folder with hydra.sweep.dir, or add --overwrite to replace it"
         raise ConfigError(
-            f"contains another sweep (job {others[0]})",
+            f"contains another sweep (job {other_jobs[0]})",
             where=str(folder),
             remedy=remedy,
         )
-    for job in others:
+    for job in other_jobs:
         remove_files(folder / job, written_files(folder / job))
         with suppress(OSError):
             (folder / job).rmdir()
@@ -442,11 +447,11 @@ def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
 
 def runs(folder: Path) -> dict[str, RunStatus]:
     """Return the runs in a sweep's folder by the names of their folders, in numerical order."""
-    found = {
+    by_job = {
         str(path.parent.relative_to(folder)): read_status(path.parent)
         for path in folder.glob("**/manifest.json")
     }
-    return {job: found[job] for job in sorted(found, key=_in_number_order)}
+    return {job: by_job[job] for job in sorted(by_job, key=_in_number_order)}
 
 
 def _write(folder: Path, state: Json) -> None:

@@ -21,7 +21,7 @@ def pickled(cls: type[T]) -> type[T]:
     Sequences on disk pickle millions of values, and a dataclass with slots looks up its fields for
     each.
     """
-    names = [one.name for one in fields(cls) if one.init]  # type: ignore[arg-type]
+    names = [field.name for field in fields(cls) if field.init]  # type: ignore[arg-type]
     if len(names) < 2:
         return cls
     read = attrgetter(*names)
@@ -35,11 +35,11 @@ def pickled(cls: type[T]) -> type[T]:
 
 def _is_plain(cls: type[Any]) -> bool:
     """Return whether each field of a class is a plain parameter, and nothing is computed."""
-    given = [one for one in vars(cls).values() if isinstance(one, Field)]
+    class_fields = [value for value in vars(cls).values() if isinstance(value, Field)]
     for base in cls.__mro__[1:]:
-        given += getattr(base, "__dataclass_fields__", {}).values()
+        class_fields += getattr(base, "__dataclass_fields__", {}).values()
     return not hasattr(cls, "__post_init__") and all(
-        one.init and one.kw_only is not True for one in given
+        field.init and field.kw_only is not True for field in class_fields
     )
 
 
@@ -50,23 +50,23 @@ def _set_by_slots(cls: type[Any]) -> None:
     """
     listed = fields(cls)
     scope = JsonObject(MISSING=MISSING)
-    values = {one.name: one.name for one in listed}
-    for one in listed:
-        scope[f"set_{one.name}"] = getattr(cls, one.name).__set__
-        if one.default_factory is not MISSING:
-            scope[f"make_{one.name}"] = one.default_factory
-            values[one.name] = (
-                f"make_{one.name}() if {one.name} is MISSING else {one.name}"
+    values = {slot.name: slot.name for slot in listed}
+    for slot in listed:
+        scope[f"set_{slot.name}"] = getattr(cls, slot.name).__set__
+        if slot.default_factory is not MISSING:
+            scope[f"make_{slot.name}"] = slot.default_factory
+            values[slot.name] = (
+                f"make_{slot.name}() if {slot.name} is MISSING else {slot.name}"
             )
     body = "".join(f"\n    set_{name}(self, {value})" for name, value in values.items())
     exec(f"def __init__(self, {', '.join(values)}):{body or ' pass'}", scope)
     init = scope["__init__"]
     init.__defaults__ = tuple(
-        one.default
-        for one in listed
-        if one.default is not MISSING or one.default_factory is not MISSING
+        slot.default
+        for slot in listed
+        if slot.default is not MISSING or slot.default_factory is not MISSING
     )
-    init.__annotations__ = {one.name: one.type for one in listed} | {"return": None}
+    init.__annotations__ = {slot.name: slot.type for slot in listed} | {"return": None}
     init.__module__ = cls.__module__
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     cls.__init__ = init
@@ -74,8 +74,8 @@ def _set_by_slots(cls: type[Any]) -> None:
 
 def _compared_by_fields(cls: type[Any]) -> None:
     """Give a class the methods of a dataclass that compare and print it, without compiling them for each class."""
-    compared = [one.name for one in fields(cls) if one.compare]
-    shown = [one.name for one in fields(cls) if one.repr]
+    compared = [field.name for field in fields(cls) if field.compare]
+    printed = [field.name for field in fields(cls) if field.repr]
     read: Callable[[Any], Any]
     if len(compared) > 1:
         read = attrgetter(*compared)
@@ -84,17 +84,17 @@ def _compared_by_fields(cls: type[Any]) -> None:
         def read(value: Any) -> Any:
             return tuple(getattr(value, name) for name in compared)
 
-    def equal(self: Any, other: object) -> Any:
-        if other.__class__ is not self.__class__:
+    def equal(self: Any, value: object) -> Any:
+        if value.__class__ is not self.__class__:
             return NotImplemented
-        return read(self) == read(other)
+        return read(self) == read(value)
 
     def hashed(self: Any) -> int:
         return hash(read(self))
 
     @recursive_repr()
     def text(self: Any) -> str:
-        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in printed)
         return f"{type(self).__qualname__}({parts})"
 
     methods = vars(cls)
@@ -113,9 +113,9 @@ def frozen(cls: type[T]) -> type[T]:
     """
     if not _is_plain(cls):
         return pickled(dataclass(frozen=True, slots=True)(cls))
-    made: type[T] = dataclass(
+    frozen_class: type[T] = dataclass(
         frozen=True, slots=True, init=False, repr=False, eq=False
     )(cls)
-    _set_by_slots(made)
-    _compared_by_fields(made)
-    return pickled(made)
+    _set_by_slots(frozen_class)
+    _compared_by_fields(frozen_class)
+    return pickled(frozen_class)

@@ -71,27 +71,29 @@ class AlignConfig(Section):
     def _calls(self) -> Self:
         if self.criteria is not None and CRITERIA not in self.tune:
             raise ValueError("criteria is a file to prove: set tune=criteria")
-        asked = next((knob for knob in self.tune if knob in CALLS), None)
-        if asked is None:
+        costly_knob = next((knob for knob in self.tune if knob in CALLS), None)
+        if costly_knob is None:
             return self
         if len(self.tune) > 1:
-            raise ValueError(f"tune {asked} alone: align again for the other settings")
+            raise ValueError(
+                f"tune {costly_knob} alone: align again for the other settings"
+            )
         if self.budget_usd is None:
-            raise ValueError(f"tuning {asked} makes calls: set align.budget_usd")
+            raise ValueError(f"tuning {costly_knob} makes calls: set align.budget_usd")
         if (
-            asked in WRITTEN and self.model is None and self.criteria is None
+            costly_knob in WRITTEN and self.model is None and self.criteria is None
         ):  # a file needs no writer
             raise ValueError(
-                f"a model writes the candidates for {asked}: set align.model"
+                f"a model writes the candidates for {costly_knob}: set align.model"
             )
         return self
 
     @model_validator(mode="after")
     def _secrets(self) -> Self:
-        for key, what in secrets_of(
+        for key, secret in secrets_of(
             self.model_dump(mode="json")
         ):  # the run folder has them
-            raise ValueError(f"{key}: {what}: {remedy_for(key)}")
+            raise ValueError(f"{key}: {secret}: {remedy_for(key)}")
         return self
 
     @model_validator(mode="after")

@@ -268,10 +268,10 @@ class DatasetConfig(PluginSection):
 
     @model_validator(mode="after")
     def _one_reading(self) -> Self:
-        others = [key for key in _WITHOUT_READING if getattr(self, key)]
-        if self.reading is not None and others:
+        other_keys = [key for key in _WITHOUT_READING if getattr(self, key)]
+        if self.reading is not None and other_keys:
             raise ValueError(
-                f"reading says how the table is read, and {others[0]} too: set one of them"
+                f"reading says how the table is read, and {other_keys[0]} too: set one of them"
             )
         return self
 

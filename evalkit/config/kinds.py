@@ -85,11 +85,11 @@ class Value:
 def hints_of(model: type[BaseModel]) -> Mapping[str, Any]:
     """Return the types of a model's fields with their kinds, and of its additional keys as `*`."""
     hints = get_type_hints(model, include_extras=True)
-    found = {name: hints[name] for name in model.model_fields}
+    kinds_of_fields = {name: hints[name] for name in model.model_fields}
     extra = hints.get("__pydantic_extra__")
     if model.model_config.get("extra") == "allow" and extra is not None:
-        found["*"] = get_args(extra)[1]
-    return found
+        kinds_of_fields["*"] = get_args(extra)[1]
+    return kinds_of_fields
 
 
 def kinds_in(annotation: Any) -> Iterator[Kind | None]:
@@ -128,7 +128,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def fields_of(
-    model: type[BaseModel], prefix: str = "", seen: tuple[Any, ...] = ()
+    model: type[BaseModel], prefix: str = "", enclosing: tuple[Any, ...] = ()
 ) -> Iterator[Field]:
     """Yield each field with texts of a model and of the models in it.
 
@@ -145,8 +145,8 @@ def fields_of(
         if kinds:
             yield Field(key, frozenset(kind for kind in kinds if kind is not None))
         for inner in models_in(annotation):
-            if inner not in seen:  # a panel has judges, with the same keys
-                yield from fields_of(inner, f"{key}.", (*seen, model, inner))
+            if inner not in enclosing:  # a panel has judges, with the same keys
+                yield from fields_of(inner, f"{key}.", (*enclosing, model, inner))
 
 
 def values_of(config: BaseModel, path: tuple[str, ...] = ()) -> Iterator[Value]:

@@ -61,8 +61,8 @@ def refuse_cascade(config: RunConfig, remedy: str) -> None:
         ConfigError: If labels would choose the thresholds of a cascade.
     """
     if config.judge.calibrates:
-        what = "labels choose the thresholds of a cascade, which needs the answers to all cases"
-        raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
+        problem = "labels choose the thresholds of a cascade, which needs the answers to all cases"
+        raise ConfigError(problem, where="judge.vote=cascade", remedy=remedy)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -176,87 +176,89 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _rules(self) -> Self:
         # A config is written to the run folder and to MLflow, and is shown in the report.
-        for key, what in secrets_of(self.dump()):
-            raise ValueError(f"{key}: {what}: {remedy_for(key)}")
+        for key, secret in secrets_of(self.dump()):
+            raise ValueError(f"{key}: {secret}: {remedy_for(key)}")
         for problem in self._problems():
             raise ValueError(problem)
         return self
 
     def _problems(self) -> list[str]:
-        found = self._meaning_problems() + self._reward_problems()
-        found += self._decision_problems()
-        if self.dataset.fit and not all(one.context for one in self.judge.members):
-            found.append(
+        problems = self._meaning_problems() + self._reward_problems()
+        problems += self._decision_problems()
+        if self.dataset.fit and not all(judge.context for judge in self.judge.members):
+            problems.append(
                 "dataset.fit: needs the judge's context length in tokens: set judge.context"
             )
         names = list(self.criteria)
-        found += self._unknown_in_examples(names)
+        problems += self._unknown_in_examples(names)
         if not names:
-            found.append("criteria: there are none: set at least one criterion")
+            problems.append("criteria: there are none: set at least one criterion")
         if unknown := sorted(set(self.scoring.weights) - set(names)):
-            found.append(
+            problems.append(
                 f"scoring.weights.{unknown[0]}: no such criterion: choose from {', '.join(names)}"
             )
         if names and not sum(self.raw_weights().values()):
-            found.append(
+            problems.append(
                 "criteria: every weight is 0: give at least one criterion a weight above 0"
             )
         if self.mode.scores and self.swap.policy != "none":
-            found.append(
+            problems.append(
                 f"swap.policy: '{self.swap.policy}' needs two responses, but mode {self.mode.name}"
                 " shows one: set swap=none"
             )
         if self.mode.name == CHECKLIST and (self.rubric.min, self.rubric.max) != (0, 1):
-            found.append("rubric: a checklist's score is from 0 to 1: set rubric=share")
+            problems.append(
+                "rubric: a checklist's score is from 0 to 1: set rubric=share"
+            )
         if self.rubric.real and self.scoring.normalize == "minmax":
-            found.append(
+            problems.append(
                 "scoring.normalize: minmax needs a scale with ends: set zscore, rank or none"
             )
         if (
             self.scoring.normalize in ("none", "minmax")
             and self.tie.threshold > self.margin_span()
         ):
-            found.append(
+            problems.append(
                 f"tie.threshold: {self.tie.threshold:g} is larger than the largest possible"
                 f" difference ({self.margin_span():g}): choose a smaller threshold"
             )
         if self.output.format == "regex" and not self.output.pattern:
             group = "'class'" if self.rubric.classes else "'winner' or 'score'"
-            found.append(
+            problems.append(
                 "output.pattern: is required by output.format=regex: set a pattern with a group"
                 f" {group}"
             )
-        found += self._class_problems() if self.rubric.classes else self._off_scale()
-        found += self._call_problems() + (
+        problems += self._class_problems() if self.rubric.classes else self._off_scale()
+        problems += self._call_problems() + (
             self._cascade_problems() if self.judge.cascades else []
         )
-        return found + ([] if self.runner.stop is None else self._stop_problems())
+        return problems + ([] if self.runner.stop is None else self._stop_problems())
 
     def _reward_problems(self) -> list[str]:
         """Return the settings that do not apply to reward models and classifiers."""
         if not self.judge.rewards:
             return []
-        what = f"reads text, and judge.endpoint={self.judge.members[0].endpoint}"
-        found = []
+        reason = f"reads text, and judge.endpoint={self.judge.members[0].endpoint}"
+        problems = []
         if self.mode.name != "pointwise":
-            found.append(
-                f"mode.name: '{self.mode.name}' {what} judges one response: set mode=pointwise"
+            problems.append(
+                f"mode.name: '{self.mode.name}' {reason} judges one response: set mode=pointwise"
             )
         if self.mode.commit_first:
-            found.append(
-                f"mode.commit_first: it {what} answers no tasks: set it to false"
+            problems.append(
+                f"mode.commit_first: it {reason} answers no tasks: set it to false"
             )
         if not (self.rubric.real or self.rubric.classes):
-            found.append(
-                f"rubric: a scale {what} answers with numbers or labels: set rubric=real, or"
+            problems.append(
+                f"rubric: a scale {reason} answers with numbers or labels: set rubric=real, or"
                 " rubric.classes"
             )
         if len(self.criteria) > 1:
-            found.append(
+            problems.append(
                 f"criteria: there are {len(self.criteria)}, and a reward model has one: set"
                 " criteria=overall"
             )
-        return found
+        return problems
 
     def _decision_problems(self) -> list[str]:
         """Return the settings that do not apply to decision models."""
@@ -267,37 +269,41 @@ class RunConfig(Section):
             ]
         if not self.judge.decides:
             return []
-        what = f"judge.endpoint={self.judge.members[0].endpoint} answers questions with"
-        found = []
+        reason = (
+            f"judge.endpoint={self.judge.members[0].endpoint} answers questions with"
+        )
+        problems = []
         if self.mode.name not in DECIDED_MODES:
-            found.append(
-                f"mode.name: {what} choices, and mode {self.mode.name} has none: set mode to"
+            problems.append(
+                f"mode.name: {reason} choices, and mode {self.mode.name} has none: set mode to"
                 f" {' or '.join(DECIDED_MODES)}"
             )
         if self.mode.commit_first:
-            found.append(f"mode.commit_first: {what} no text: set it to false")
+            problems.append(f"mode.commit_first: {reason} no text: set it to false")
         if not self.output.structured:
-            found.append(f"output.format: {what} no text: set output=json")
+            problems.append(f"output.format: {reason} no text: set output=json")
         if self.prompt.template is not None:
-            found.append(
-                f"prompt.template: {what} choices that come from criteria and rubric: remove it"
+            problems.append(
+                f"prompt.template: {reason} choices that come from criteria and rubric: remove it"
             )
         if self.rubric.examples or self.rubric.examples_path:
-            found.append(f"rubric.examples: {what} no examples: remove them")
+            problems.append(f"rubric.examples: {reason} no examples: remove them")
         if self.rubric.real:
-            found.append(f"rubric.real: {what} choices: set rubric.min and rubric.max")
-        elif not self.rubric.classes and len(Scale.of(self.rubric)) > MOST_CHOICES:
-            found.append(
-                f"rubric: {what} at most {MOST_CHOICES} choices: choose a larger rubric.step"
+            problems.append(
+                f"rubric.real: {reason} choices: set rubric.min and rubric.max"
             )
-        return found
+        elif not self.rubric.classes and len(Scale.of(self.rubric)) > MOST_CHOICES:
+            problems.append(
+                f"rubric: {reason} at most {MOST_CHOICES} choices: choose a larger rubric.step"
+            )
+        return problems
 
     def _cascade_problems(self) -> list[str]:
         """Return the settings with which a cascade cannot tell how sure a judge is, or whom to ask next."""
-        found = list[str]()
+        problems = list[str]()
         pairs = self.mode.name == "pairwise"
         if not pairs and not self.rubric.classes:
-            found.append(
+            problems.append(
                 "judge.vote: a cascade decides pairs or classes: set mode=pairwise, or"
                 " rubric.classes"
             )
@@ -308,19 +314,19 @@ class RunConfig(Section):
         )
         sure = self.mode.samples > 1 or (pairs and self.swap.policy == "both")
         if not sure and (
-            mute := [one.label for one in before if not one.probabilities]
+            mute := [judge.label for judge in before if not judge.probabilities]
         ):
             also = ", or swap=both" if pairs else ""
-            found.append(
+            problems.append(
                 f"judge.vote: nothing shows how sure {mute[0]} is: set its logprobs, or"
                 f" mode.samples above 1{also}"
             )
         if self.runner.kind in ("slurm", "ray") and self.judge.thresholds is None:
-            found.append(
+            problems.append(
                 "runner.kind: workers have a part of the cases, and the thresholds of a cascade"
                 " need all: set online, or judge.thresholds as in cascade.json of a run with labels"
             )
-        return found
+        return problems
 
     def _stop_problems(self) -> list[str]:
         """Return the settings with which a run cannot stop at complete clusters, each with its own verdicts."""
@@ -356,56 +362,56 @@ class RunConfig(Section):
 
     def _class_problems(self) -> list[str]:
         """Return the settings that do not apply to classes."""
-        found = list[str]()
+        problems = list[str]()
         vote = self.judge.vote
         for i, example in enumerate(self.rubric.examples):
             if example.class_name not in self.rubric.classes:
-                shown = (
+                answer = (
                     f"class '{example.class_name}'"
                     if example.class_name is not None
                     else "a score"
                 )
-                found.append(
-                    f"rubric.examples.{i}: it has {shown}, and the rubric has classes: set"
+                problems.append(
+                    f"rubric.examples.{i}: it has {answer}, and the rubric has classes: set"
                     f" class_name to one of {', '.join(self.rubric.classes)}"
                 )
         if self.scoring.weights:
-            found.append(
+            problems.append(
                 "scoring.weights: the judge chooses one class by all criteria, without weights:"
                 " remove it"
             )
         if self.judge.judges is not None and vote in ("mean", "median"):
-            found.append(
+            problems.append(
                 f"judge.vote: classes have no {vote}: set judge.vote=majority, weighted or"
                 " dawid_skene"
             )
         if self.scoring.normalize != "none":
-            found.append(
+            problems.append(
                 "scoring.normalize: classes have no scale to normalize: remove it"
             )
-        for name, one in self.criteria.items():
-            if one.levels:
-                found.append(
+        for name, criterion in self.criteria.items():
+            if criterion.levels:
+                problems.append(
                     f"criteria.{name}.levels: levels are for scores, and the rubric has classes:"
                     " remove them"
                 )
-        return found
+        return problems
 
     def _meaning_problems(self) -> list[str]:
         """Return the texts in `dataset.label_map` and `output.map` that mean nothing in this run."""
         classes = self.rubric.named_classes
-        found = []
-        known = ["A", "B", "TIE"] if classes is None else [*classes.answers]
+        problems = []
+        meanings = ["A", "B", "TIE"] if classes is None else [*classes.answers]
         also = ", or a grade" if classes is None else ""
         for label, meaning in self.dataset.label_map.items():
             numeric = isinstance(meaning, float | int)
-            shown = f"{meaning:g}" if isinstance(meaning, float | int) else meaning
-            if meaning in known or (
-                numeric if classes is None else classes.find(shown) is not None
+            value = f"{meaning:g}" if isinstance(meaning, float | int) else meaning
+            if meaning in meanings or (
+                numeric if classes is None else classes.find(value) is not None
             ):
                 continue
-            found.append(
-                f"dataset.label_map.{label}: '{shown}' is not {_listed(known)}{also}: write one of"
+            problems.append(
+                f"dataset.label_map.{label}: '{value}' is not {_listed(meanings)}{also}: write one of"
                 " them"
             )
         winners = (
@@ -414,20 +420,20 @@ class RunConfig(Section):
             "TIE",
         )  # those of conf/output/regex.yaml, which do not apply to classes
         for text, meaning in self.output.map.items():
-            if meaning not in known and meaning not in winners:
-                found.append(
-                    f"output.map.{text}: '{meaning}' is not {_listed(known)}: write one of them"
+            if meaning not in meanings and meaning not in winners:
+                problems.append(
+                    f"output.map.{text}: '{meaning}' is not {_listed(meanings)}: write one of them"
                 )
-        return found
+        return problems
 
     def _call_problems(self) -> list[str]:
         """Return the problems with log-probabilities, criteria and the arbiter."""
-        found = []
+        problems = []
         arbiter = self.swap.arbiter
         if (
             self.judge.weighs or (arbiter is not None and arbiter.weighs)
         ) and not self.output.structured:
-            found.append(
+            problems.append(
                 "judge.logprobs: decisions are located in JSON, but output.format is "
                 f"'{self.output.format}': set output=json, or judge.logprobs=false"
             )
@@ -436,7 +442,7 @@ class RunConfig(Section):
             and self.mode.name == "pairwise"
             and not self.output.structured
         ):
-            found.append(
+            problems.append(
                 f"scoring.aggregate: output.format '{self.output.format}' has no winners by"
                 " criterion: set output=json, or scoring.aggregate=auto"
             )
@@ -445,31 +451,33 @@ class RunConfig(Section):
             and self.mode.scores
             and not self.rubric.classes
         ):
-            found.append(
+            problems.append(
                 "judge.vote: dawid_skene is for pairs and classes, not for scores: set"
                 " judge.vote=majority"
             )
         if arbiter is not None and arbiter.label in [
             member.label for member in self.judge.members
         ]:
-            found.append(
+            problems.append(
                 f"swap.arbiter: '{arbiter.label}' is also the judge's name: set a different name"
             )
-        return found
+        return problems
 
     def _unknown_in_examples(self, names: Sequence[str]) -> list[str]:
         if self.mode.name != "pointwise":
             ties = [
                 i
-                for i, one in enumerate(self.rubric.examples)
-                if one.winner == "TIE" and not self.tie.allow
+                for i, example in enumerate(self.rubric.examples)
+                if example.winner == "TIE" and not self.tie.allow
             ]
             return [
                 f"rubric.examples.{i}.winner: ties are not allowed: set tie=allow, or remove it"
                 for i in ties
             ]
         pairs = [
-            i for i, one in enumerate(self.rubric.examples) if one.winner is not None
+            i
+            for i, example in enumerate(self.rubric.examples)
+            if example.winner is not None
         ]
         return [
             f"rubric.examples.{i}: it is a pair: set mode=pairwise, or remove it"
@@ -490,8 +498,8 @@ class RunConfig(Section):
                 for key, score in example.scored()
             ]
         written += [
-            (f"criteria.{name}.levels", [*one.levels])
-            for name, one in self.criteria.items()
+            (f"criteria.{name}.levels", [*criterion.levels])
+            for name, criterion in self.criteria.items()
         ]
         scale = self.rubric.scale
         unscored = [
@@ -515,8 +523,8 @@ class RunConfig(Section):
     def raw_weights(self) -> dict[str, float]:
         """Return the weight of each criterion as written; `scoring.weights` overrides `criteria`."""
         return {
-            name: self.scoring.weights.get(name, one.weight)
-            for name, one in self.criteria.items()
+            name: self.scoring.weights.get(name, criterion.weight)
+            for name, criterion in self.criteria.items()
         }
 
     def weights(self) -> dict[str, float]:
@@ -531,7 +539,7 @@ class RunConfig(Section):
 
     def weighs_criteria(self) -> bool:
         """Return whether the criteria's own weights differ."""
-        return len({one.weight for one in self.criteria.values()}) > 1
+        return len({criterion.weight for criterion in self.criteria.values()}) > 1
 
     def aggregate(
         self, *, by_criterion: bool = True
@@ -541,9 +549,9 @@ class RunConfig(Section):
         `auto` means `criteria_first` if there are winners by criterion and the effective weights
         differ, and else `overall`.
         """
-        how = self.scoring.aggregate
-        if how != "auto":
-            return how
+        aggregation = self.scoring.aggregate
+        if aggregation != "auto":
+            return aggregation
         return (
             "criteria_first"
             if by_criterion and len({*self.raw_weights().values()}) > 1
@@ -557,25 +565,25 @@ class RunConfig(Section):
             judged: Whether a judge is asked with this config; an import needs no notes on the
                 prompt.
         """
-        found = []
+        notes = []
         total = sum(self.raw_weights().values())
         if abs(total - 1) > 1e-9:
             shares = ", ".join(
                 f"{name} {weight:.3g}" for name, weight in self.weights().items()
             )
             sums = f"sum to {total:.4g}" if isfinite(total) else "are too large to sum"
-            found.append(f"criteria weights {sums} and were normalized: {shares}")
-        own = {
-            name: one.weight
-            for name, one in self.criteria.items()
-            if "weight" in one.model_fields_set
+            notes.append(f"criteria weights {sums} and were normalized: {shares}")
+        own_weights = {
+            name: criterion.weight
+            for name, criterion in self.criteria.items()
+            if "weight" in criterion.model_fields_set
         }
         if unused := [
             name
-            for name, weight in own.items()
+            for name, weight in own_weights.items()
             if self.scoring.weights.get(name, weight) != weight
         ]:
-            found.append(
+            notes.append(
                 "scoring.weights overrides criteria.NAME.weight, which has no effect:"
                 f" {', '.join(unused)}"
             )
@@ -583,44 +591,44 @@ class RunConfig(Section):
             member.label for member in self.judge.members if member.temperature == 0
         ]
         if cold and self.mode.samples > 1:
-            found.append(
+            notes.append(
                 f"mode.samples is {self.mode.samples}, but judge.temperature is 0"
                 f" ({', '.join(cold)}): samples differ only by the provider's nondeterminism; set"
                 " judge.temperature above 0"
             )
         third = self.swap.policy == "both" and self.swap.resolve == "third_pass"
         if cold and third and self.swap.arbiter is None:
-            found.append(
+            notes.append(
                 "swap.resolve is third_pass without an arbiter, but judge.temperature is 0"
                 f" ({', '.join(cold)}): the third judgment mostly repeats one of the first two; set"
                 " swap.arbiter, or judge.temperature above 0"
             )
         if self.scoring.checklist != "points" and self.mode.name != CHECKLIST:
-            found.append(f"scoring.checklist has no effect with mode={self.mode.name}")
+            notes.append(f"scoring.checklist has no effect with mode={self.mode.name}")
         if (writer := self.probe.rewriter) is not None and writer.model in [
-            one.model for one in self.judge.members
+            judge.model for judge in self.judge.members
         ]:
-            found.append(
+            notes.append(
                 "probe.rewriter is also the judge's model: a shift toward its paraphrases can be a"
                 " preference for its own words; set another model"
             )
         prompt = [*self._language_notes()] if judged else []
         if self.rubric.classes or self.rubric.real:
-            return [*found, *prompt]
+            return [*notes, *prompt]
         ends = (self.rubric.min, self.rubric.max)
         levels = [float(value) for value in self.rubric.levels]
         if levels and self.mode.name == "pointwise" and not set(ends) <= set(levels):
-            found.append(
+            notes.append(
                 f"rubric.levels describe {min(levels):g} to {max(levels):g}, but the scale is"
                 f" {ends[0]:g} to {ends[1]:g}: start from rubric=own for a custom scale, or"
                 " describe both ends"
             )
-        found += (
+        notes += (
             self._calibration_notes()
             if judged and self.mode.name == "pointwise"
             else ()
         )
-        return [*found, *prompt]
+        return [*notes, *prompt]
 
     def _language_notes(self) -> Iterator[str]:
         """Yield notes on texts of a Chinese prompt that are in another language."""
@@ -628,7 +636,10 @@ class RunConfig(Section):
             return
         shows_criteria = self.mode.name != CHECKLIST
         if shows_criteria and not _CHINESE.search(
-            " ".join(f"{name} {one.description}" for name, one in self.criteria.items())
+            " ".join(
+                f"{name} {criterion.description}"
+                for name, criterion in self.criteria.items()
+            )
         ):
             yield (
                 "prompt.language is zh, but the criteria are not in Chinese: set for example"
@@ -665,11 +676,13 @@ class RunConfig(Section):
                     " criteria=general"
                 )
             return
-        shown = {score for example in rubric.examples for _, score in example.scored()}
+        shown_levels = {
+            score for example in rubric.examples for _, score in example.scored()
+        }
         if bare := [
             rubric.scale.text(level)
             for level in rubric.calibrated_levels()
-            if level not in shown
+            if level not in shown_levels
         ]:
             yield (
                 f"rubric.examples: no example has level{'s' if len(bare) > 1 else ''}"
@@ -697,7 +710,8 @@ class RunConfig(Section):
         """
         dumped = self.dump()
         dumped["criteria"] = [
-            {"name": name, **one} for name, one in dumped["criteria"].items()
+            {"name": name, **criterion}
+            for name, criterion in dumped["criteria"].items()
         ]
         for section in NOT_MEASURED:
             dumped.pop(section)
@@ -742,14 +756,14 @@ _LATER_KEYS = {
 
 def _without_later_keys(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_later_keys(one) for one in value]
+        return [_without_later_keys(element) for element in value]
     if not isinstance(value, Mapping):
         return value
     return {
-        key: _without_later_keys(one)
-        for key, one in value.items()
+        key: _without_later_keys(part)
+        for key, part in value.items()
         if key not in _LATER_KEYS
-        or one != _LATER_KEYS[key]
+        or part != _LATER_KEYS[key]
         or (key == "template" and "language" in value)
     }
 
@@ -799,13 +813,14 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
             and _has_value(root, value)
         ):
             return f"{relative(file)}:1"
+        # the file of an option has the keys below the name of its group
         for path in (list(key), list(key[1:]) if file.parent.name == key[0] else None):
             if (
                 path
-                and (found := _line(root, path)) is not None
-                and _has_value(found[1], value)
+                and (entry := _line(root, path)) is not None
+                and _has_value(entry[1], value)
             ):
-                return f"{relative(file)}:{found[0]}"
+                return f"{relative(file)}:{entry[0]}"
     return ""
 
 
@@ -815,13 +830,16 @@ def _option(group: str, section: Mapping[str, Any], files: Sequence[Path]) -> st
     for file in [file for file in files if file.parent.name == group]:
         with suppress(OSError, ValueError):
             values = read_yaml(read_text(file))
-            given = {
+            # `defaults` is a list of Hydra's, not a setting
+            option_values = {
                 key: part
                 for key, part in (values if isinstance(values, dict) else {}).items()
                 if key != "defaults"
             }
-            if given and all(section.get(key) == part for key, part in given.items()):
-                agreeing[str(relative(file))] = len(given)
+            if option_values and all(
+                section.get(key) == part for key, part in option_values.items()
+            ):
+                agreeing[str(relative(file))] = len(option_values)
     return max(agreeing, key=lambda file: agreeing[file], default="")
 
 
@@ -848,11 +866,11 @@ def _line(
     line = None
     for part in path:
         if isinstance(node, yaml.MappingNode):
-            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
-            if found is None:
+            entry = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            if entry is None:
                 return None
-            line = found[0].start_mark.line + 1
-            node = found[1]
+            line = entry[0].start_mark.line + 1
+            node = entry[1]
         elif (
             isinstance(node, yaml.SequenceNode)
             and isinstance(part, int)
@@ -861,7 +879,9 @@ def _line(
             node = node.value[part]
             line = node.start_mark.line + 1
         elif isinstance(node, yaml.SequenceNode):
-            node = next((one for one in node.value if _name_of(one) == part), None)
+            node = next(
+                (element for element in node.value if _name_of(element) == part), None
+            )
             line = node.start_mark.line + 1 if node else None
         else:
             return None
@@ -882,14 +902,14 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _sections() -> frozenset[str]:
     """Return the names of the classes of all sections of RunConfig."""
-    found: set[type[BaseModel]] = set()
+    sections: set[type[BaseModel]] = set()
     todo: list[type[BaseModel]] = [RunConfig]
     while todo:
         for field in todo.pop().model_fields.values():
-            new = {*_models(field.annotation)} - found
-            found |= new
+            new = {*_models(field.annotation)} - sections
+            sections |= new
             todo += new
-    return frozenset(one.__name__ for one in found)
+    return frozenset(section.__name__ for section in sections)
 
 
 _SECTIONS = _sections()
@@ -927,16 +947,16 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         message = "is not a mapping: write {name: value, ...}"
     if first["type"] in ("tuple_type", "list_type"):
         message = "is not a list: write [A, B]"
-    what, _, remedy = message.partition(": ")
+    problem, _, remedy = message.partition(": ")
     value = first.get("input")
-    shown = (
+    received = (
         f" (got {value!r})"
         if isinstance(value, str | int | float | bool) and loc
         else ""
     )
-    if what[1:2].islower():
-        what = what[:1].lower() + what[1:]
-    return ConfigError(what + shown, where=where, remedy=remedy)
+    if problem[1:2].islower():
+        problem = problem[:1].lower() + problem[1:]
+    return ConfigError(problem + received, where=where, remedy=remedy)
 
 
 def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -947,49 +967,58 @@ def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
     breaks, and otherwise what each type asks for.
     """
     first = errors[0]
-    place = next((n for n, part in enumerate(first["loc"]) if _is_type(part)), None)
-    if place is None:
+    # a key path names each type that pydantic tried, at the same position
+    position = next((n for n, part in enumerate(first["loc"]) if _is_type(part)), None)
+    if position is None:
         return first, list(first["loc"])
     tried = [
-        one
-        for one in errors
-        if one["loc"][:place] == first["loc"][:place] and len(one["loc"]) > place
+        problem
+        for problem in errors
+        if problem["loc"][:position] == first["loc"][:position]
+        and len(problem["loc"]) > position
     ]
     inside = [
-        one
-        for one in tried
-        if _is_section(one["loc"][place])
-        and one["type"] not in ("dict_type", "model_type")
+        problem
+        for problem in tried
+        if _is_section(problem["loc"][position])
+        and problem["type"] not in ("dict_type", "model_type")
     ]
     limits = [
-        one
-        for one in tried
-        if not re.search(r"_(type|error|parsing|from_float)$", one["type"])
+        problem
+        for problem in tried
+        if not re.search(r"_(type|error|parsing|from_float)$", problem["type"])
     ]
     chosen = (inside or limits or tried)[0]
     if not inside and not (chosen in limits and chosen["type"] != "literal_error"):
-        asked = list(
+        expectations = list(
             dict.fromkeys(
-                re.sub(r"(, unable| or instance).*", "", one["msg"]) for one in tried
+                re.sub(r"(, unable| or instance).*", "", problem["msg"])
+                for problem in tried
             )
         )
-        if all(one.startswith(_ASKS) for one in asked):
+        if all(expected.startswith(_ASKS) for expected in expectations):
             plain = {
                 "a valid dictionary": "a mapping",
                 "a valid integer": "an integer",
                 "a valid ": "a ",
             }
-            asked = [
+            expectations = [
                 reduce(
                     lambda text, old: text.replace(old, plain[old]),
                     plain,
-                    one[len(_ASKS) :],
+                    expected[len(_ASKS) :],
                 )
-                for one in asked
+                for expected in expectations
             ]
-            chosen = {**chosen, "type": "union", "msg": _ASKS + ", or ".join(asked)}
+            chosen = {
+                **chosen,
+                "type": "union",
+                "msg": _ASKS + ", or ".join(expectations),
+            }
     return chosen, [
-        part for n, part in enumerate(chosen["loc"]) if n < place or not _is_type(part)
+        part
+        for n, part in enumerate(chosen["loc"])
+        if n < position or not _is_type(part)
     ]
 
 
@@ -1020,9 +1049,9 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
     return list(model.model_fields) if model else []
 
 
-def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigError:
-    """Return the error for a name that is not one of the `known` names."""
-    if name in known:  # it exists, but not in this form
+def no_such(kind: str, where: str, name: str, names: Sequence[str]) -> ConfigError:
+    """Return the error for a name that is not one of the `names` names."""
+    if name in names:  # it exists, but not in this form
         items = where.rpartition(".")[0]
         remedy = (
             f"set the whole list: '{items}=[{{{name}: VALUE}}]'"
@@ -1030,4 +1059,4 @@ def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigErr
             else f"write {name}.KEY=VALUE"
         )
         return ConfigError("cannot be set in this way", where=where, remedy=remedy)
-    return ConfigError(f"no such {what}", where=where, remedy=did_you_mean(name, known))
+    return ConfigError(f"no such {kind}", where=where, remedy=did_you_mean(name, names))

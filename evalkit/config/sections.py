@@ -66,10 +66,12 @@ class Section(BaseModel):
         """Return a copy with other values of some keys, such as `scoring.bootstrap`; they are not validated."""
         copy = self
         for key, value in values.items():
-            name, _, rest = key.partition(".")
+            name, _, remaining_key = key.partition(".")
             copy = copy.model_copy(
                 update={
-                    name: getattr(copy, name).with_({rest: value}) if rest else value
+                    name: getattr(copy, name).with_({remaining_key: value})
+                    if remaining_key
+                    else value
                 }
             )
         return copy
@@ -85,11 +87,11 @@ class PluginSection(Section):
     def _alias_target(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or "_target_" not in value:
             return value
-        rest = {key: part for key, part in value.items() if key != "_target_"}
+        remaining = {key: part for key, part in value.items() if key != "_target_"}
         return (
-            rest
+            remaining
             if value["_target_"] is None
-            else {**rest, cls.named: value["_target_"]}
+            else {**remaining, cls.named: value["_target_"]}
         )
 
 
@@ -269,7 +271,9 @@ class JudgeConfig(Section):
                 f"vote is dawid_skene, which needs three judges, but there are {len(names)}: add"
                 " judges, or set vote=majority"
             )
-        if self.cascades and any(one.judges is not None for one in self.judges or ()):
+        if self.cascades and any(
+            judge.judges is not None for judge in self.judges or ()
+        ):
             raise ValueError("judges of a cascade include a panel: list single judges")
         if self.cascades and len(names) < 2:
             raise ValueError(
@@ -297,7 +301,7 @@ class JudgeConfig(Section):
         return (
             (self,)
             if self.judges is None
-            else tuple(one for judge in self.judges for one in judge.members)
+            else tuple(member for judge in self.judges for member in judge.members)
         )
 
     @property
@@ -313,7 +317,7 @@ class JudgeConfig(Section):
     @property
     def rewards(self) -> bool:
         """Whether it, or every judge of the panel, is a reward model or a classifier."""
-        return all(one.endpoint in REWARDS for one in self.members)
+        return all(judge.endpoint in REWARDS for judge in self.members)
 
     @property
     def decides(self) -> bool:
@@ -384,8 +388,8 @@ class ModeConfig(PluginSection):
     @property
     def items(self) -> tuple[ChecklistItem, ...]:
         """The checklist items of all cases, named by their numbers unless they have ids."""
-        found = read_items(self.checklist, prefix="") if self.checklist else ()
-        return tuple(replace(item, numbered=False) for item in found)
+        items = read_items(self.checklist, prefix="") if self.checklist else ()
+        return tuple(replace(item, numbered=False) for item in items)
 
     @property
     def scores(self) -> bool:
@@ -434,22 +438,22 @@ def criteria_by_name(value: Any) -> Any:
             isinstance(inner, Mapping) and not set(inner) <= set(Criterion.model_fields)
         )
         named = {
-            str(name): one
-            for name, one in value.items()
+            str(name): part
+            for name, part in value.items()
             if not (nested and name == "criteria")
         }
         return {**named, **criteria_by_name(inner)} if nested else named
     if not isinstance(value, list | tuple) or not all(
-        isinstance(one, Mapping) and "name" in one for one in value
+        isinstance(entry, Mapping) and "name" in entry for entry in value
     ):
         return value
-    names = [str(one["name"]) for one in value]
+    names = [str(entry["name"]) for entry in value]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(
             f"two criteria are named '{repeated[0]}': give each criterion a unique name"
         )
     settings = (
-        {key: part for key, part in one.items() if key != "name"} for one in value
+        {key: part for key, part in entry.items() if key != "name"} for entry in value
     )
     return dict(zip(names, settings, strict=True))
 
@@ -479,11 +483,11 @@ class Example(Section):
 
     @model_validator(mode="after")
     def _scored_once(self) -> Self:
-        given = [self.scores or None, self.score, self.class_name, self.winner]
-        if sum(one is not None for one in given) != 1:
-            others = "class_name, if the rubric has classes; or winner, if a pair was compared"
+        answers = [self.scores or None, self.score, self.class_name, self.winner]
+        if sum(answer is not None for answer in answers) != 1:
+            alternatives = "class_name, if the rubric has classes; or winner, if a pair was compared"
             raise ValueError(
-                f"set either scores (one per criterion) or score; or {others}"
+                f"set either scores (one per criterion) or score; or {alternatives}"
             )
         if (self.winner is None) != (self.response_b is None):
             raise ValueError(
@@ -569,26 +573,26 @@ class RubricConfig(Section):
                 f" {did_you_mean(self.positive, self.classes)}"
             )
         fields = type(self).model_fields
-        given = [
+        conflicting = [
             key
             for key in ("min", "max", "step", "levels")
             if getattr(self, key) != fields[key].default
         ]
-        given += (
+        conflicting += (
             ["classes"]
             if self.real and self.classes
             else ["examples"]
             if self.real and self.examples
             else []
         )
-        if given and self.real:
+        if conflicting and self.real:
             return (
-                f"it is real and has {given[0]}: any number is a score, so remove {given[0]}, or"
+                f"it is real and has {conflicting[0]}: any number is a score, so remove {conflicting[0]}, or"
                 " set real=false"
             )
-        if given:
+        if conflicting:
             return (
-                f"it has both classes and {given[0]}: a rubric has either a scale or classes, so"
+                f"it has both classes and {conflicting[0]}: a rubric has either a scale or classes, so"
                 " start from rubric=own"
             )
         return self._scale_problem() if self.real else None
@@ -785,8 +789,8 @@ class ScoringConfig(Section):
     def _each_column_once(self) -> Self:
         if twice := [
             name
-            for place, name in enumerate(self.slices)
-            if name in self.slices[:place]
+            for position, name in enumerate(self.slices)
+            if name in self.slices[:position]
         ]:
             raise ValueError(f"slices names '{twice[0]}' twice: name each column once")
         return self

@@ -35,10 +35,12 @@ def settled_values(settings: Json, chosen: Mapping[str, str]) -> JsonObject:
     values: JsonObject = dict(defaults())
     for group, option in {**SETTLED_OPTIONS, **chosen}.items():
         path = shipped("conf") / group / f"{option}.yaml"
-        own = yaml.safe_load(path.read_text(encoding="utf-8"))
-        values[group] = _merged(values.get(group), own)
-    rest = {group: value for group, value in settings.items() if group not in chosen}
-    merged: JsonObject = _merged(values, rest)
+        option_values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values[group] = _merged(values.get(group), option_values)
+    remaining = {
+        group: value for group, value in settings.items() if group not in chosen
+    }
+    merged: JsonObject = _merged(values, remaining)
     return merged
 
 

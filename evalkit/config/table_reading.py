@@ -128,13 +128,15 @@ def load_reading(path: Path) -> TableReading:
             content = content["dataset"].get("reading")
         return TableReading.model_validate(_plain(content))
     except OSError as bad:
-        what = f"cannot be read ({bad.strerror or bad})"
+        problem = f"cannot be read ({bad.strerror or bad})"
     except ValidationError as bad:
         first = bad.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        what = f"is not the reading of a table ({key}: {first['msg']})"
+        problem = f"is not the reading of a table ({key}: {first['msg']})"
     except (ValueError, yaml.YAMLError, RecursionError) as bad:
-        what = f"is not the reading of a table ({' '.join(str(bad).split())[:100]})"
+        problem = f"is not the reading of a table ({' '.join(str(bad).split())[:100]})"
     raise ConfigError(
-        what, where=str(path), remedy="write it with `evalkit check TABLE --save FILE`"
+        problem,
+        where=str(path),
+        remedy="write it with `evalkit check TABLE --save FILE`",
     )

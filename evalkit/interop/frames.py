@@ -60,7 +60,11 @@ def _responses(case: Case) -> Row:
     graded = any(_label(response) is not None for response in case.responses)
     match case.responses:
         case (response,):
-            return {"response": response.text, "model": response.model, "label": _label(response)}
+            return {
+                "response": response.text,
+                "model": response.model,
+                "label": _label(response),
+            }
         case (first, second) if not graded:
             texts = {"response_a": first.text, "response_b": second.text}
             return {

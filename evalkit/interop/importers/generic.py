@@ -166,13 +166,13 @@ def _cells(row: Json, fields: Mapping[str, str]) -> JsonObject:
     mapped to a verdict or a label has no other role, whatever its name.
     """
     mapped = tuple(f"{name.partition('.')[0]}." for name in fields if "." in name)
-    given = {
+    judged_columns = {
         column for name, column in fields.items() if name.partition(".")[0] in _GIVEN
     }
     cells = {
         name: value
         for name, value in row.items()
-        if is_field(name) and not name.startswith(mapped) and name not in given
+        if is_field(name) and not name.startswith(mapped) and name not in judged_columns
     }
     for name, column in fields.items():
         value = column_value(dict(row), column)
@@ -222,7 +222,10 @@ def _unit(cells: Json, row: Json, location: str, options: Options) -> tuple[Unit
 
 
 def _question(
-    asked: dict[str, tuple[str, str | None]], cells: Json, index: int, location: str
+    asked_questions: dict[str, tuple[str, str | None]],
+    cells: Json,
+    index: int,
+    location: str,
 ) -> str:
     """Return the name of a row's question: its id, or else its prompt, or else the row number.
 
@@ -239,9 +242,9 @@ def _question(
         return next(
             n
             for n in names
-            if asked.setdefault(n, (prompt, context)) == (prompt, context)
+            if asked_questions.setdefault(n, (prompt, context)) == (prompt, context)
         ) or str(index)
-    earlier_prompt, _ = asked.setdefault(str(id_), (prompt, context))
+    earlier_prompt, _ = asked_questions.setdefault(str(id_), (prompt, context))
     if prompt and earlier_prompt and prompt != earlier_prompt:
         remedy = "use a unique id for each question"
         raise DatasetError(
@@ -250,7 +253,7 @@ def _question(
             remedy=remedy,
         )
     if prompt and not earlier_prompt:
-        asked[str(id_)] = prompt, context
+        asked_questions[str(id_)] = prompt, context
     return str(id_)
 
 
