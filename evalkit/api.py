@@ -31,6 +31,7 @@ from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
 from evalkit.config.table_reading import TableReading
 from evalkit.core.claims import Claim
 from evalkit.core.images import lacks_images
+from evalkit.core.plain_errors import raises_plainly
 from evalkit.core.resources import project
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
@@ -291,6 +292,7 @@ def claim_run_folder(config: RunConfig, folder: Path | None) -> tuple[Path, Clai
     return folder, claim_run(folder)
 
 
+@raises_plainly
 def run(
     config: RunConfig,
     folder: Path | None = None,
@@ -330,6 +332,7 @@ def run(
             return track(config, result)
 
 
+@raises_plainly
 def compare(
     runs: Mapping[str, RunResult],
     metrics: Sequence[str] = (),

@@ -19,6 +19,7 @@ from typing import Final, Protocol, runtime_checkable
 from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED, TrackingConfig
 from evalkit.core.claims import Claim, claim_folder, claim_unused
+from evalkit.core.plain_errors import raises_plainly
 from evalkit.core.translation import in_every_language
 from evalkit.engine.estimates import total
 from evalkit.errors import ConfigError
@@ -155,6 +156,7 @@ def leaderboard_of(
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
 
 
+@raises_plainly
 def leaderboard(folder: str | Path) -> Leaderboard:
     """Rank the runs in the subfolders of a folder, such as the jobs of a sweep.
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from evalkit.cli.output import printable_output
 from evalkit.cli.parser import COMMANDS, parse, root_help
+from evalkit.core.plain_errors import shows_everything
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.guard.known_hosts import FLAG as TRUST_FLAG
 from evalkit.plugins import ALLOW_FLAG
@@ -74,7 +75,7 @@ def _status_of(function: Callable[[T], int], argument: T) -> int:
     try:
         return function(argument)
     except EvalkitError as error:
-        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+        if shows_everything():
             _print_traceback(error)
         _print_error(error)
         return error.status

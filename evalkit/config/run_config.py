@@ -893,11 +893,12 @@ def _name_of(node: yaml.Node) -> str | None:
     return next((value.value for key, value in pairs if key.value == "name"), None)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that a type names, as of a field: `list[Model] | None` has one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in getattr(annotation, "__args__", ()):
-        yield from _models(inner)
+        yield from models_in(inner)
 
 
 def _sections() -> frozenset[str]:
@@ -906,7 +907,7 @@ def _sections() -> frozenset[str]:
     todo: list[type[BaseModel]] = [RunConfig]
     while todo:
         for field in todo.pop().model_fields.values():
-            new = {*_models(field.annotation)} - sections
+            new = {*models_in(field.annotation)} - sections
             sections |= new
             todo += new
     return frozenset(section.__name__ for section in sections)
@@ -1045,7 +1046,7 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
             continue
         field = model.model_fields.get(part) if model else None
         named = field is not None and get_origin(field.annotation) is dict
-        model = next(_models(field.annotation), None) if field else None
+        model = next(models_in(field.annotation), None) if field else None
     return list(model.model_fields) if model else []
 
 

@@ -47,15 +47,21 @@ T = TypeVar("T")
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to completion, even if an event loop is already running, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_in_event_loop():
         return _run(coroutine)
     threads = ThreadPoolExecutor(1, thread_name_prefix="evalkit")
     try:
         return threads.submit(_run, coroutine).result()
     finally:
         threads.shutdown(wait=False)
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:

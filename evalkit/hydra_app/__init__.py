@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
 from evalkit.config.run_config import config_error
 from evalkit.config.settled import SETTLED_OPTIONS
+from evalkit.core.plain_errors import raises_plainly
 from evalkit.core.regular_files import check_regular, read_file, read_text
 from evalkit.core.resources import project, shipped
 from evalkit.datasets import RECORDED as RECORDED_CASES
@@ -507,6 +508,7 @@ def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
         raise hydra_error(error) from None
 
 
+@raises_plainly
 def load_config(
     name: str = DEFAULT,
     overrides: Sequence[str] = (),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from evalkit.api import build_evaluator
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
+from evalkit.core.plain_errors import awaits_plainly, raises_plainly
 from evalkit.core.turns import UNIT_KEYS
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.images import Album, reading_images
@@ -179,6 +180,7 @@ class Judge:
         other._sessions = WeakKeyDictionary()
         return other if other.changed else self
 
+    @awaits_plainly
     async def __call__(self, **fields: Any) -> JudgeVerdict:
         """Judge one case.
 
@@ -197,6 +199,7 @@ class Judge:
         (verdict,) = await self.batch([fields])
         return verdict
 
+    @raises_plainly
     def sync(self, **fields: Any) -> JudgeVerdict:
         """Judge one case and wait for its verdict; the arguments and errors are those of a call."""
         return run_async(self.once(**fields))
@@ -210,6 +213,7 @@ class Judge:
             if shared is not None and not shared.users:
                 await self.close()
 
+    @awaits_plainly
     async def batch(self, cases: Iterable[Mapping[str, Any]]) -> list[JudgeVerdict]:
         """Judge cases, each a mapping of the fields of a call; the errors are those of a call."""
         return await self.verdicts(
@@ -464,6 +468,7 @@ class _Shared:
             await self.session.close()
 
 
+@raises_plainly
 def load_judge(
     path: str | Path,
     *,

@@ -9,9 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from evalkit.config import RunConfig
+from evalkit.core.plain_errors import awaits_plainly, raises_plainly
 from evalkit.engine.event_loop import run_async
 from evalkit.sessions import judge_one
+from evalkit.tools.input_errors import input_error
 from evalkit.tools.models import (
     TOOLS,
     CriterionComparison,
@@ -63,6 +67,7 @@ __all__ = [
 T = TypeVar("T", bound=ToolModel)
 
 
+@awaits_plainly
 async def pairwise_compare(
     request: PairwiseCompareInput | Mapping[str, Any] | None = None,
     /,
@@ -81,9 +86,8 @@ async def pairwise_compare(
         **fields: The fields of `PairwiseCompareInput`.
 
     Raises:
-        pydantic.ValidationError: If the input is invalid.
-        ConfigError: If the config is invalid, the tool cannot honor an override, or the judge
-            cannot be called.
+        ConfigError: If the input or the config is invalid, the tool cannot honor an override, or
+            the judge cannot be called.
     """
     parsed = _input(PairwiseCompareInput, request, fields)
     started = time.perf_counter()
@@ -96,6 +100,7 @@ async def pairwise_compare(
     )
 
 
+@awaits_plainly
 async def direct_score(
     request: DirectScoreInput | Mapping[str, Any] | None = None,
     /,
@@ -117,6 +122,7 @@ async def direct_score(
     )
 
 
+@raises_plainly
 def pairwise_compare_sync(
     request: PairwiseCompareInput | Mapping[str, Any] | None = None,
     /,
@@ -131,6 +137,7 @@ def pairwise_compare_sync(
     )
 
 
+@raises_plainly
 def direct_score_sync(
     request: DirectScoreInput | Mapping[str, Any] | None = None,
     /,
@@ -148,4 +155,7 @@ def direct_score_sync(
 def _input(model: type[T], request: Any, fields: Mapping[str, Any]) -> T:
     if isinstance(request, model):
         return request
-    return model.model_validate({**(request or {}), **fields})
+    try:
+        return model.model_validate({**(request or {}), **fields})
+    except ValidationError as error:
+        raise input_error(error, model) from None

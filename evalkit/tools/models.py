@@ -237,6 +237,12 @@ class ScoreCriterion(ToolInput):
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Its relative importance, 0 to 1. Weights are normalized to sum to 1."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        """Read a text as the name of a criterion, as the criteria of comparisons are given."""
+        return {"name": value} if isinstance(value, str) else value
+
 
 class ScoreExample(ToolInput):
     """A scored response that shows the judge how to use the scale."""

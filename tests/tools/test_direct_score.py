@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from pydantic import ValidationError
 
 import evalkit
+from evalkit.errors import ConfigError
 from tests.support.fake_provider import said
 from tests.support.judging import SCORED as INPUT
 from tests.support.judging import scoring
@@ -109,6 +109,6 @@ async def test_the_sync_twin_where_a_loop_runs_already(provider, overrides):
     ],
 )
 async def test_a_wrong_input_is_refused_before_any_call(wrong, provider, overrides):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         await evalkit.direct_score({**INPUT, **wrong}, overrides=overrides)
     assert provider.requests == []

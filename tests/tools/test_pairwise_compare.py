@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 import evalkit
 from evalkit.errors import ConfigError, JudgeSetupError
@@ -193,7 +192,7 @@ async def test_the_same_question_is_paid_for_once(provider, overrides):
     ],
 )
 async def test_a_wrong_input_is_refused_before_any_call(wrong, provider, overrides):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         await evalkit.pairwise_compare({**INPUT, **wrong}, overrides=overrides)
     assert provider.requests == []
 

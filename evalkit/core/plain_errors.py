@@ -1,0 +1,53 @@
+"""Raise errors to users of Python as one exception with one line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from evalkit.errors import EvalkitError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def raises_plainly(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a public function that raises evalkit's errors without the frames and causes inside evalkit.
+
+    A notebook then shows one exception with one line. With `HYDRA_FULL_ERROR=1` it shows everything.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except EvalkitError as error:
+            if shows_everything():
+                raise
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+def awaits_plainly(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Do for a coroutine function what `raises_plainly` does for a function."""
+
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await function(*args, **kwargs)
+        except EvalkitError as error:
+            if shows_everything():
+                raise
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+def shows_everything() -> bool:
+    """Return whether the user asked for whole tracebacks, as Hydra's users do."""
+    return os.environ.get("HYDRA_FULL_ERROR") == "1"
