@@ -30,21 +30,21 @@ def inclusion(case: Case) -> float | Literal["unknown"] | None:
     Raises:
         ConfigError: if it is not a number above 0 and at most 1.
     """
-    given = case.metadata.get(INCLUSION)
-    if given is None or given == "":
+    value = case.metadata.get(INCLUSION)
+    if value is None or value == "":
         return None
-    if given == UNKNOWN:
+    if value == UNKNOWN:
         return UNKNOWN
     try:
-        probability = float(given)
+        probability = float(value)
     except (TypeError, ValueError):
         probability = 0.0
-    if not 0 < probability <= 1 or isinstance(given, bool):
-        what = (
-            f"'{given!s:.40}' is not the probability that a case is chosen for labeling"
+    if not 0 < probability <= 1 or isinstance(value, bool):
+        problem = (
+            f"'{value!s:.40}' is not the probability that a case is chosen for labeling"
         )
         remedy = f"write a number above 0 and at most 1 in {INCLUSION}, or omit it"
-        raise ConfigError(what, where=f"case '{case.id}'", remedy=remedy)
+        raise ConfigError(problem, where=f"case '{case.id}'", remedy=remedy)
     return probability
 
 
@@ -58,9 +58,9 @@ def parse_pair_key(name: str) -> Unit | None:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         return None
-    one = int(parts[0])
-    two = int(parts[1])
-    return (one, two) if one < two else None
+    first = int(parts[0])
+    second = int(parts[1])
+    return (first, second) if first < second else None
 
 
 def choices_in(annotation: Annotation) -> Iterator[tuple[Unit, Winner]]:
@@ -83,19 +83,19 @@ def choice_for(annotation: Annotation, unit: Unit = FIRST) -> Winner | None:
 def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
     """Return the annotator's grades of a case's responses; empty if the annotation has choices or classes."""
     if not isinstance(annotation, tuple) or any(
-        isinstance(one, str) for one in annotation
+        isinstance(entry, str) for entry in annotation
     ):
         return ()
-    return tuple(one for one in annotation if not isinstance(one, str))
+    return tuple(entry for entry in annotation if not isinstance(entry, str))
 
 
 def annotation_classes(annotation: Annotation) -> tuple[str | None, ...]:
     """Return the annotator's classes of a case's responses; empty if the annotation has choices or grades."""
     if not isinstance(annotation, tuple) or any(
-        isinstance(one, float | int) for one in annotation
+        isinstance(entry, float | int) for entry in annotation
     ):
         return ()
-    return tuple(one for one in annotation if not isinstance(one, float | int))
+    return tuple(entry for entry in annotation if not isinstance(entry, float | int))
 
 
 def chosen(choices: Mapping[Unit, Winner]) -> Annotation:

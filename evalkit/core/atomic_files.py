@@ -60,18 +60,18 @@ def write_files(
         ]
         _sync(staged)
         for written, target in sorted(
-            zip(staged, targets, strict=True), key=lambda one: one[1].name == last
+            zip(staged, targets, strict=True), key=lambda pair: pair[1].name == last
         ):
             written.replace(target)
         _sync_folder(folder)
 
 
 @contextmanager
-def file_errors(what: str, where: object = None, remedy: str = "") -> Iterator[None]:
-    """Report an error of the operating system inside the block in one line, its reason after `what`.
+def file_errors(problem: str, where: object = None, remedy: str = "") -> Iterator[None]:
+    """Report an error of the operating system inside the block in one line, its reason after `problem`.
 
     Args:
-        what: what cannot be done, such as `cannot be read`.
+        problem: what cannot be done, such as `cannot be read`.
         where: the file or the folder; by default the one that the system names.
         remedy: what to do.
 
@@ -81,18 +81,18 @@ def file_errors(what: str, where: object = None, remedy: str = "") -> Iterator[N
     try:
         yield
     except OSError as error:
-        place = str(error.filename if where is None else where)
+        location = str(error.filename if where is None else where)
         raise ConfigError(
-            f"{what} ({error.strerror or error})", where=place, remedy=remedy
+            f"{problem} ({error.strerror or error})", where=location, remedy=remedy
         ) from None
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Remove the temporary files of processes that were killed while they wrote a file with this name."""
-    for left in folder.glob(f".{name}.*.tmp"):
-        process = left.name.split(".")[-2]
+    for leftover in folder.glob(f".{name}.*.tmp"):
+        process = leftover.name.split(".")[-2]
         if process.isdigit() and not is_alive(int(process)):
-            left.unlink(missing_ok=True)
+            leftover.unlink(missing_ok=True)
 
 
 def check_inside(folder: Path, path: Path) -> None:

@@ -30,10 +30,10 @@ class UnboundedError(ValueError):
         remedy: What to do.
     """
 
-    def __init__(self, what: str, line: int | None, remedy: str) -> None:
-        self.what, self.line, self.remedy = what, line, remedy
-        place = "" if line is None else f"line {line}: "
-        super().__init__(f"{place}{what}")
+    def __init__(self, problem: str, line: int | None, remedy: str) -> None:
+        self.what, self.line, self.remedy = problem, line, remedy
+        location = "" if line is None else f"line {line}: "
+        super().__init__(f"{location}{problem}")
 
 
 def check_yaml(text: str) -> None:
@@ -70,8 +70,8 @@ def check_yaml(text: str) -> None:
                 anchors[name] = size
             sizes[-1] += size
             if sizes[-1] > LARGEST and anchors:
-                what = f"has more than {LARGEST:,} values when its aliases (*NAME) are written out"
-                raise UnboundedError(what, line, "write less with aliases")
+                problem = f"has more than {LARGEST:,} values when its aliases (*NAME) are written out"
+                raise UnboundedError(problem, line, "write less with aliases")
     except RecursionError:
         raise UnboundedError(
             f"nested deeper than {DEEPEST} levels", None, FLATTEN
@@ -115,8 +115,8 @@ def read_json(content: bytes | str, deepest: int = DEEPEST) -> Any:
     )
     if whole.count(b"[") + whole.count(b"{") > deepest:
         depth = 0
-        for found in _BRACKETS.finditer(whole):
-            first = found[0][:1]
+        for bracket in _BRACKETS.finditer(whole):
+            first = bracket[0][:1]
             depth += 1 if first in b"[{" else -1 if first in b"]}" else 0
             if depth > deepest:
                 raise UnboundedError(

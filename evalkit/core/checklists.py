@@ -49,9 +49,9 @@ Node: TypeAlias = tuple[Literal["gate", "item"], str]
 class ChecklistError(ValueError):
     """A checklist is invalid: what is wrong, and what to do."""
 
-    def __init__(self, what: str, remedy: str) -> None:
-        self.what, self.remedy = what, remedy
-        super().__init__(f"{what}: {remedy}")
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.what, self.remedy = problem, remedy
+        super().__init__(f"{problem}: {remedy}")
 
 
 def read_items(
@@ -82,10 +82,11 @@ def read_items(
     items = [*shared]
     # Iterative, because hostile data may be nested deeper than the interpreter's stack.
     todo: list[tuple[Any, str, str | None, int]] = [
-        (one, str(number), None, 1) for number, one in reversed([*enumerate(value, 1)])
+        (entry, str(number), None, 1)
+        for number, entry in reversed([*enumerate(value, 1)])
     ]
     while todo:
-        one, number, parent, depth = todo.pop()
+        entry, number, parent, depth = todo.pop()
         if len(items) >= MAX_ITEMS:
             raise ChecklistError(
                 f"the checklist has more than {MAX_ITEMS:,} items", "split the case"
@@ -95,7 +96,7 @@ def read_items(
                 f"item {_shown(number)}: parts are nested deeper than {MAX_DEPTH}",
                 "flatten them",
             )
-        item, parts = _item(one, prefix + number, parent, responses, unused)
+        item, parts = _item(entry, prefix + number, parent, responses, unused)
         items.append(item)
         todo += [
             (part, f"{number}.{k}", item.id, depth + 1)
@@ -178,7 +179,7 @@ def _item(
     return item, parts
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: Any, subject: str) -> float:
     if value is None:
         return 1.0
     # Sums of larger numbers could overflow.
@@ -189,21 +190,23 @@ def _number(value: Any, what: str) -> float:
         or not isfinite(value)
     ):
         raise ChecklistError(
-            f"{what} is not a number", "write a number from -1e9 to 1e9"
+            f"{subject} is not a number", "write a number from -1e9 to 1e9"
         )
     return float(value)
 
 
-def _texts(value: Any, what: str) -> tuple[str, ...]:
+def _texts(value: Any, subject: str) -> tuple[str, ...]:
     listed = (
         () if value is None else (value,) if isinstance(value, str | int) else value
     )
     good = isinstance(listed, list | tuple) and all(
-        isinstance(one, str | int) and not isinstance(one, bool) for one in listed
+        isinstance(entry, str | int) and not isinstance(entry, bool) for entry in listed
     )
     if not good:
-        raise ChecklistError(f"{what} is not a list of texts", "write a list of texts")
-    return tuple(str(one).strip() for one in listed)
+        raise ChecklistError(
+            f"{subject} is not a list of texts", "write a list of texts"
+        )
+    return tuple(str(entry).strip() for entry in listed)
 
 
 def _labels(
@@ -214,17 +217,22 @@ def _labels(
         raise ChecklistError(
             f"{where}: labels is not a mapping", "write {ANNOTATOR: met}"
         )
-    given = {CONSENSUS: value["label"]} if value.get("label") is not None else {}
-    given |= {str(name): one for name, one in (named or {}).items()}
-    return {name: _answers(one, responses, where) for name, one in given.items()}
+    by_annotator = {CONSENSUS: value["label"]} if value.get("label") is not None else {}
+    by_annotator |= {
+        str(name): annotation for name, annotation in (named or {}).items()
+    }
+    return {
+        name: _answers(annotation, responses, where)
+        for name, annotation in by_annotator.items()
+    }
 
 
 def _answers(value: Any, responses: int, where: str) -> tuple[ItemAnswer | None, ...]:
     listed = value if isinstance(value, list | tuple) else [value]
     if len(listed) != responses:
-        what = f"{where} has {len(listed)} label(s) for {responses} responses"
-        raise ChecklistError(what, "write one label for each response")
-    return tuple(read_answer(one, where) for one in listed)
+        problem = f"{where} has {len(listed)} label(s) for {responses} responses"
+        raise ChecklistError(problem, "write one label for each response")
+    return tuple(read_answer(label, where) for label in listed)
 
 
 def is_item_answer(text: str) -> bool:
@@ -241,8 +249,8 @@ def read_answer(value: Any, where: str) -> ItemAnswer | None:
     """
     spelt = value.strip().casefold() if isinstance(value, str) else value
     if not isinstance(spelt, str | bool | int | float | None) or spelt not in _ANSWERS:
-        what = f"{where}: '{str(value)[:40]}' is not a label"
-        raise ChecklistError(what, "write met, not_met, cannot_assess or null")
+        problem = f"{where}: '{str(value)[:40]}' is not a label"
+        raise ChecklistError(problem, "write met, not_met, cannot_assess or null")
     return _ANSWERS[spelt]
 
 
@@ -256,18 +264,18 @@ def _check(items: Sequence[ChecklistItem]) -> None:
         ids.add(item.id)
     for item in items:
         if unknown := [name for name in item.after if name not in ids]:
-            known = sorted(ids)[:100]
+            choices = sorted(ids)[:100]
             raise ChecklistError(
                 f"item '{item.id:.60}' comes after '{unknown[0]:.60}', which is not an item",
-                did_you_mean(unknown[0], known),
+                did_you_mean(unknown[0], choices),
             )
     try:
         decision_order(items)
     except CycleError as error:
         cycle = list(dict.fromkeys(name for _, name in cast(list[Node], error.args[1])))
-        shown = " → ".join(f"'{name:.40}'" for name in [*cycle[:5], cycle[0]])
+        listed = " → ".join(f"'{name:.40}'" for name in [*cycle[:5], cycle[0]])
         raise ChecklistError(
-            f"items depend on each other in a cycle: {shown}",
+            f"items depend on each other in a cycle: {listed}",
             "remove one of these from after",
         ) from None
     if not any(item.points > 0 for item in leaves(items)):
@@ -284,10 +292,10 @@ def leaves(items: Sequence[ChecklistItem]) -> list[ChecklistItem]:
 
 def parts_of(items: Sequence[ChecklistItem]) -> dict[str | None, list[ChecklistItem]]:
     """Return the parts of each group by its id; those of `None` are at the top."""
-    found: dict[str | None, list[ChecklistItem]] = {None: []}
+    parts: dict[str | None, list[ChecklistItem]] = {None: []}
     for item in items:
-        found.setdefault(item.parent, []).append(item)
-    return found
+        parts.setdefault(item.parent, []).append(item)
+    return parts
 
 
 def decision_order(items: Sequence[ChecklistItem]) -> list[Node]:
@@ -315,14 +323,16 @@ def inherited(
 ) -> Iterator[tuple[ChecklistItem, tuple[str, ...], tuple[str, ...], bool]]:
     """Yield each leaf with its groups' criteria, outermost first, its tags and theirs, and whether it is required."""
     groups = {item.parent for item in items}
-    known: dict[str | None, tuple[tuple[str, ...], tuple[str, ...], bool]] = {
+    # group -> the criteria and tags of it and the groups around it, and whether it is
+    # required
+    by_group: dict[str | None, tuple[tuple[str, ...], tuple[str, ...], bool]] = {
         None: ((), (), False)
     }
     for item in items:
-        criteria, tags, required = known[item.parent]
+        criteria, tags, required = by_group[item.parent]
         tags = tuple(dict.fromkeys((*tags, *item.tags)))
         required = required or item.required
         if item.id in groups:
-            known[item.id] = ((*criteria, item.criterion), tags, required)
+            by_group[item.id] = ((*criteria, item.criterion), tags, required)
         else:
             yield item, criteria, tags, required

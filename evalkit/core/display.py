@@ -34,10 +34,10 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one
-        if one.isprintable() or unicodedata.category(one) == "Zs"
-        else char_code(one)
-        for one in text
+        character
+        if character.isprintable() or unicodedata.category(character) == "Zs"
+        else char_code(character)
+        for character in text
     )
 
 
@@ -70,16 +70,16 @@ def visible_names(
     """
     ordered = list(names)
     taken = {name for name in ordered if form(name) == name}
-    found = {}
+    forms = {}
     for name in ordered:
-        made = form(name)
+        candidate = form(name)
         number = 2
-        while made != name and made in taken:
-            made = f"{form(name)}_{number}"
+        while candidate != name and candidate in taken:
+            candidate = f"{form(name)}_{number}"
             number = number + 1
-        taken.add(made)
-        found[name] = made
-    return found
+        taken.add(candidate)
+        forms[name] = candidate
+    return forms
 
 
 def quoted(text: str) -> str:
@@ -109,8 +109,8 @@ def number(value: float | None, *, signed: bool = False) -> str:
         return "–"
     if float(value).is_integer() and abs(value) >= 2:
         return f"{value:{'+' if signed else ''}.0f}"
-    shown = fixed(value, 3)
-    return shown if not signed or shown.startswith("-") else f"+{shown}"
+    text = fixed(value, 3)
+    return text if not signed or text.startswith("-") else f"+{text}"
 
 
 def p_value(p: float | None, equals: str = "") -> str:
@@ -219,6 +219,6 @@ def dollars(amount: float) -> str:
     """Format an amount in USD, as `$12.50`; below a dollar with two significant digits, as `$0.0000072`."""
     if amount == 0:
         return "$0"
-    places = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))
-    whole, _, cents = f"{amount:,.{places}f}".partition(".")
+    decimals = 2 if abs(amount) >= 1 else 1 - math.floor(math.log10(abs(amount)))
+    whole, _, cents = f"{amount:,.{decimals}f}".partition(".")
     return f"${whole}.{cents[:2]}{cents[2:].rstrip('0')}"

@@ -53,12 +53,12 @@ class ImageFiles:
             passing: Whether it is of a request to a server, which keeps the last ones only.
         """
         with self._lock:
-            known = self._paths.get(image.sha)
-            if known is None:
+            added_path = self._paths.get(image.sha)
+            if added_path is None:
                 path = self._folder() / image.file_name
                 path.write_bytes(content)
                 self._paths[image.sha] = path
-            if passing and (known is None or image.sha in self._passing):
+            if passing and (added_path is None or image.sha in self._passing):
                 self._pass(image.sha, len(content))
             elif not passing:
                 self._passing.pop(image.sha, None)
@@ -88,18 +88,18 @@ class ImageFiles:
         """
         if image.kind == URL and image.sha in self._urls:
             return self._urls[image.sha].encode()
-        known = self._paths.get(image.sha)
+        added_path = self._paths.get(image.sha)
         folders = [folder / image.file_name for folder in self._folders]
-        for path in [known, *folders]:
+        for path in [added_path, *folders]:
             if path is None:
                 continue
             with suppress(OSError, ImageError):
                 content = read_file(path, LARGEST)
                 if hashlib.sha256(content).hexdigest() == image.sha:
                     return content
-        where = image.short if known is None else str(known)
-        what = f"{where}: the picture is gone, or is another one than before"
-        raise ImageError(what, _GONE)
+        where = image.short if added_path is None else str(added_path)
+        problem = f"{where}: the picture is gone, or is another one than before"
+        raise ImageError(problem, _GONE)
 
     def chunks(self, image: Image) -> Iterator[bytes]:
         """Yield the bytes of a picture when they are asked for; nothing if they are gone."""
@@ -134,11 +134,11 @@ def read_file(path: Path, most: int) -> bytes:
 
 def too_large(size: int, most: int) -> ImageError:
     """Return the error for a picture of too many bytes."""
-    what = f"the picture has {size:,} bytes, over {most:,}"
+    problem = f"the picture has {size:,} bytes, over {most:,}"
     remedy = "give a smaller copy of it"
     if most < LARGEST:
         remedy += f", or raise dataset.max_image_bytes (up to {LARGEST:,})"
-    return ImageError(what, remedy)
+    return ImageError(problem, remedy)
 
 
 def data_url(image: Image) -> str:
@@ -192,5 +192,5 @@ def is_image_file(name: str) -> bool:
     """Return whether a name below a run folder is that of a picture."""
     folder, slash, file = name.partition("/")
     stem, _, suffix = file.partition(".")
-    known = suffix in {*SUFFIXES.values(), "url"}
-    return folder == FOLDER and bool(slash) and known and stem.isalnum()
+    has_known_suffix = suffix in {*SUFFIXES.values(), "url"}
+    return folder == FOLDER and bool(slash) and has_known_suffix and stem.isalnum()

@@ -42,9 +42,9 @@ _ESCAPED: Final = "&#91;"
 class ImageError(ValueError):
     """A picture cannot be used; `str()` says why, `remedy` what to do."""
 
-    def __init__(self, what: str, remedy: str) -> None:
+    def __init__(self, problem: str, remedy: str) -> None:
         self.remedy = remedy
-        super().__init__(what)
+        super().__init__(problem)
 
 
 @frozen
@@ -90,11 +90,11 @@ def image_of(content: bytes, detail: str = "") -> Image:
     if not (width and height):
         raise ImageError("the picture is empty", "give another file")
     if width * height > MOST_PIXELS or max(width, height) > MOST_PER_SIDE:
-        what = f"the picture has {width:,} x {height:,} pixels, over {MOST_PIXELS:,}"
-        raise ImageError(what, "give a smaller copy of it")
+        problem = f"the picture has {width:,} x {height:,} pixels, over {MOST_PIXELS:,}"
+        raise ImageError(problem, "give a smaller copy of it")
     size = len(content)
-    shown = f"{size:,} B" if size < 1000 else f"{round(size / 1000):,} kB"
-    return Image(hashlib.sha256(content).hexdigest(), kind, shown, detail)
+    size_text = f"{size:,} B" if size < 1000 else f"{round(size / 1000):,} kB"
+    return Image(hashlib.sha256(content).hexdigest(), kind, size_text, detail)
 
 
 def url_image(url: str, detail: str = "") -> Image:
@@ -195,7 +195,9 @@ def without_images(case: Case) -> Case:
         prompt=bare(case.prompt),
         context=case.context and bare(case.context),
         reference=case.reference and bare(case.reference),
-        responses=tuple(replace(one, text=bare(one.text)) for one in case.responses),
+        responses=tuple(
+            replace(response, text=bare(response.text)) for response in case.responses
+        ),
     )
 
 

@@ -52,7 +52,7 @@ def visual_form(char: str) -> str:
     if _is_invisible(char):
         return ""
     folded = unicodedata.normalize("NFKC", char).casefold()
-    return "".join(_SHAPES.get(one, one) for one in folded)
+    return "".join(_SHAPES.get(folded_char, folded_char) for folded_char in folded)
 
 
 def _is_invisible(char: str) -> bool:

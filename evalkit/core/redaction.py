@@ -101,9 +101,9 @@ _PATTERNS = (
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     """Return `text` without secrets: values of environment variables named like keys, and texts that look like keys."""
     values = [
-        one
-        for one in _secrets(environment).values()
-        if len(one) >= _SHORTEST_SECRET and not is_placeholder(one)
+        value
+        for value in _secrets(environment).values()
+        if len(value) >= _SHORTEST_SECRET and not is_placeholder(value)
     ]
     spellings = {form for value in values for form in (value, quote(value, safe=""))}
     # Longest first: one secret may be a prefix of another.
@@ -124,8 +124,8 @@ def secret_in(text: str, secrets: Mapping[str, str] | None = None) -> str | None
 
     `secrets` are the values of environment variables by name, if they are known.
     """
-    for found in _USERINFO.finditer(text):
-        if ":" in found[1] or (found[1] and not _DATABASE.match(text)):
+    for userinfo in _USERINFO.finditer(text):
+        if ":" in userinfo[1] or (userinfo[1] and not _DATABASE.match(text)):
             return "contains a URL with a password"
     if _PASSED.search(text):
         return "contains a URL with a key"
@@ -155,8 +155,8 @@ def secrets_of(
     """Yield each key of a config with a secret, and the secret's description."""
     secrets = _secrets(None) if secrets is None else secrets
     if isinstance(value, str):
-        if (found := secret_in(value, secrets)) is not None:
-            yield key, found
+        if (secret := secret_in(value, secrets)) is not None:
+            yield key, secret
     elif isinstance(value, Mapping):
         for name, part in value.items():
             inner = f"{key}.{name}" if key else str(name)

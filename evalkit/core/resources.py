@@ -63,14 +63,14 @@ def project() -> Path:
 
 
 def optional(
-    module: str, where: str, what: str = "", *, library: str = "", install: str = ""
+    module: str, where: str, feature: str = "", *, library: str = "", install: str = ""
 ) -> Any:
     """Return a module of an optional library.
 
     Args:
         module: The module, such as `pyarrow.parquet`.
         where: The file, option or config key that needs it.
-        what: The feature that needs it, for the message.
+        feature: The feature that needs it, for the message.
         library: The name of the library in the message; by default the module's first part.
         install: The argument of `pip install`; by default the library.
 
@@ -81,6 +81,6 @@ def optional(
         return import_module(module)
     except ImportError:
         library = library or module.partition(".")[0]
-        needs = f"{what} needs {library}".strip()
+        needs = f"{feature} needs {library}".strip()
         remedy = f"install it: pip install {install or library}"
         raise ConfigError(needs, where=where, remedy=remedy) from None

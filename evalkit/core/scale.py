@@ -277,15 +277,17 @@ class Classes:
         for name in self.answers:
             if fault := _fault(name):
                 return f"the class name {name!r:.60} {fault}"
-        seen: dict[str, str] = {}
+        by_folded: dict[str, str] = {}
         for name in self.names:
-            other = seen.setdefault(fold_class(name), name)
-            if other != name:
+            earlier = by_folded.setdefault(fold_class(name), name)
+            if earlier != name:
                 return (
-                    f"the classes '{other}' and '{name}' differ only in case or width: rename one"
+                    f"the classes '{earlier}' and '{name}' differ only in case or width: rename one"
                     " of them"
                 )
-        if self.abstain is not None and (same := seen.get(fold_class(self.abstain))):
+        if self.abstain is not None and (
+            same := by_folded.get(fold_class(self.abstain))
+        ):
             return (
                 f"abstain is '{self.abstain}', which is also the class '{same}': give the"
                 " abstention its own name"

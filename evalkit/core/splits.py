@@ -19,8 +19,10 @@ def is_labeled(case: Case) -> bool:
     """Return whether a case has any label: its own, one of a response, an annotator's, or one of an item."""
     if case.label is not None or case.labels:
         return True
-    for one in case.responses:  # no generators: every metric asks this of every case
-        if one.grade is not None or one.class_name is not None:
+    for (
+        response
+    ) in case.responses:  # no generators: every metric asks this of every case
+        if response.grade is not None or response.class_name is not None:
             return True
     return bool(case.checklist) and any(item.labels for item in case.checklist)
 
@@ -32,7 +34,8 @@ def without_labels(case: Case) -> Case:
         label=None,
         labels={},
         responses=tuple(
-            replace(one, grade=None, class_name=None) for one in case.responses
+            replace(response, grade=None, class_name=None)
+            for response in case.responses
         ),
         checklist=tuple(replace(item, labels={}) for item in case.checklist),
     )
@@ -41,14 +44,16 @@ def without_labels(case: Case) -> Case:
 def clusters_named(by: str, n: int = 2) -> str:
     """Return what clusters by a column are, in words: cases, prompts, conversations, or values of another column."""
     name = by if by in ("prompt", "conversation") else "case" if by == "id" else ""
-    one, many = (name, f"{name}s") if name else (f"value of {by}", f"values of {by}")
-    return one if n == 1 else many
+    singular, plural = (
+        (name, f"{name}s") if name else (f"value of {by}", f"values of {by}")
+    )
+    return singular if n == 1 else plural
 
 
 def remedy_for_few(by: str, *, all_labeled: bool) -> str:
     """Return what to do if too few clusters have labels: label others, or add some if there are no others."""
-    more = "more cases" if by == "id" else f"cases of more {clusters_named(by)}"
-    return f"all have labels: add {more}" if all_labeled else f"label {more}"
+    addition = "more cases" if by == "id" else f"cases of more {clusters_named(by)}"
+    return f"all have labels: add {addition}" if all_labeled else f"label {addition}"
 
 
 @frozen

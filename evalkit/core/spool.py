@@ -37,19 +37,19 @@ class LazySequence(Sequence[T]):
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
-            return tuple(self._make(one) for one in range(*index.indices(len(self))))
+            return tuple(self._make(at) for at in range(*index.indices(len(self))))
         return self._make(range(len(self))[index])
 
     def __iter__(self) -> Iterator[T]:
         return map(self._make, range(len(self)))
 
-    def __eq__(self, other: object) -> bool:
-        if other is self:
+    def __eq__(self, value: object) -> bool:
+        if value is self:
             return True
-        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
             return NotImplemented
-        return len(self) == len(other) and all(
-            one == two for one, two in zip(self, other, strict=True)
+        return len(self) == len(value) and all(
+            first == second for first, second in zip(self, value, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -275,7 +275,10 @@ def find_new(hashes: HashSet, before: Sequence[HashSet] = ()) -> tuple[int, int]
     new = " AND ".join(
         [
             "true",
-            *(f"hash NOT IN (SELECT hash FROM {other.table()})" for other in before),
+            *(
+                f"hash NOT IN (SELECT hash FROM {earlier.table()})"
+                for earlier in before
+            ),
         ]
     )
     distinct = (

@@ -36,9 +36,11 @@ def message_tokens(messages: Iterable[Message]) -> int:
     )
 
 
-def image_tokens(messages: Iterable[Message], each: int = _PER_IMAGE) -> int:
-    """Return the estimated tokens of the pictures of messages, at `each` tokens per picture."""
-    return each * sum(1 for _ in images_in(one["content"] for one in messages))
+def image_tokens(messages: Iterable[Message], per_image: int = _PER_IMAGE) -> int:
+    """Return the estimated tokens of the pictures of messages, at `per_image` tokens per picture."""
+    return per_image * sum(
+        1 for _ in images_in(message["content"] for message in messages)
+    )
 
 
 LONG_PROMPT = 1000
@@ -93,17 +95,22 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     if fits(case):
         return case
     if not fits(_without_texts(case)):
-        what = (
+        problem = (
             "the prompt does not fit judge.context even without the texts of case"
             f" '{shorten(case.id, _SHOWN)}'"
         )
         remedy = "shorten the template, criteria, rubric or checklist, or set a larger judge.context"
-        raise ConfigError(what, where="dataset.fit=ends", remedy=remedy)
+        raise ConfigError(problem, where="dataset.fit=ends", remedy=remedy)
     results = unit_of(case.prompt) is not None or any(
-        unit_of(one.text) is not None for one in case.responses
+        unit_of(response.text) is not None for response in case.responses
     )
     results = results and fits(_cut(case, 1, results=True))
-    texts = [case.prompt, case.context or "", *(one.text for one in case.responses)]
+    texts = [
+        case.prompt,
+        case.context or "",
+        *(response.text for response in case.responses),
+    ]
+    # bisection: the largest number of characters per text with which the case fits
     least = 1
     most = max(map(len, texts))
     while least < most:
@@ -117,7 +124,7 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
 
 
 def _without_texts(case: Case) -> Case:
-    bare = tuple(replace(one, text="") for one in case.responses)
+    bare = tuple(replace(response, text="") for response in case.responses)
     return replace(case, prompt="", context=None, reference=None, responses=bare)
 
 
@@ -142,5 +149,7 @@ def _cut(case: Case, most: int, *, results: bool) -> Case:
         prompt=cut(case.prompt),
         context=case.context and cut(case.context),
         reference=case.reference and cut(case.reference),
-        responses=tuple(replace(one, text=cut(one.text)) for one in case.responses),
+        responses=tuple(
+            replace(response, text=cut(response.text)) for response in case.responses
+        ),
     )

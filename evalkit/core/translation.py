@@ -70,12 +70,12 @@ class Text:
             **{name: rendered(value, translator) for name, value in self.values.items()}
         )
 
-    def _noun_of_one(self, found: re.Match[str]) -> str:
+    def _noun_of_one(self, match: re.Match[str]) -> str:
         """Return a number with its noun, which is singular after 1."""
         return (
-            re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", found[0])
-            if self.values.get(found[1]) == 1
-            else found[0]
+            re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", match[0])
+            if self.values.get(match[1]) == 1
+            else match[0]
         )
 
     def fill(self, **values: object) -> Text:

@@ -93,12 +93,12 @@ def render(parts: Iterable[Part], unit: Unit = "turn") -> str:
 
 def _heading(part: Part, unit: Unit) -> str:
     role, _, name = part.name.partition(" (")
-    shown = (
+    title = (
         speaker(role, name.removesuffix(")"))
         if part.kind == "said"
         else _word(part.name)
     )
-    return f"[{unit} {part.turn}{', judged' if part.judged else ''}: {_KINDS[part.kind]}{shown}]"
+    return f"[{unit} {part.turn}{', judged' if part.judged else ''}: {_KINDS[part.kind]}{title}]"
 
 
 def protected(text: str) -> str:
@@ -123,12 +123,12 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _names_unit(text: str, at: int) -> bool:
-    seen = ""
+    letters = ""
     for index in range(at, len(text)):
-        seen += visual_form(text[index]).strip()
-        if len(seen) > len(TURN):
-            return seen.startswith((TURN, "step")) and seen[len(TURN)].isdigit()
-        if not (TURN.startswith(seen) or "step".startswith(seen)):
+        letters += visual_form(text[index]).strip()
+        if len(letters) > len(TURN):
+            return letters.startswith((TURN, "step")) and letters[len(TURN)].isdigit()
+        if not (TURN.startswith(letters) or "step".startswith(letters)):
             return False
     return False
 
@@ -139,8 +139,8 @@ def parse(text: str) -> list[Part]:
     The inverse of `render`, except that brackets stay escaped. A text before the first heading is
     not a part.
     """
-    found = list(_HEADING.finditer(text))
-    ends = [*(match.start() - 2 for match in found[1:]), len(text)]
+    headings = list(_HEADING.finditer(text))
+    ends = [*(match.start() - 2 for match in headings[1:]), len(text)]
     return [
         Part(
             int(match[2]),
@@ -149,7 +149,7 @@ def parse(text: str) -> list[Part]:
             text[match.end() + 1 : end],
             bool(match[3]),
         )
-        for match, end in zip(found, ends, strict=False)
+        for match, end in zip(headings, ends, strict=False)
     ]
 
 
@@ -174,8 +174,8 @@ def parts_of(case: Case, index: int = 0) -> list[Part]:
     response = parse(case.responses[index].text)
     if not any(part.judged for part in response):
         response = [
-            Part(one.turn, one.kind, one.name, one.text, judged=True)
-            for one in response
+            Part(part.turn, part.kind, part.name, part.text, judged=True)
+            for part in response
         ]
     return [*before, *response, *after]
 

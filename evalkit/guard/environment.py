@@ -24,12 +24,12 @@ def may_read(name: str, words: Sequence[str] = ()) -> bool:
     """
     if names_secret(name):
         return False
-    known = rules()
-    if name in known.variables or (
-        name.startswith(known.prefixes) and "JWT" not in name
+    known_rules = rules()
+    if name in known_rules.variables or (
+        name.startswith(known_rules.prefixes) and "JWT" not in name
     ):
         return True
-    read_by_user = {found for word in words for found in _READS.findall(word)}
+    read_by_user = {variable for word in words for variable in _READS.findall(word)}
     return name in read_by_user or name in _installed() or name in trust().variables
 
 

@@ -34,11 +34,11 @@ class Host:
 
     def __str__(self) -> str:
         """Return it as it is trusted: without a port if that is the scheme's own."""
-        shown = f"[{self.name}]" if ":" in self.name else self.name
+        bracketed = f"[{self.name}]" if ":" in self.name else self.name
         return (
-            shown
+            bracketed
             if self.port in (0, _PORTS.get(self.scheme))
-            else f"{shown}:{self.port}"
+            else f"{bracketed}:{self.port}"
         )
 
     @property
@@ -51,8 +51,10 @@ class Host:
 
     def is_own(self, provider: str) -> bool:
         """Return whether it is a server of the provider, called over HTTPS."""
-        own = rules().hosts.get(provider, frozenset())
-        return self.scheme == "https" and self.port == 443 and self.name in own
+        provider_hosts = rules().hosts.get(provider, frozenset())
+        return (
+            self.scheme == "https" and self.port == 443 and self.name in provider_hosts
+        )
 
 
 def host_of(address: str) -> Host | None:
@@ -61,17 +63,17 @@ def host_of(address: str) -> Host | None:
     A user's name is read only where a database has users. A query, a fragment, a password and
     encoded characters are refused, because they can name another server.
     """
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         return None
-    scheme = found["scheme"].lower()
-    if found["user"] and scheme.startswith("http"):
+    scheme = match["scheme"].lower()
+    if match["user"] and scheme.startswith("http"):
         return None
-    name = host_name(found["host"])
+    name = host_name(match["host"])
     if name is None:
         return None
     port = (
-        int(found["port"]) if found["port"] else _PORTS.get(scheme.partition("+")[0], 0)
+        int(match["port"]) if match["port"] else _PORTS.get(scheme.partition("+")[0], 0)
     )
     return Host(scheme, name, port) if port < 2**16 else None
 

@@ -21,12 +21,12 @@ def is_installed(key: str, value: Any) -> bool:
 
 @cache
 def _settings_below(*conf: Path) -> Mapping[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    settings: dict[str, list[Any]] = {}
     for folder in conf:
         for file in sorted(folder.rglob("*.yaml")):
             for key, value in _settings(yaml.safe_load(file.read_text("utf-8"))):
-                found.setdefault(key, []).append(value)
-    return found
+                settings.setdefault(key, []).append(value)
+    return settings
 
 
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:

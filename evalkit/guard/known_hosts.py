@@ -43,8 +43,8 @@ class Entry:
     @property
     def key(self) -> str:
         """The host and the port, as they are written."""
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        return shown if self.port is None else f"{shown}:{self.port}"
+        bracketed = f"[{self.host}]" if ":" in self.host else self.host
+        return bracketed if self.port is None else f"{bracketed}:{self.port}"
 
     def covers(self, host: Host) -> bool:
         """Return whether it is about a host."""
@@ -62,9 +62,9 @@ class Trust:
     hosts: Sequence[Entry] = ()
     variables: frozenset[str] = frozenset()
 
-    def __or__(self, other: Trust) -> Trust:
+    def __or__(self, added: Trust) -> Trust:
         """Return both."""
-        return Trust((*self.hosts, *other.hosts), self.variables | other.variables)
+        return Trust((*self.hosts, *added.hosts), self.variables | added.variables)
 
 
 _of_command: ContextVar[Sequence[str]] = ContextVar("evalkit_trust", default=())
@@ -116,16 +116,16 @@ def read_entries(words: Iterable[str], where: str) -> Trust:
         if reads := _READS.fullmatch(word):
             variables.add(reads["name"])
             continue
-        found = _ENTRY.fullmatch(word)
-        host = host_name(found["host"]) if found else None
-        if found is None or host is None:
+        match = _ENTRY.fullmatch(word)
+        host = host_name(match["host"]) if match else None
+        if match is None or host is None:
             raise ConfigError(
                 "is not a host",
                 where=f"{where} {word}",
                 remedy=f"write {FLAG} HOST, {FLAG} HOST:PORT, {FLAG} HOST=VARIABLE or {FLAG} env:VARIABLE",
             )
-        port = int(found["port"]) if found["port"] else None
-        names = frozenset(found["names"].split("+")) if found["names"] else None
+        port = int(match["port"]) if match["port"] else None
+        names = frozenset(match["names"].split("+")) if match["names"] else None
         hosts.append(Entry(host, port, names))
     return Trust(tuple(hosts), frozenset(variables))
 

@@ -79,11 +79,11 @@ class UntrustedError(ConfigError):
     """
 
     def __init__(
-        self, host: Host, names: Sequence[str], what: str, where: str, remedy: str
+        self, host: Host, names: Sequence[str], problem: str, where: str, remedy: str
     ) -> None:
         self.host = host
         self.names = tuple(names)
-        super().__init__(what, where=where, remedy=remedy)
+        super().__init__(problem, where=where, remedy=remedy)
 
 
 @frozen
@@ -158,8 +158,8 @@ def from_judge_folder(addresses: Sequence[str]) -> Iterator[None]:
 
 def is_own(file: Path) -> bool:
     """Return whether a file is in the user's own project: the current folder, or the project that it is in."""
-    place = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100 - a link in the project is the user's
-    return any(place.is_relative_to(root) for root in own_roots())
+    path = Path(os.path.abspath(file.expanduser()))  # noqa: PTH100 - a link in the project is the user's
+    return any(path.is_relative_to(root) for root in own_roots())
 
 
 def own_roots() -> list[Path]:
@@ -170,9 +170,9 @@ def own_roots() -> list[Path]:
     if entered is None or str(top) != entered:
         return [here, top.absolute()]
     above = [
-        one
-        for one in here.parents
-        if (one / "conf").is_dir() and (one / "experiments").is_dir()
+        folder
+        for folder in here.parents
+        if (folder / "conf").is_dir() and (folder / "experiments").is_dir()
     ]
     return [here, *above[:1]]
 
@@ -185,8 +185,8 @@ def enter_project(folder: Path) -> None:
     """
     if PROJECT_VARIABLE in os.environ:
         return
-    own = any(folder.is_relative_to(root) for root in own_roots())
-    if not own:
+    in_project = any(folder.is_relative_to(root) for root in own_roots())
+    if not in_project:
         _check_links(folder)
         os.environ[ENTERED] = str(folder)
     os.environ[PROJECT_VARIABLE] = str(folder)
@@ -207,7 +207,7 @@ def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
     """Return what overrides of the form `key=value` set, by key, as text and as the value that YAML reads."""
     import yaml
 
-    found: dict[str, list[Any]] = {}
+    values_by_key: dict[str, list[Any]] = {}
     for word in words:
         key, equals, text = word.lstrip("+").partition("=")
         if not equals or "${" in text:
@@ -220,8 +220,8 @@ def given_values(words: Sequence[str]) -> dict[str, list[Any]]:
                 values = [text]
         for value in values:
             for path, part in _leaves(value, (key,)):
-                found.setdefault(".".join(path), []).append(part)
-    return found
+                values_by_key.setdefault(".".join(path), []).append(part)
+    return values_by_key
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -250,9 +250,11 @@ def check(config: BaseModel, origin: Origin, sections: Sequence[str] = ()) -> No
         ConfigError: If it names a path or a parameter that is neither good nor repeated.
     """
     values = [
-        one for one in values_of(config) if not sections or one.path[0] in sections
+        value
+        for value in values_of(config)
+        if not sections or value.path[0] in sections
     ]
-    walk = _Walk(origin, {one.path: one for one in values})
+    walk = _Walk(origin, {value.path: value for value in values})
     for value in values:
         _CHECKS[value.kind](walk, value)
 
@@ -264,8 +266,8 @@ class _Walk:
 
     def sibling(self, value: Value, name: str) -> Any:
         """Return the value of another key of the same section."""
-        found = self.values.get((*value.path[:-1], name))
-        return None if found is None else found.value
+        sibling = self.values.get((*value.path[:-1], name))
+        return None if sibling is None else sibling.value
 
     def text(self, value: Value) -> None:
         """Accept a text: it names nothing."""
@@ -310,10 +312,10 @@ class _Walk:
         if host.is_own(provider) or _is_trusted(host, names):
             allow(address)
             return
-        known = rules()
+        known_rules = rules()
         callable_without_key = (
-            provider in known.loopback_providers
-            and transport in known.loopback_transports
+            provider in known_rules.loopback_providers
+            and transport in known_rules.loopback_transports
         )
         if host.is_loopback and callable_without_key:
             withhold(address)
@@ -369,14 +371,14 @@ class _Walk:
             return
         section = value.path[0]
         scheme = _SCHEME.match(text)
-        known = rules().schemes
-        if scheme is None or scheme[1].lower() in known[section]:
+        schemes = rules().schemes
+        if scheme is None or scheme[1].lower() in schemes[section]:
             self._file(value, text)
             return
         host = host_of(text)
         kind = scheme[1].lower().partition("+")[0]
         names = DATABASES.get(kind, MLFLOW)
-        if kind not in known[f"{section}_servers"] or host is None:
+        if kind not in schemes[f"{section}_servers"] or host is None:
             raise ConfigError(
                 f"a file names '{text}', which is not a plain address of a known kind",
                 where=value.key,
@@ -399,8 +401,8 @@ class _Walk:
         if odd or not any(
             _below(Path(path).expanduser(), root) for root in own_roots()
         ):
-            what = f"a file would write to '{text}', outside the current folder"
-            raise ConfigError(what, where=value.key, remedy=_repeat(value))
+            problem = f"a file would write to '{text}', outside the current folder"
+            raise ConfigError(problem, where=value.key, remedy=_repeat(value))
 
     def free(self, value: Value) -> None:
         """Check parameters that another library interprets."""
@@ -421,8 +423,8 @@ class _Walk:
             here = Value((*value.path, *path), Kind.FREE, part)
             if self.origin.has(here) or is_installed(path[-1], part):
                 continue
-            what = "is not a parameter that a file may set to this value"
-            raise ConfigError(what, where=here.key, remedy=_repeat(here))
+            problem = "is not a parameter that a file may set to this value"
+            raise ConfigError(problem, where=here.key, remedy=_repeat(here))
 
 
 _CHECKS: Final[Mapping[Kind, Callable[[_Walk, Value], None]]] = {
@@ -451,29 +453,31 @@ def credentials_of(provider: str) -> tuple[str, ...]:
     A server of OpenAI's protocol that is called without LiteLLM gets OpenAI's key, if the provider
     is not a known one.
     """
-    own = f"{re.sub(r'[^a-z0-9]', '_', provider).upper()}_API_KEY" if provider else ""
-    known = rules()
-    if provider in known.hosts or provider in known.loopback_providers:
-        return (own,)
-    return tuple(name for name in (own, "OPENAI_API_KEY") if name)
+    own_variable = (
+        f"{re.sub(r'[^a-z0-9]', '_', provider).upper()}_API_KEY" if provider else ""
+    )
+    known_rules = rules()
+    if provider in known_rules.hosts or provider in known_rules.loopback_providers:
+        return (own_variable,)
+    return tuple(name for name in (own_variable, "OPENAI_API_KEY") if name)
 
 
 def _is_trusted(host: Host, names: Sequence[str]) -> bool:
-    found = [entry for entry in trust().hosts if entry.covers(host)]
-    if not any(entry.allows(names) for entry in found):
+    covering = [entry for entry in trust().hosts if entry.covers(host)]
+    if not any(entry.allows(names) for entry in covering):
         return False
-    asked = [
+    named_entries = [
         entry
         for entry in read_entries(trusted_words(), FLAG).hosts
         if entry.covers(host)
     ]
-    if asked and is_keeping():
+    if named_entries and is_keeping():
         # The host may get what it needs now, and no other credential later.
         keep(
             Trust(
                 [
-                    Entry(one.host, one.port, one.names or frozenset(names))
-                    for one in asked
+                    Entry(entry.host, entry.port, entry.names or frozenset(names))
+                    for entry in named_entries
                 ]
             )
         )
@@ -481,7 +485,7 @@ def _is_trusted(host: Host, names: Sequence[str]) -> bool:
 
 
 def _untrusted(
-    host: Host, names: Sequence[str], value: Value, origin: Origin, what: str
+    host: Host, names: Sequence[str], value: Value, origin: Origin, problem: str
 ) -> UntrustedError:
     listed = " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     gets = (
@@ -496,7 +500,7 @@ def _untrusted(
         f"if you trust this server, add {FLAG} {host} (once, it is kept), or {repeat}"
     )
     return UntrustedError(
-        host, names, f"{what}, which would get {gets}", value.key, remedy
+        host, names, f"{problem}, which would get {gets}", value.key, remedy
     )
 
 
@@ -536,16 +540,17 @@ def _hidden(text: str) -> str:
     """Return why a file of the user's project may not read a path; an empty text if it may."""
     path = Path(text).expanduser()
     named = Path(os.path.abspath(path))  # noqa: PTH100 - a link must not hide the name
-    for place in (named, path.resolve()):
-        if any(place.is_relative_to(root.resolve()) for root in own_roots()):
-            if place.name.startswith("."):
+    # a link counts by its own name and by that of its target
+    for target in (named, path.resolve()):
+        if any(target.is_relative_to(root.resolve()) for root in own_roots()):
+            if target.name.startswith("."):
                 return "a hidden file"
             continue
-        if any(part.startswith(".") for part in place.parts):
+        if any(part.startswith(".") for part in target.parts):
             return "a hidden file outside the project"
-        if str(place).startswith(_SYSTEM):
+        if str(target).startswith(_SYSTEM):
             return "a file of the system"
-        if has_magic(str(place.parent)) or "[" in place.name:
+        if has_magic(str(target.parent)) or "[" in target.name:
             return "a glob of folders outside the project"
     holders = [
         name
@@ -562,19 +567,21 @@ def _outside(text: str, folder: Path) -> str:
     root = folder.resolve()
     reason = f"which is not below its folder {folder}"
     for base in dict.fromkeys((Path.cwd(), project(), folder)):
-        place = base / path
+        target = base / path
         if has_magic(
             text
         ):  # all that it can match is below the first folder without magic
-            place = next(one for one in place.parents if not has_magic(str(one)))
-        if os.path.lexists(place):  # what does not exist is reported when it is read
-            return "" if all(_below(one, root) for one in _files(place)) else reason
+            target = next(
+                parent for parent in target.parents if not has_magic(str(parent))
+            )
+        if os.path.lexists(target):  # what does not exist is reported when it is read
+            return "" if all(_below(file, root) for file in _files(target)) else reason
     return ""
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(path: Path) -> Iterator[Path]:
     """Yield a path and all that is in it: a link in a folder may lead anywhere."""
-    yield place
-    if place.is_dir():
-        for number, inner in enumerate(place.rglob("*")):
-            yield inner if number < _MOST_FILES else Path(place.anchor)
+    yield path
+    if path.is_dir():
+        for number, inner in enumerate(path.rglob("*")):
+            yield inner if number < _MOST_FILES else Path(path.anchor)

@@ -59,19 +59,19 @@ def risky_params(
     params: Mapping[str, Any], depth: int = 0
 ) -> Iterator[tuple[str, ...]]:
     """Yield the path of each parameter of a request that may name a server, a file or a credential."""
-    known = rules()
+    known_rules = rules()
     for name, value in params.items():
-        if name in known.nested and isinstance(value, Mapping) and depth < 2:
+        if name in known_rules.nested and isinstance(value, Mapping) and depth < 2:
             for path in risky_params(value, depth + 1):
                 yield (name, *path)
             continue
-        pattern = known.patterns.get(name)
+        pattern = known_rules.patterns.get(name)
         if pattern is not None:
             harmless = isinstance(value, str) and pattern.fullmatch(value) is not None
-        elif name in known.structured:
+        elif name in known_rules.structured:
             harmless = is_plain(value, mappings=True)
         else:
-            harmless = name in known.plain and is_plain(value)
+            harmless = name in known_rules.plain and is_plain(value)
         if not harmless and value is not None:
             yield (name,)
 

@@ -175,11 +175,14 @@ def _slug(*names: str | None) -> str:
 
 def _localized(rubric: str, language: str | None) -> str:
     """Return the option of a rubric with level texts in a language: `NAME_LANGUAGE` where there is one."""
-    places = (shipped("conf"), *folders(CONF), *user_folders())
-    own = f"{rubric}_{language}"
+    conf_folders = (shipped("conf"), *folders(CONF), *user_folders())
+    localized = f"{rubric}_{language}"
     return (
-        own
-        if any((place / "rubric" / f"{own}.yaml").is_file() for place in places)
+        localized
+        if any(
+            (folder / "rubric" / f"{localized}.yaml").is_file()
+            for folder in conf_folders
+        )
         else rubric
     )
 
@@ -209,16 +212,16 @@ def register() -> None:
 def find_study(name: str) -> Path | None:
     """Return the study with this name: a file, or a study in ./experiments or among the shipped ones."""
     spellings = [name] if name.endswith((".yaml", ".yml")) else [f"{name}.yaml"]
-    places = [
+    study_folders = [
         Path(),
         project() / "experiments",
         shipped("experiments"),
         shipped("experiments").parent,
     ]
-    for place in places:
+    for folder in study_folders:
         for spelling in spellings:
-            if (found := place / spelling).is_file():
-                return found.resolve()
+            if (file := folder / spelling).is_file():
+                return file.resolve()
     return None
 
 
@@ -247,9 +250,9 @@ def add_study(path: Path) -> str:
         ) from None
     except Exception as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        location = f"{path}:{mark.line + 1}" if mark else str(path)
         raise ConfigError(
-            f"is not YAML ({getattr(error, 'problem', error)})", where=place
+            f"is not YAML ({getattr(error, 'problem', error)})", where=location
         ) from None
     if not isinstance(node, DictConfig):
         raise ConfigError(
@@ -284,7 +287,7 @@ def _with_recorded_options(node: DictConfig, provider: str) -> DictConfig:
                 provider=provider,
             )
             chosen.append({group: RECORDED})
-    if not any("probe" in one for one in chosen):  # of an earlier version
+    if not any("probe" in option for option in chosen):  # of an earlier version
         chosen.append({"probe": None})
     overlays = [{"method": None}, {"experiment": None}]
     defaults = ["schema", "runtime", *chosen, *overlays, "_self_"]
@@ -365,18 +368,21 @@ def _with_named_criteria(study: DictConfig) -> None:
             study.criteria = criteria_by_name(OmegaConf.to_container(study.criteria))
         except ValueError as error:
             raise ConfigError(str(error), where="criteria") from None
-        if isinstance(given := study.get("defaults"), ListConfig) and "config" in given:
-            at = given.index("_self_") if "_self_" in given else len(given)
+        if (
+            isinstance(entries := study.get("defaults"), ListConfig)
+            and "config" in entries
+        ):
+            at = entries.index("_self_") if "_self_" in entries else len(entries)
             before = [
-                one
-                for one in given[:at]
-                if one != "config" and "override /criteria" not in one
+                entry
+                for entry in entries[:at]
+                if entry != "config" and "override /criteria" not in entry
             ]
             study.defaults = [
                 "config",
                 *before,
                 {"override /criteria": []},
-                *given[at:],
+                *entries[at:],
             ]
     params = OmegaConf.select(study, "hydra.sweeper.params")
     for key in [key for key in params or () if isinstance(params[key], str)]:
@@ -473,8 +479,13 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
         for name, column in dataset.fields.items()
         if name.startswith(MESSAGES)
     }
-    own = {"fields": messages, **changed, "path": str(cases), "format": RECORDED_CASES}
-    return config.model_copy(update={"dataset": DatasetConfig(**own)})
+    settings = {
+        "fields": messages,
+        **changed,
+        "path": str(cases),
+        "format": RECORDED_CASES,
+    }
+    return config.model_copy(update={"dataset": DatasetConfig(**settings)})
 
 
 @contextmanager
@@ -592,17 +603,18 @@ def load_jobs(
                     if kind in composed
                     else _compose(config_name, job)
                 )
+                # only the last is kept: jobs of one kind follow each other
                 composed = {kind: cfg}
                 config = to_run_config(cfg, sources, study=study, words=words)
                 jobs.append((tuple(map(as_written, job)), config))
             except ConfigError as error:
-                place = f"(job {as_written(' '.join(job))})"
-                remedy, what = (
-                    (f"{error.remedy} {place}", error.what)
+                suffix = f"(job {as_written(' '.join(job))})"
+                remedy, problem = (
+                    (f"{error.remedy} {suffix}", error.what)
                     if error.remedy
-                    else ("", f"{error.what} {place}")
+                    else ("", f"{error.what} {suffix}")
                 )
-                raise ConfigError(what, where=error.where, remedy=remedy) from None
+                raise ConfigError(problem, where=error.where, remedy=remedy) from None
         return jobs
 
 

@@ -112,9 +112,9 @@ class CheckedLoader(ConfigLoader):
             OmegaConf.to_container(cfg.hydra.sweep, resolve=False)
         )  # resolved in a launcher's process
         for name in filter(names_secret, re.findall(r"oc\.env:\s*(\w+)", folder)):
-            what = f"contains the value of ${name}"
+            problem = f"contains the value of ${name}"
             raise ConfigError(
-                what, where="hydra.sweep.dir", remedy="give another hydra.sweep.dir"
+                problem, where="hydra.sweep.dir", remedy="give another hydra.sweep.dir"
             )
         if not (self._allowed or code_allowed()):
             check(cfg, self._granted)
@@ -128,12 +128,12 @@ def checked_environment(words: Iterable[str] = ()) -> Iterator[None]:
     Args:
         words: the overrides of the command line.
     """
-    given = tuple(words)
+    overrides = tuple(words)
 
     def read(name: str, *default: Any) -> Any:
         if names_secret(str(name)):
             raise ValueError(f"contains the value of ${name}")
-        if not may_read(str(name), given):
+        if not may_read(str(name), overrides):
             raise ValueError(f"reads the variable ${name}")
         return oc.env(name, *default)
 
@@ -161,23 +161,23 @@ def _granted(words: Iterable[str]) -> frozenset[Setting]:
 
 def given_by(words: Iterable[str]) -> dict[str, list[Any]]:
     """Return what the overrides of the command line set, by key: each value, and those inside it."""
-    found: dict[str, list[Any]] = {}
+    values_by_key: dict[str, list[Any]] = {}
     for word in words:
         with suppress(HydraException):  # reported when the config is composed
             [override] = OverridesParser.create().parse_overrides([word])
             value = override.value()
             key = tuple(override.key_or_group.split("."))
-            for one in value.list if isinstance(value, ChoiceSweep) else [value]:
-                for path, part in _parts(one, key):
-                    found.setdefault(".".join(path), []).append(part)
-    return found
+            for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
+                for path, part in _parts(choice, key):
+                    values_by_key.setdefault(".".join(path), []).append(part)
+    return values_by_key
 
 
 def _parts(value: Any, path: Setting) -> Iterator[tuple[Setting, Any]]:
     """Yield a value and each value in it with its path; numbers and quoted texts as in a config."""
     plain = value.text if isinstance(value, QuotedString) else value
     if isinstance(plain, str):
-        plain = _VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), plain)
+        plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), plain)
         if "${" not in plain:  # the value of another interpolation may come from a file
             yield path, plain
     elif isinstance(plain, Mapping):
@@ -240,8 +240,8 @@ def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
     """
     part = OmegaConf.to_container(cfg.hydra, resolve=False)
     assert isinstance(part, dict)
-    for key, found in _code_named_by(part, cfg.hydra):
-        raise ConfigError(found, where=f"hydra.{key}", remedy=TRUST)
+    for key, problem in _code_named_by(part, cfg.hydra):
+        raise ConfigError(problem, where=f"hydra.{key}", remedy=TRUST)
     hidden = OmegaConf.is_interpolation(cfg, "runner")
     runner = (
         None
@@ -297,9 +297,9 @@ def _installed(kind: str) -> JsonObject:
     Plugins.instance()
     options = ConfigStore.instance().repo["hydra"][kind].values()
     nodes = (
-        OmegaConf.to_container(one.node, resolve=False)
-        for one in options
-        if isinstance(one, ConfigNode)
+        OmegaConf.to_container(option.node, resolve=False)
+        for option in options
+        if isinstance(option, ConfigNode)
     )
     return {node["_target_"]: node for node in nodes if isinstance(node, dict)}
 
@@ -330,8 +330,8 @@ def _code_named_by(
     if not _FOLDER.fullmatch(str(part.get("output_subdir") or "hydra")):
         yield "output_subdir", "would write outside the run folder"
     for key in ("sweeper", "launcher"):
-        found = _targets(hydra, key, part[key], _installed(key))
-        yield from ((where, f"names code ({what})") for where, what in found)
+        targets = _targets(hydra, key, part[key], _installed(key))
+        yield from ((where, f"names code ({target})") for where, target in targets)
 
 
 @cache
@@ -352,8 +352,8 @@ def _targets(
             yield where, "by an interpolation"
         return
     if isinstance(value, list):
-        for place, one in enumerate(value):
-            yield from _targets(hydra, f"{where}[{place}]", one)
+        for index, part in enumerate(value):
+            yield from _targets(hydra, f"{where}[{index}]", part)
     if isinstance(value, dict):
         target = value.get("_target_")
         if (
@@ -362,8 +362,8 @@ def _targets(
             and not _SAMPLER.fullmatch(str(target))
         ):
             yield f"{where}._target_", str(target)
-        for key, one in value.items():
-            yield from _targets(hydra, f"{where}.{key}", one)
+        for key, part in value.items():
+            yield from _targets(hydra, f"{where}.{key}", part)
 
 
 def _resolved(hydra: DictConfig, where: str) -> Any:

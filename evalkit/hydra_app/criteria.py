@@ -68,8 +68,8 @@ def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
             group.
     """
     # The defaults list has this group, so `+` would choose a second option.
-    known = [re.sub(r"^\+experiment=", "experiment=", word) for word in words]
-    every = [override for word in known for override in _as_judges(word)]
+    normalized = [re.sub(r"^\+experiment=", "experiment=", word) for word in words]
+    every = [override for word in normalized for override in _as_judges(word)]
     return [
         in_ascii(new)
         for word in every
@@ -79,9 +79,9 @@ def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
 
 def _as_judges(word: str) -> list[str]:
     """Return `judge.judges=[NAME,NAME]` as one option of the group `judge` for each name."""
-    if (found := _JUDGES.fullmatch(word)) is None:
+    if (match := _JUDGES.fullmatch(word)) is None:
         return [word]
-    names = [name.strip() for name in found["names"].split(",")]
+    names = [name.strip() for name in match["names"].split(",")]
     return [
         "judge.judges=[]",
         *(f"+judge@judge.{NAMED}.n{at}={name}" for at, name in enumerate(names)),
@@ -92,8 +92,10 @@ def with_named_judges(judge: Any) -> Any:
     """Return a judge's composed values with the named judges in the place of its own."""
     if not isinstance(judge, Mapping):
         return judge
-    own = {key: value for key, value in judge.items() if key != NAMED}
-    return {**own, "judges": [*judge[NAMED].values()]} if NAMED in judge else own
+    settings = {key: value for key, value in judge.items() if key != NAMED}
+    return (
+        {**settings, "judges": [*judge[NAMED].values()]} if NAMED in judge else settings
+    )
 
 
 def name_alone(name: str, *, _parent_: Mapping[str, Any]) -> str | None:
@@ -102,8 +104,8 @@ def name_alone(name: str, *, _parent_: Mapping[str, Any]) -> str | None:
 
 
 def _as_judge(word: str) -> str:
-    found = _JUDGE.fullmatch(word)
-    return word if found is None else f"+judge@{word}" if found["name"] else f"++{word}"
+    match = _JUDGE.fullmatch(word)
+    return word if match is None else f"+judge@{word}" if match["name"] else f"++{word}"
 
 
 def _as_choices(word: str, sweep: bool) -> str:
@@ -124,10 +126,10 @@ def _as_choices(word: str, sweep: bool) -> str:
 def as_written(text: str) -> str:
     """Return a text with the names of criteria, and texts in any script, as the user wrote them."""
 
-    def named(found: re.Match[str]) -> str:
-        how = found[1] or found[3]
-        name = found[2] or found[4]
-        return f"{_SIGN[how]}criteria.{decoded(name)}"
+    def named(match: re.Match[str]) -> str:
+        action = match[1] or match[3]
+        name = match[2] or match[4]
+        return f"{_SIGN[action]}criteria.{decoded(name)}"
 
     return as_typed(_SPELLED.sub(named, text))
 
@@ -142,24 +144,27 @@ def put_in_place(values: Any) -> Any:
         _KEY.fullmatch(str(key)) for key in values
     ):
         return values
-    found = criteria_by_name(
+    criteria = criteria_by_name(
         {key: value for key, value in values.items() if not _KEY.fullmatch(str(key))}
     )
     for key, value in values.items():
         if (spelled := _KEY.fullmatch(str(key))) is None:
             continue
-        how = spelled[1]
+        action = spelled[1]
         name = decoded(spelled[2])
-        if how != "add" and name not in found:
-            raise no_such_criterion(name, list(found), addable=how == "set")
-        if how == "del":
-            del found[name]
+        if action != "add" and name not in criteria:
+            raise no_such_criterion(name, list(criteria), addable=action == "set")
+        if action == "del":
+            del criteria[name]
         elif isinstance(value, Mapping):
-            before = found.get(name)
-            found[name] = {**(before if isinstance(before, Mapping) else {}), **value}
+            before = criteria.get(name)
+            criteria[name] = {
+                **(before if isinstance(before, Mapping) else {}),
+                **value,
+            }
         else:
-            found[name] = value
-    return found
+            criteria[name] = value
+    return criteria
 
 
 def as_composed(text: str) -> str:
@@ -191,14 +196,14 @@ def _spelled(word: str) -> Iterator[str]:
     if inline := _INLINE.fullmatch(word):
         yield from _from_inline(word, inline["value"], added=bool(inline["sign"]))
         return
-    found = _WORD.fullmatch(word)
-    if found is None or not (found["value"] is not None or found["sign"] == "~"):
+    match = _WORD.fullmatch(word)
+    if match is None or not (match["value"] is not None or match["sign"] == "~"):
         yield word
         return
-    sign = found["sign"] or ""
-    name = found["name"]
-    field = found["field"] or ""
-    value = "" if found["value"] is None else f"={_as_text(found['value'], field)}"
+    sign = match["sign"] or ""
+    name = match["name"]
+    field = match["field"] or ""
+    value = "" if match["value"] is None else f"={_as_text(match['value'], field)}"
     plain = _PLAIN.fullmatch(name)
     if sign == "~" and not value:
         yield (
@@ -227,12 +232,12 @@ def _as_text(value: str, field: str) -> str:
 
 def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
     try:
-        given = yaml.safe_load(text)
+        criteria = yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(
             "cannot be read as criteria", where=word, remedy=INLINE
         ) from None
-    parts = given if isinstance(given, list) else [given]
+    parts = criteria if isinstance(criteria, list) else [criteria]
     files = [part for part in parts if isinstance(part, str)]
     yield from [] if added else [f"criteria=[{','.join(files)}]"]
     entries = []
@@ -261,7 +266,7 @@ def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
 def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
     """Yield the words of a rubric given inline: an empty rubric, then each of its settings."""
     try:
-        given = yaml.safe_load(text)
+        rubric = yaml.safe_load(text)
         texts = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
         remedy = (
@@ -272,7 +277,7 @@ def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
             "cannot be read as a rubric", where=word, remedy=remedy
         ) from None
     yield "rubric=own"
-    for key, value in given.items():
+    for key, value in rubric.items():
         if (
             key == "classes"
         ):  # names that YAML or Hydra would read as something else stay texts
@@ -288,10 +293,12 @@ def _hydra(value: Any) -> str:
     """Return a plain value in Hydra's grammar."""
     if isinstance(value, Mapping):
         return (
-            "{" + ", ".join(f"{key}: {_hydra(one)}" for key, one in value.items()) + "}"
+            "{"
+            + ", ".join(f"{key}: {_hydra(part)}" for key, part in value.items())
+            + "}"
         )
     if isinstance(value, list):
-        return "[" + ", ".join(_hydra(one) for one in value) + "]"
+        return "[" + ", ".join(_hydra(part) for part in value) + "]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
@@ -327,9 +334,9 @@ def in_ascii(word: str) -> str:
 def as_typed(text: str) -> str:
     """Return a text with the keys and plain values of overrides as the user typed them."""
     plain = _QUOTED.sub(
-        lambda found: found[0] if found[1].isascii() else found[1], text
+        lambda match: match[0] if match[1].isascii() else match[1], text
     )
-    return _ENCODED.sub(lambda found: decoded(found[1]), plain)
+    return _ENCODED.sub(lambda match: decoded(match[1]), plain)
 
 
 def with_decoded_keys(values: Any) -> Any:
@@ -348,26 +355,26 @@ def _key(key: Any) -> Any:
     return key if spelled is None else decoded(spelled[1])
 
 
-def encoded(how: str, name: str) -> str:
+def encoded(action: str, name: str) -> str:
     """Return a key for a name: ASCII letters and digits unchanged, other UTF-8 bytes as `_` and two hex digits."""
     spelled = "".join(
         chr(b) if chr(b).isalnum() and b < 128 else f"_{b:02x}" for b in name.encode()
     )
-    return f"_{how}_{spelled}"
+    return f"_{action}_{spelled}"
 
 
 def decoded(spelled: str) -> str:
     """Return the name that `encoded` spelled."""
     return re.sub(
         rb"_([0-9a-f]{2})",
-        lambda found: bytes.fromhex(found[1].decode()),
+        lambda match: bytes.fromhex(match[1].decode()),
         spelled.encode(),
     ).decode()
 
 
 def quoted(text: str) -> str:
     """Return a text in Hydra's quotes; interpolations in it stay."""
-    escaped = re.sub(r"(\\*)'", lambda found: found[1] * 2 + "\\'", text)
+    escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", text)
     trailing = len(escaped) - len(escaped.rstrip("\\"))
     return f"'{escaped}{chr(92) * trailing}'"
 

@@ -41,17 +41,19 @@ def hydra_error(error: Exception) -> EvalkitError:
     if isinstance(error, EvalkitError):
         return error
     deep = any(
-        isinstance(one, RecursionError)
-        for one in (error, error.__cause__, error.__context__)
+        isinstance(raised, RecursionError)
+        for raised in (error, error.__cause__, error.__context__)
     )
     if deep or isinstance(error, UnicodeDecodeError):
-        what = ConfigError(f"a text is not UTF-8 ({error})")
+        problem = ConfigError(f"a text is not UTF-8 ({error})")
         if deep:
-            what = ConfigError(
+            problem = ConfigError(
                 f"a config or an override is nested deeper than {DEEPEST} levels",
                 remedy=FLATTEN,
             )
-        return next((fault for file in user_files() if (fault := unusable(file))), what)
+        return next(
+            (fault for file in user_files() if (fault := unusable(file))), problem
+        )
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     text = str(error)

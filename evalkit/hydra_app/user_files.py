@@ -46,11 +46,15 @@ def chosen_first(
 
 def hidden_files() -> list[Path]:
     """Return the user's config files that are hidden by shipped options of the same name."""
-    own = shipped("conf")
+    shipped_conf = shipped("conf")
     options = {Path("dataset", f"{name}.yaml") for name in own_benchmark_names()}
     files = [
         (f, f.relative_to(folder))
         for folder in user_folders()
         for f in folder.rglob("*.yaml")
     ]
-    return [f for f, option in files if option in options or (own / option).is_file()]
+    return [
+        f
+        for f, option in files
+        if option in options or (shipped_conf / option).is_file()
+    ]

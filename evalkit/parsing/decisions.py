@@ -127,16 +127,18 @@ def choose_mark(
         raise UnreadableError("no_answer", f"there is no verdict: {wanted} is missing")
     if reply.drafts:
         _agree(_values(marks, read))
-    sources = {one for source in reply.sources for one in (source, unescape(source))}
+    sources = {
+        spelling for source in reply.sources for spelling in (source, unescape(source))
+    }
     if quoted := [value for source in sources for value in _values(find(source), read)]:
-        own = _own(
+        own_marks = _own(
             text, marks, sources, first=take == "first", cut_off=cut_off, alone=alone
         )
         # If it equals a verdict in a source, it may be an echo: then all marks in the answer must
         # agree.
-        if read(own[0].content) in quoted:
+        if read(own_marks[0].content) in quoted:
             _agree(_values(marks, read))
-        marks = own
+        marks = own_marks
     if take == "only":
         _agree(
             [read(content) for content in dict.fromkeys(mark.content for mark in marks)]
@@ -146,8 +148,8 @@ def choose_mark(
     if reply.at_end and take != "first":
         ends = _at_end(text, marks, cut_off=cut_off)
         if not ends:
-            what = f"a verdict counts only at the end of a line: write {wanted} on the last line"
-            raise UnreadableError("no_answer", what)
+            problem = f"a verdict counts only at the end of a line: write {wanted} on the last line"
+            raise UnreadableError("no_answer", problem)
         if take == "last":  # what is said after it must not contradict it
             after = [mark for mark in marks if mark.start > ends[-1].start]
             _agree([read(ends[-1].content), *_values(after, read)])
@@ -194,9 +196,9 @@ def _values(marks: Sequence[Mark], read: Callable[[str], T]) -> list[T]:
     if len(contents) > _MOST:
         raise UnreadableError("ambiguous", f"there are {len(contents)} verdicts")
     values: list[T] = []
-    for one in contents:
+    for content in contents:
         try:
-            values.append(read(one))
+            values.append(read(content))
         except UnreadableError:
             continue
     return values
@@ -223,21 +225,24 @@ def _own(
         raise UnreadableError("refusal", f"the judge refused: {text.strip()[:200]}")
     begin, end = _line(text, first=first)
     # Only the last mark in a line is at its end.
-    own = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
+    own_marks = [mark for mark in marks if begin <= mark.start and mark.end <= end][-1:]
     if (
         cut_off
-        or not own
+        or not own_marks
         or not _apart(
-            text[begin : own[0].start], text[own[0].end : end], sources, alone=alone
+            text[begin : own_marks[0].start],
+            text[own_marks[0].end : end],
+            sources,
+            alone=alone,
         )
-        or any(_copied(text, own[0], source) for source in sources)
+        or any(_copied(text, own_marks[0], source) for source in sources)
     ):
         raise UnreadableError(
             "ambiguous",
             "the material to judge contains a verdict in this form, so the judge's own must be"
             " alone on the last line",
         )
-    return own
+    return own_marks
 
 
 def _line(text: str, *, first: bool) -> tuple[int, int]:
@@ -310,11 +315,11 @@ def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | 
             reply, _ratings, task.value, take=output.take, wanted="[[score]]"
         )
     if task.classes is not None:
-        wanted = " or ".join(f"[[{name}]]" for name in task.classes.answers)
-        return choose_mark(reply, marks, task.value, take=output.take, wanted=wanted)
+        form = " or ".join(f"[[{name}]]" for name in task.classes.answers)
+        return choose_mark(reply, marks, task.value, take=output.take, wanted=form)
     if output.graded:
-        wanted = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
-        return choose_mark(reply, marks, _graded, take=output.take, wanted=wanted)
+        form = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
+        return choose_mark(reply, marks, _graded, take=output.take, wanted=form)
     return choose_mark(
         reply,
         marks,
@@ -373,9 +378,9 @@ class Pattern:
         anywhere = replace(
             reply, at_end=False
         )  # the pattern says where the decision is
-        wanted = "a match of output.pattern"
+        form = "a match of output.pattern"
         return choose_mark(
-            anywhere, find, read, take=self._output.take, wanted=wanted, alone=False
+            anywhere, find, read, take=self._output.take, wanted=form, alone=False
         )
 
     def _captured(self, text: str) -> list[Mark]:
@@ -389,10 +394,10 @@ class Pattern:
 
     def _numbers(self, text: str) -> list[Mark]:
         plain = to_half_width(text)
-        found = self._pattern.finditer(text)
+        matches = self._pattern.finditer(text)
         spans = [
             (match, match.span(self._group))
-            for match in found
+            for match in matches
             if match[self._group] is not None
         ]
         whole = [(match, extent(plain, *span)) for match, span in spans]
@@ -428,11 +433,13 @@ def marks(text: str) -> list[Mark]:
     matches = [
         match for match in _MARK.finditer(to_half_width(text)) if "\n\n" not in match[1]
     ]
-    found = [(match[1].removesuffix("\\").strip(), *match.span()) for match in matches]
+    entries = [
+        (match[1].removesuffix("\\").strip(), *match.span()) for match in matches
+    ]
     return [
-        Mark(*one)
-        for one in found
-        if 0 < len(one[0]) <= _LONGEST_MARK and "\n" not in one[0]
+        Mark(*entry)
+        for entry in entries
+        if 0 < len(entry[0]) <= _LONGEST_MARK and "\n" not in entry[0]
     ]
 
 
@@ -524,24 +531,24 @@ def read_item_entries(
         raise UnreadableError(
             "invalid", "items: a text under judgment may have added an entry"
         )
-    found: dict[int, tuple[ItemAnswer | None, str]] = {}
+    answers: dict[int, tuple[ItemAnswer | None, str]] = {}
     for entry in entries:
         number = _number(entry.get("item"), count) if isinstance(entry, dict) else None
         if number is None:
             raise UnreadableError(
                 "invalid", f"items: an entry has no item number from 1 to {count}"
             )
-        if number in found:
+        if number in answers:
             raise UnreadableError("invalid", f"items: item {number} has two entries")
         reason = entry.get("reason")
         answer = _answer_or_none(entry.get("answer"))
-        found[number] = (answer, reason if isinstance(reason, str) else "")
-    if not any(answer for answer, _ in found.values()):
+        answers[number] = (answer, reason if isinstance(reason, str) else "")
+    if not any(answer for answer, _ in answers.values()):
         raise UnreadableError(
             "no_answer",
             "items: there is no answer: met, not_met or cannot_assess is missing",
         )
-    return found
+    return answers
 
 
 def _number(value: Any, count: int) -> int | None:
@@ -587,10 +594,10 @@ def read_marked_items(
     quoted = {
         mark.content
         for source in reply.sources
-        for one in (source, unescape(source))
-        for mark in marks(one)
+        for spelling in (source, unescape(source))
+        for mark in marks(spelling)
     }
-    found: dict[int, tuple[ItemAnswer | None, str]] = {}
+    answers: dict[int, tuple[ItemAnswer | None, str]] = {}
     for mark in marks(text):
         read = _NUMBERED.match(to_half_width(mark.content))
         if read is None:
@@ -607,14 +614,14 @@ def read_marked_items(
             if within or mark.content in quoted
             else _answer_or_none(read["answer"])
         )
-        if number in found and found[number][0] != answer:
+        if number in answers and answers[number][0] != answer:
             answer = None
-        found[number] = (answer, _reason(text, mark))
-    if not any(answer for answer, _ in found.values()):
+        answers[number] = (answer, _reason(text, mark))
+    if not any(answer for answer, _ in answers.values()):
         raise UnreadableError(
             "no_answer", "there is no answer: [[1: met]] for each item is missing"
         )
-    return found
+    return answers
 
 
 def _reason(text: str, mark: Mark) -> str:

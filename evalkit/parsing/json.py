@@ -91,11 +91,11 @@ def _read(
             "plain letters are written as escape sequences: write them directly",
         )
     quoted = _Sources(sources, keys)
-    found = _find(text, keys, quoted, cut_off=cut_off)
+    json_object = _find(text, keys, quoted, cut_off=cut_off)
     names = property_names(schema or {})
     if names and any(_uses(source, names) for source in quoted.texts):
-        _strictly(found, schema or {})
-    return found.value, found.rung
+        _strictly(json_object, schema or {})
+    return json_object.value, json_object.rung
 
 
 def property_names(schema: Json) -> frozenset[str]:
@@ -132,10 +132,12 @@ def _find(
         raise UnreadableError(
             "ambiguous", f"there are {len(everything)} JSON objects: write only one"
         )
-    own = [one for one in everything if not quoted.contain(one.value)]
-    if chosen := _choose(own, keys):
+    own_objects = [
+        candidate for candidate in everything if not quoted.contain(candidate.value)
+    ]
+    if chosen := _choose(own_objects, keys):
         return chosen
-    if len(own) < len(everything):
+    if len(own_objects) < len(everything):
         raise _quotation()
     repaired = None if cut_off else _with_half_width(answer, keys) or _repaired(answer)
     if (
@@ -144,17 +146,19 @@ def _find(
         and not quoted.contain(repaired)
     ):
         return _Found(repaired, "repaired")
-    if own and not cut_off:
-        return own[-1]
+    if own_objects and not cut_off:
+        return own_objects[-1]
     raise UnreadableError("no_answer", "there is no complete JSON object in the answer")
 
 
 def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
-    wanted = {_folded(key) for key in keys}
+    folded_keys = {_folded(key) for key in keys}
     complete = [
-        one for one in objects if wanted <= {_folded(name) for name in one.value}
+        candidate
+        for candidate in objects
+        if folded_keys <= {_folded(name) for name in candidate.value}
     ]
-    if any(one.value != complete[0].value for one in complete):
+    if any(candidate.value != complete[0].value for candidate in complete):
         raise UnreadableError(
             "ambiguous",
             f"there are {len(complete)} different JSON objects: write only one",
@@ -167,10 +171,10 @@ def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
     return complete[-1] if complete else None
 
 
-def _has_unmatched_brace(rest: str) -> bool:
+def _has_unmatched_brace(remainder: str) -> bool:
     """Return whether a text has an unmatched closing brace: an unescaped quotation ended an object too early."""
     depth = 0
-    for brace in re.findall(r"[{}]", rest):
+    for brace in re.findall(r"[{}]", remainder):
         depth += 1 if brace == "{" else -1
         if depth < 0:
             return True
@@ -190,16 +194,18 @@ class _Sources:
     def __init__(self, sources: Sequence[str], keys: Collection[str]) -> None:
         self.sources = sources
         self.texts = tuple(
-            {one for source in sources for one in (source, unescape(source))}
+            {spelling for source in sources for spelling in (source, unescape(source))}
         )
         # A winner or a class is read in any case, so a copy of it can have another case.
         self._folded = tuple({text.casefold() for text in self.texts})
         candidates = [
             text for text in self.texts if all(key in text for key in ("{", *keys))
         ]
-        self._objects = [one for text in candidates for one in _foreign(text, keys)][
-            :_OBJECTS
-        ]
+        self._objects = [
+            quoted_object
+            for text in candidates
+            for quoted_object in _foreign(text, keys)
+        ][:_OBJECTS]
 
     def contain(self, value: JsonObject) -> bool:
         """Return whether an object is copied: a source contains the object or all of its values."""
@@ -233,13 +239,13 @@ def _is_in(text: str, leaf: str | float) -> bool:
 
 def _foreign(source: str, keys: Collection[str]) -> list[JsonObject]:
     try:
-        found = [one.value for one in _objects(source, nested=True)]
+        values = [candidate.value for candidate in _objects(source, nested=True)]
     except (
         UnreadableError,
         RecursionError,
     ):  # `contain` still compares the leaves with the texts
         return []
-    return [one for one in found if all(key in one for key in keys)]
+    return [value for value in values if all(key in value for key in keys)]
 
 
 def _uses(source: str, names: Collection[str]) -> bool:
@@ -254,24 +260,24 @@ def _uses(source: str, names: Collection[str]) -> bool:
     )
 
 
-def _strictly(found: _Found, schema: Json) -> None:
-    if found.rung == "repaired" or found.after.strip(" \t\r\n`"):
+def _strictly(json_object: _Found, schema: Json) -> None:
+    if json_object.rung == "repaired" or json_object.after.strip(" \t\r\n`"):
         raise UnreadableError(
             "ambiguous", "the JSON object must be complete and at the end of the answer"
         )
-    if (wrong := _out_of_place(found.value, schema)) is not None:
+    if (wrong := _out_of_place(json_object.value, schema)) is not None:
         raise UnreadableError(
             "ambiguous", f"'{wrong[:60]}' is not an expected field here"
         )
-    if (again := _repeated(found.text, found.end)) is not None:
+    if (again := _repeated(json_object.text, json_object.end)) is not None:
         raise UnreadableError("ambiguous", f"'{again[:60]}' is duplicated")
 
 
 def _out_of_place(value: object, schema: Json) -> str | None:
     """Return a name that is not in the schema at its position: a quotation may have ended the object around it."""
     if isinstance(value, list):
-        found = (_out_of_place(part, schema.get("items", {})) for part in value)
-        return next((name for name in found if name is not None), None)
+        names = (_out_of_place(part, schema.get("items", {})) for part in value)
+        return next((name for name in names if name is not None), None)
     properties = schema.get("properties", {})
     for name, part in value.items() if isinstance(value, dict) else ():
         if name not in properties:
@@ -283,16 +289,16 @@ def _out_of_place(value: object, schema: Json) -> str | None:
 
 def _repeated(text: str, end: int) -> str | None:
     """Return a name that is duplicated in the object that ends at `end`, even with equal values."""
-    found: list[str] = []
+    repeated: list[str] = []
 
     def pairs(read: list[tuple[str, Any]]) -> JsonObject:
         counts = Counter(name for name, _ in read)
-        found.extend(name for name, count in counts.items() if count > 1)
+        repeated.extend(name for name, count in counts.items() if count > 1)
         return dict(read)
 
     at = text.find("{")
     while at >= 0:
-        found.clear()
+        repeated.clear()
         try:
             _, stop = json.JSONDecoder(object_pairs_hook=pairs).raw_decode(text, at)
         except ValueError:
@@ -300,7 +306,7 @@ def _repeated(text: str, end: int) -> str | None:
         if stop == end or (stop > end and not text[end:stop].strip()):
             break
         at = text.find("{", stop)
-    return found[0] if found else None
+    return repeated[0] if repeated else None
 
 
 def _objects(text: str, *, nested: bool = False) -> list[_Found]:
@@ -309,7 +315,9 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
     After an object that cannot be read to its end, the text may be inside one of its strings. So
     nothing after it is returned, unless `nested` objects are requested too.
     """
-    found: list[_Found] = []
+    objects: list[_Found] = []
+    # bounds on the characters read in vain and on failed attempts, so that no text
+    # takes quadratic time
     looks = _LOOKS * len(text)
     fails = _FAILS
     end = 0
@@ -326,8 +334,8 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
             if looks < 0 or fails < 0:
                 raise UnreadableError("no_answer", "the JSON is incomplete") from None
         else:
-            found.append(_Found(value, "embedded", text, end))
-    return found
+            objects.append(_Found(value, "embedded", text, end))
+    return objects
 
 
 _PUNCTUATION = str.maketrans("｛｝［］：，＂", '{}[]:,"')
@@ -347,8 +355,8 @@ def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
         pieces.append(quoted)
         end = string.end()
     pieces.append(text[end:].translate(_PUNCTUATION))
-    found = _choose(_objects("".join(pieces)), keys)
-    return None if found is None else found.value
+    json_object = _choose(_objects("".join(pieces)), keys)
+    return None if json_object is None else json_object.value
 
 
 def _repaired(text: str) -> JsonObject | None:
@@ -453,9 +461,9 @@ def _decoded(text: str) -> Any:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
-    known: JsonObject = {}
+    by_name: JsonObject = {}
     for key, value in pairs:
-        if known.setdefault(_folded(key), value) != value:
+        if by_name.setdefault(_folded(key), value) != value:
             raise UnreadableError(
                 "ambiguous", f"'{key[:60]}' is duplicated with different values"
             )
@@ -492,7 +500,7 @@ def places(text: str, answer: Json) -> dict[Path, Span]:
     The span of a string excludes its quotes. The object is the last one in `text` that equals
     `answer`; the result is empty if `text` has no such object as valid JSON.
     """
-    found: dict[Path, Span] = {}
+    spans: dict[Path, Span] = {}
     end = 0
     try:
         for _ in range(_TRIES):
@@ -505,41 +513,41 @@ def places(text: str, answer: Json) -> dict[Path, Span]:
                 end = at + 1
             else:
                 if value == answer:
-                    _walk(text, at, (), found)
+                    _walk(text, at, (), spans)
     except RecursionError:
         return {}
-    return found
+    return spans
 
 
-def _walk(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
+def _walk(text: str, at: int, path: Path, spans: dict[Path, Span]) -> int:
     """Collect the spans in the valid JSON value that starts at `at`, and return its end."""
     if text[at] == "{":
-        return _members(text, at, path, found)
+        return _members(text, at, path, spans)
     if text[at] == "[":
-        return _items(text, at, path, found)
+        return _items(text, at, path, spans)
     quotes = int(text[at] == '"')
     end = _past(_STRING if quotes else _SCALAR, text, at)
-    found[path] = (at + quotes, end - quotes)
+    spans[path] = (at + quotes, end - quotes)
     return end
 
 
-def _members(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
+def _members(text: str, at: int, path: Path, spans: dict[Path, Span]) -> int:
     at = _past_space(text, at + 1)
     while text[at] != "}":
         at = _past_comma(text, at)
         end = _past(_STRING, text, at)
         key = _VALUE_DECODER.decode(text[at:end])
         at = _past_space(text, _past_space(text, end) + 1)
-        at = _past_space(text, _walk(text, at, (*path, key), found))
+        at = _past_space(text, _walk(text, at, (*path, key), spans))
     return at + 1
 
 
-def _items(text: str, at: int, path: Path, found: dict[Path, Span]) -> int:
+def _items(text: str, at: int, path: Path, spans: dict[Path, Span]) -> int:
     at = _past_space(text, at + 1)
     index = 0
     while text[at] != "]":
         at = _past_space(
-            text, _walk(text, _past_comma(text, at), (*path, index), found)
+            text, _walk(text, _past_comma(text, at), (*path, index), spans)
         )
         index += 1
     return at + 1

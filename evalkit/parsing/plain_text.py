@@ -38,25 +38,25 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
     closing = _next_closing(tags)
     kept = []
     done = 0
-    left = []
+    unmatched = []
     for tag, end in zip(tags, closing, strict=True):
         if tag.start() < done:
             continue
         if tag[1] or end is None:
-            left.append(tag)
+            unmatched.append(tag)
         else:
             kept.append((done, tag.start()))
             done = end
-    begin = _end_of_opened_before(left)
+    begin = _end_of_opened_before(unmatched)
     pieces = [
         text[max(start, begin) : stop]
         for start, stop in [*kept, (done, len(text))]
         if stop > begin
     ]
-    opened = next((tag for tag in left if not tag[1]), None)
-    rest = "\n\n".join(pieces)
+    opened = next((tag for tag in unmatched if not tag[1]), None)
+    answer = "\n\n".join(pieces)
     # A text that begins with unclosed thinking is all thinking.
-    return "" if opened is not None and _TAG.match(rest.lstrip()) else rest
+    return "" if opened is not None and _TAG.match(answer.lstrip()) else answer
 
 
 def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
@@ -80,12 +80,12 @@ def _end_of_opened_before(tags: Sequence[re.Match[str]]) -> int:
 def _next_closing(tags: Sequence[re.Match[str]]) -> list[int | None]:
     """Return, for each tag, the end of the next closing tag with its name."""
     ends: dict[str, int] = {}
-    found: list[int | None] = []
+    closings: list[int | None] = []
     for tag in reversed(tags):
         if tag[1]:
             ends[tag[2].lower()] = tag.end()
-        found.append(ends.get(tag[2].lower()))
-    return found[::-1]
+        closings.append(ends.get(tag[2].lower()))
+    return closings[::-1]
 
 
 def to_half_width(text: str) -> str:
@@ -155,10 +155,10 @@ def unescape(text: str) -> str:
         text = _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)
         text = _BACKSLASHED.sub(r"\1", text)
         if not text.isascii():
-            seen = "".join(
+            visible = "".join(
                 char for char in text if unicodedata.category(char) not in _INVISIBLE
             )
-            text = unicodedata.normalize("NFKC", seen)
+            text = unicodedata.normalize("NFKC", visible)
         if text == before:
             break
     return text
@@ -325,14 +325,14 @@ def read_class(value: object, classes: Classes) -> str:
     Raises:
         UnreadableError: If it is anything else; the nearest name is never chosen.
     """
-    found = classes.find(value) if isinstance(value, str) else None
-    if found is None:
-        shown = value.strip() if isinstance(value, str) else repr(value)
+    class_name = classes.find(value) if isinstance(value, str) else None
+    if class_name is None:
+        text = value.strip() if isinstance(value, str) else repr(value)
         raise UnreadableError(
             "invalid",
-            f"'{shown[:60]}' is not a class: write one of {', '.join(classes.answers)}",
+            f"'{text[:60]}' is not a class: write one of {', '.join(classes.answers)}",
         )
-    return found
+    return class_name
 
 
 _TIES = ("TIE", "TIED", "DRAW", "EQUAL", "平局", "平手", "打平", "持平")
@@ -417,15 +417,15 @@ def read_verdict(text: str) -> Winner:
     if (named := _ONE_SIDE.fullmatch(spelt)) is not None:
         letter = named["side1"] or named["place"] or named["number"]
         winner = _SIDES[letter]
-        other = named["side2"]
-        if other is None or _SIDES[other] != winner:
+        second_side = named["side2"]
+        if second_side is None or _SIDES[second_side] != winner:
             return winner
     if (compared := _BEATS.fullmatch(spelt)) is not None:
-        left = _SIDES[compared["side1"]]
-        right = _SIDES[compared["side2"]]
+        left_side = _SIDES[compared["side1"]]
+        right_side = _SIDES[compared["side2"]]
         sign = compared["sign"]
-        if left != right:
+        if left_side != right_side:
             if sign[0] in "=≈":
                 return "TIE"
-            return right if sign[0] == "<" or sign == "不如" else left
+            return right_side if sign[0] == "<" or sign == "不如" else left_side
     return read_winner(text)

@@ -130,11 +130,11 @@ def _made(value: Any) -> Any:
 
 def _items(value: Iterable[Any]) -> list[Any]:
     """Return what a loop goes through; each element is a step."""
-    found = []
+    items = []
     for item in value:
         _spend(1)
-        found.append(item)
-    return found
+        items.append(item)
+    return items
 
 
 def _foresee(name: str, values: list[Any]) -> None:
@@ -176,8 +176,8 @@ def _size(value: Any) -> int:
 def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)  # also copies whether Jinja passes the environment or the context
     def checked(*args: Any, **named: Any) -> Any:
-        given = args[1:] if hasattr(function, "jinja_pass_arg") else args
-        _foresee(name, [*given, *named.values()])
+        passed = args[1:] if hasattr(function, "jinja_pass_arg") else args
+        _foresee(name, [*passed, *named.values()])
         return _made(function(*args, **named))
 
     return checked
@@ -240,7 +240,7 @@ def _replace_concats(node: nodes.Node) -> None:
     """Check the text that each `~` makes."""
     for field, value in node.iter_fields():
         if isinstance(value, list):
-            setattr(node, field, [_checked(one) for one in value])
+            setattr(node, field, [_checked(element) for element in value])
         else:
             setattr(node, field, _checked(value))
 

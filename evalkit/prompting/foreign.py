@@ -41,25 +41,25 @@ def foreign_template(path: Path, source: SourceConfig) -> str:
         raise PromptError(
             f"has no text named '{error.args[0]}'", where=where, remedy=remedy
         ) from None
-    *others, rest = jinja
+    *alternatives, otherwise = jinja
     branches = [
-        f"{{% if {field} %}}{one}{{% else %}}"
-        for field, one in zip(source.when, others, strict=True)
+        f"{{% if {field} %}}{alternative}{{% else %}}"
+        for field, alternative in zip(source.when, alternatives, strict=True)
     ]
-    return "".join([*branches, rest, *["{% endif %}"] * len(branches)])
+    return "".join([*branches, otherwise, *["{% endif %}"] * len(branches)])
 
 
 def _texts(tree: ast.AST) -> dict[str, list[str]]:
     """Return the texts assigned to each name, in order; the name of an f-string's value is its placeholder."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Assign | ast.AnnAssign)
             and (text := _text(node.value)) is not None
         ):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            found.setdefault(ast.unparse(target), []).append(text)
-    return found
+            texts.setdefault(ast.unparse(target), []).append(text)
+    return texts
 
 
 def _text(value: ast.expr | None) -> str | None:

@@ -133,16 +133,16 @@ def _is_marker(text: str, at: int) -> bool:
 
 def _plain(text: str, at: int) -> str:
     """Return the visible text from `at` on, up to a limit, with case, width and look-alikes folded."""
-    seen: list[str] = []
+    characters: list[str] = []
     visible = 0
     for index in range(at, len(text)):
         look = visual_form(text[index])
         if look == " ":
-            if seen[-1] != " ":
-                seen.append(look)
+            if characters[-1] != " ":
+                characters.append(look)
         elif look:
-            seen.append(look)
+            characters.append(look)
             visible += 1
             if visible >= _LOOKAHEAD or (visible > 1 and look in ("<", ">")):
                 break
-    return "".join(seen)
+    return "".join(characters)

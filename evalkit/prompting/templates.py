@@ -57,23 +57,25 @@ class Reasons:
     otherwise: str
 
     @classmethod
-    def parse(cls, text: str, place: str) -> Reasons:
+    def parse(cls, text: str, location: str) -> Reasons:
         """Read a catalog.
 
         Raises:
             PromptError: If the text is not a catalog.
         """
         try:
-            found = read_yaml(text)
-            known = tuple(
+            catalog = read_yaml(text)
+            translations = tuple(
                 (re.compile(pattern), str(translation))
-                for pattern, translation in found["reasons"].items()
+                for pattern, translation in catalog["reasons"].items()
             )
-            return cls(known, str(found["otherwise"]))
+            return cls(translations, str(catalog["otherwise"]))
         except (ValueError, re.error, TypeError, KeyError, AttributeError) as error:
-            what = f"not a catalog of reasons: {error}"
+            problem = f"not a catalog of reasons: {error}"
             raise PromptError(
-                what, where=place, remedy="set 'reasons' (a mapping) and 'otherwise'"
+                problem,
+                where=location,
+                remedy="set 'reasons' (a mapping) and 'otherwise'",
             ) from None
 
     def translate(self, reason: str) -> str:
@@ -212,20 +214,20 @@ class TemplateFiles(BaseLoader):
                     else read_file(path).decode("utf-8-sig")
                 )
             except UnicodeDecodeError as error:
-                what = f"the byte at offset {error.start} is not UTF-8"
+                problem = f"the byte at offset {error.start} is not UTF-8"
                 raise PromptError(
-                    what, where=str(path), remedy="save the file as UTF-8"
+                    problem, where=str(path), remedy="save the file as UTF-8"
                 ) from None
             except OSError as error:
                 raise PromptError(
                     f"cannot be read ({error.strerror})", where=str(path)
                 ) from None
             self._sources[name] = text, path
-            known = path.name if name in self._admitted else name
-            self.hashes[known] = hashlib.sha256(
+            recorded_name = path.name if name in self._admitted else name
+            self.hashes[recorded_name] = hashlib.sha256(
                 text.encode("utf-8", "surrogatepass")
             ).hexdigest()
-            self.texts[known] = text
+            self.texts[recorded_name] = text
         return self._sources[name]
 
 
@@ -376,7 +378,7 @@ class Prompts:
         path = self._path(name)
         in_pieces = _only_inserts(self._files.source(path), path, frozenset(texts))
         return PartialTemplate(
-            lambda given: self.render(name, **fixed, **given), in_pieces=in_pieces
+            lambda values: self.render(name, **fixed, **values), in_pieces=in_pieces
         )
 
     def instruction(self, name: str, **variables: Any) -> str:
@@ -395,14 +397,20 @@ class Prompts:
             PromptError: If it cannot be found or parsed.
         """
         paths = [self._path(name)]
-        seen = set[str]()
+        visited = set[str]()
         try:
+            # `paths` grows inside the loop, by the templates that it extends or
+            # includes
             for path in paths:
-                placeholders, others = _names_in(self._files.source(path), path)
+                placeholders, references = _names_in(self._files.source(path), path)
                 if placeholder in placeholders:
                     return True
-                seen.add(path)
-                paths += [one for one in others if one and one not in seen]
+                visited.add(path)
+                paths += [
+                    reference
+                    for reference in references
+                    if reference and reference not in visited
+                ]
         except (TemplateError, *_EXHAUSTED) as error:
             _refuse(error, self._files, ())
         return False
@@ -442,16 +450,16 @@ class Prompts:
         """Return the text of each template file used so far, by the same names as `hashes`."""
         return dict(sorted(self._files.texts.items()))
 
-    def _template(self, name: str, known: frozenset[str]) -> Template:
-        if (name, known) not in self._checked:
+    def _template(self, name: str, allowed: frozenset[str]) -> Template:
+        if (name, allowed) not in self._checked:
             path = self._path(name)
             try:
                 template = self._environment.get_template(path)
-                self._check(path, known)
+                self._check(path, allowed)
             except (TemplateError, *_EXHAUSTED) as error:
-                _refuse(error, self._files, known)
-            self._checked[name, known] = template
-        return self._checked[name, known]
+                _refuse(error, self._files, allowed)
+            self._checked[name, allowed] = template
+        return self._checked[name, allowed]
 
     def _path(self, name: str) -> str:
         if name.endswith(".j2") or "/" in name or name in self._files.recorded:
@@ -465,10 +473,10 @@ class Prompts:
         raise self._missing(name, f"{self.language}/{name}{SUFFIX}")
 
     def _file(self, name: str) -> str:
-        given = Path(name).expanduser()
-        if given.name in self._files.recorded:
-            return given.name
-        for candidate in (given, *(folder / given for folder in self._folders)):
+        path = Path(name).expanduser()
+        if path.name in self._files.recorded:
+            return path.name
+        for candidate in (path, *(folder / path for folder in self._folders)):
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
         remedy = "give the path of a template, or a name without folder and suffix, such as pairwise"
@@ -478,41 +486,43 @@ class Prompts:
 
     def _missing(self, name: str, path: str) -> PromptError:
         languages = {
-            found.parent.name
+            file.parent.name
             for folder in self._folders
-            for found in folder.glob(f"*/{name}{SUFFIX}")
+            for file in folder.glob(f"*/{name}{SUFFIX}")
         }
         if languages:
-            what = f"no prompts in '{self.language}' for '{name}'"
-            known = languages
+            problem = f"no prompts in '{self.language}' for '{name}'"
+            names = languages
             where = "prompt.language"
         else:
-            what = f"no template '{name}'"
+            problem = f"no template '{name}'"
             where = "prompt.template"
-            known = {
-                found.name.removesuffix(SUFFIX)
+            names = {
+                file.name.removesuffix(SUFFIX)
                 for folder in self._folders
-                for found in folder.glob(f"*/*{SUFFIX}")
+                for file in folder.glob(f"*/*{SUFFIX}")
             }
-        hint = did_you_mean(self.language if languages else name, known)
-        rest = (
+        hint = did_you_mean(self.language if languages else name, names)
+        alternative = (
             f"if not, write prompts/{path}"
             if hint.startswith("did")
             else f"or write prompts/{path}"
         )
         return PromptError(
-            what,
+            problem,
             where=where,
-            remedy=f"{hint} {rest}" if hint.startswith("did") else f"{hint}, {rest}",
+            remedy=f"{hint} {alternative}"
+            if hint.startswith("did")
+            else f"{hint}, {alternative}",
         )
 
-    def _check(self, path: str, known: frozenset[str]) -> None:
-        """Raise if the template, or one that it extends or includes, has a placeholder that is not `known`."""
+    def _check(self, path: str, allowed: frozenset[str]) -> None:
+        """Raise if the template, or one that it extends or includes, has a placeholder that is not `allowed`."""
         source = self._files.source(path)
-        placeholders, others = _names_in(source, path)
+        placeholders, references = _names_in(source, path)
         if (
             unknown := placeholders
-            - known
+            - allowed
             - _JINJA_NAMES
             - set(self._environment.globals)
         ):
@@ -521,32 +531,36 @@ class Prompts:
                 node for node in names if node.ctx == "load" and node.name in unknown
             ]
             first = min(uses, key=lambda node: node.lineno)
-            raise _unknown(self._files.place(path, first.lineno), first.name, known)
-        for other in others:
-            if other is not None:
+            raise _unknown(self._files.place(path, first.lineno), first.name, allowed)
+        for reference in references:
+            if reference is not None:
                 try:
-                    self._environment.get_template(other)
+                    self._environment.get_template(reference)
                 except TemplateNotFound:
                     raise self._not_there(
-                        path, _SYNTAX.parse(source, path), other
+                        path, _SYNTAX.parse(source, path), reference
                     ) from None
-                self._check(other, known)
+                self._check(reference, allowed)
 
-    def _not_there(self, path: str, tree: nodes.Template, other: str) -> PromptError:
+    def _not_there(
+        self, path: str, tree: nodes.Template, reference: str
+    ) -> PromptError:
         wanting = tree.find_all(
             (nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)
         )
         lines = [
             node.lineno
             for node in wanting
-            if other in (part.value for part in node.find_all(nodes.Const))
+            if reference in (part.value for part in node.find_all(nodes.Const))
         ]
         remedy = (
             f"name one as <language>/<name>{SUFFIX}, or a shipped one as"
             f" shipped/en/pairwise{SUFFIX}"
         )
         where = self._files.place(path, min(lines, default=None))
-        return PromptError(f"template '{other}' not found", where=where, remedy=remedy)
+        return PromptError(
+            f"template '{reference}' not found", where=where, remedy=remedy
+        )
 
 
 def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message]:
@@ -564,7 +578,7 @@ def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message
             yield {"role": role, "content": content}
 
 
-def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoReturn:
+def _refuse(error: Exception, files: TemplateFiles, allowed: Iterable[str]) -> NoReturn:
     """Raise `error` as a PromptError with the file and line."""
     if isinstance(error, TemplateNotFound):
         raise PromptError(
@@ -573,33 +587,33 @@ def _refuse(error: Exception, files: TemplateFiles, known: Iterable[str]) -> NoR
             remedy="give it as <language>/<name>.md.j2",
         ) from None
     if isinstance(error, TemplateSyntaxError):
-        place = files.place(error.name or error.filename or "", error.lineno)
+        location = files.place(error.name or error.filename or "", error.lineno)
         raise PromptError(
             f"not a Jinja template: {error.message}",
-            where=place,
+            where=location,
             remedy="fix the template",
         ) from None
     if isinstance(error, (BoundError, *_EXHAUSTED)):
-        what = (
+        problem = (
             str(error)
             if isinstance(error, BoundError)
             else "it is nested too deeply or calls itself"
         )
         raise PromptError(
-            f"cannot be filled: {what}",
+            f"cannot be filled: {problem}",
             where=_line(error),
             remedy="simplify the template",
         ) from None
     raise PromptError(
         f"cannot be filled: {error}",
         where=_line(error),
-        remedy=f"the placeholders are {', '.join(sorted(known))}",
+        remedy=f"the placeholders are {', '.join(sorted(allowed))}",
     ) from None
 
 
-def _unknown(where: str, name: str, known: frozenset[str]) -> PromptError:
-    placeholders = ", ".join(sorted(known))
-    close = did_you_mean(name, known)
+def _unknown(where: str, name: str, allowed: frozenset[str]) -> PromptError:
+    placeholders = ", ".join(sorted(allowed))
+    close = did_you_mean(name, allowed)
     hint = (
         f"{close} the placeholders are {placeholders}"
         if close.startswith("did")
@@ -610,11 +624,11 @@ def _unknown(where: str, name: str, known: frozenset[str]) -> PromptError:
 
 def _line(error: Exception) -> str:
     """Return the file and line of the innermost template in an error's traceback."""
-    place = "prompt"
+    location = "prompt"
     step = error.__traceback__
     while step is not None:
         template = step.tb_frame.f_globals.get("__jinja_template__")
         if template is not None:
-            place = f"{template.filename}:{template.get_corresponding_lineno(step.tb_lineno)}"
+            location = f"{template.filename}:{template.get_corresponding_lineno(step.tb_lineno)}"
         step = step.tb_next
-    return place
+    return location
