@@ -81,16 +81,16 @@ def check_free(
         ConfigError: If the folder has another run, or files that a run would replace.
     """
     check_no_sweep(folder)
-    found = [
+    existing = [
         name
         for name in (*layout.FILES, layout.FINDINGS, layout.PROMPTS, layout.REPORT)
         if (folder / name).exists()
     ]
-    if not found:
+    if not existing:
         return
-    if layout.CONFIG not in found:
+    if layout.CONFIG not in existing:
         raise ConfigError(
-            f"contains {found[0]}, which the run would replace",
+            f"contains {existing[0]}, which the run would replace",
             where=str(folder),
             remedy=REMEDY,
         )

@@ -110,8 +110,8 @@ def judgments_of(config: RunConfig) -> str:
 def simulated_judges(manifest: Json) -> list[str]:
     """Return the names of the simulated judges in a run's manifest."""
     judges = [
-        one
-        for one in manifest.get("judges") or ()
-        if str(one.get("model") or "").startswith(SIMULATED)
+        judge
+        for judge in manifest.get("judges") or ()
+        if str(judge.get("model") or "").startswith(SIMULATED)
     ]
-    return [str(one.get("name")) for one in judges]
+    return [str(judge.get("name")) for judge in judges]

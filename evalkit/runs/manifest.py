@@ -217,8 +217,8 @@ def _texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _escaped(text: str) -> str:
-    return _INTERPOLATION.sub(lambda found: found[1] * 2 + "\\${", text)
+    return _INTERPOLATION.sub(lambda match: match[1] * 2 + "\\${", text)
 
 
 def _unescaped(text: str) -> str:
-    return _INTERPOLATION.sub(lambda found: found[1][: len(found[1]) // 2] + "${", text)
+    return _INTERPOLATION.sub(lambda match: match[1][: len(match[1]) // 2] + "${", text)

@@ -150,10 +150,10 @@ def read_details(folder: Path, names: Iterable[str]) -> JsonObject:
 def _check(folder: Path) -> None:
     remedy = "choose a folder that `evalkit run` wrote"
     if not folder.is_dir():
-        what = "a file, not a run folder" if folder.exists() else "no such folder"
+        problem = "a file, not a run folder" if folder.exists() else "no such folder"
         if close := _alike(folder):
             remedy = f"did you mean '{close}'?"
-        raise ConfigError(what, where=str(folder), remedy=remedy)
+        raise ConfigError(problem, where=str(folder), remedy=remedy)
     present = [name for name in layout.FILES if (folder / name).is_file()]
     if (folder / layout.PARQUET).is_file():
         present.append(layout.JUDGMENTS)  # one of them; the config says which
@@ -166,9 +166,9 @@ def _check(folder: Path) -> None:
             ),
             None,
         ):
-            what = "contains several runs and is not a run folder"
+            problem = "contains several runs and is not a run folder"
             remedy = f"choose one of them, for example {job}"
-            raise ConfigError(what, where=str(folder), remedy=remedy)
+            raise ConfigError(problem, where=str(folder), remedy=remedy)
         raise ConfigError(
             "not a run folder: it has none of a run's files",
             where=str(folder),
@@ -241,19 +241,19 @@ _OPTIONAL: Final = {
 
 def _manifest(path: Path) -> JsonObject:
     """Return a manifest, with the keys that commands read in the types that they have."""
-    found = _object(path)
+    manifest = _object(path)
     for key, kind in (_OF_MANIFEST | _OPTIONAL).items():
-        value = found.get(key)
+        value = manifest.get(key)
         if not isinstance(value, kind) and (value is not None or key in _OF_MANIFEST):
-            what = (
+            problem = (
                 f"key '{key}' is missing"
                 if value is None
                 else f"key '{key}' has another type"
             )
             raise _damaged(
-                _place(path, (key,)) if value is not None else str(path), what
+                _place(path, (key,)) if value is not None else str(path), problem
             )
-    return found
+    return manifest
 
 
 def _json(content: bytes, where: str, remedy: str = _REMEDY) -> Any:

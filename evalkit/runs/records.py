@@ -34,9 +34,9 @@ class MalformedError(ValueError):
     """A JSON value does not have the expected type; `str()` names the key and the mismatch, `keys` its place."""
 
     def __init__(
-        self, what: str, path: str = "", keys: Sequence[str | int] = ()
+        self, problem: str, path: str = "", keys: Sequence[str | int] = ()
     ) -> None:
-        super().__init__(f"{path}: {what}" if path else what)
+        super().__init__(f"{path}: {problem}" if path else problem)
         self.keys = keys
 
 
@@ -184,7 +184,7 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
     """Return a pydantic error on one line, with the path of keys."""
     # A misspelled key is also a missing one: report the unknown key.
     error = next(
-        (one for one in errors if one["type"] == "unexpected_keyword_argument"),
+        (fault for fault in errors if fault["type"] == "unexpected_keyword_argument"),
         errors[0],
     )
     kind = error["type"]
@@ -192,24 +192,24 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
     keys = loc[:-1] if kind == "missing" else loc
     if kind == "unexpected_keyword_argument":
         *loc, key = loc
-        what = (
+        problem = (
             f"unknown key '{key}', {did_you_mean(key, _names(_record_at(hint, loc)))}"
         )
     elif kind == "missing" and isinstance(loc[-1], str):
         *loc, key = loc
-        what = f"key '{key}' is missing"
+        problem = f"key '{key}' is missing"
     else:
         expected = _EXPECTED.get(kind, "a list of a different length")
         if kind == "literal_error":
             expected = "one of " + str(error["ctx"]["expected"]).replace(
                 "'", ""
             ).replace(" or ", ", ")
-        shown = json.dumps(error["input"])
-        if len(shown) > 40:
-            shown = _NAMES.get(type(error["input"]), "a number")
-        what = f"expected {expected}, got {shown}"
+        received = json.dumps(error["input"])
+        if len(received) > 40:
+            received = _NAMES.get(type(error["input"]), "a number")
+        problem = f"expected {expected}, got {received}"
     return MalformedError(
-        what, ".".join(part for part in loc if isinstance(part, str)), keys
+        problem, ".".join(part for part in loc if isinstance(part, str)), keys
     )
 
 
@@ -218,9 +218,9 @@ def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
     if not is_dataclass(hint):
         return next(
             (
-                found
+                inner
                 for part in get_args(hint)
-                if (found := _record_at(part, loc)) is not None
+                if (inner := _record_at(part, loc)) is not None
             ),
             None,
         )
@@ -330,11 +330,11 @@ def encode_judgments(judgments: Iterable[Judgment]) -> Iterator[bytes]:
     kinds = [(name, getattr(arrow, _TYPES.get(name, "string"))()) for name in _FIELDS]
     schema = arrow.schema([*kinds, (LINE, arrow.string())])
     sink = _Sink()
-    rest = iter(judgments)
+    remaining = iter(judgments)
     with parquet.ParquetWriter(
         arrow.PythonFile(sink, "w"), schema, compression="zstd"
     ) as writer:
-        while some := [_row(one) for one in islice(rest, ROWS)]:
+        while some := [_row(judgment) for judgment in islice(remaining, ROWS)]:
             writer.write_table(arrow.Table.from_pylist(some, schema))
             yield from sink.taken()
     yield from sink.taken()
@@ -367,7 +367,7 @@ def _row(judgment: Judgment) -> JsonObject:
     row = {name: getattr(judgment, name) for name in _FIELDS}
     try:
         if not all(
-            isfinite(one or 0.0) for one in (judgment.value, judgment.confidence)
+            isfinite(number or 0.0) for number in (judgment.value, judgment.confidence)
         ):
             raise ValueError
         for name in _TYPES:
@@ -375,7 +375,9 @@ def _row(judgment: Judgment) -> JsonObject:
                 row[name].encode()
     except ValueError:
         return {LINE: _json(judgment)}
-    return {name: one if name in _TYPES else _json(one) for name, one in row.items()}
+    return {
+        name: value if name in _TYPES else _json(value) for name, value in row.items()
+    }
 
 
 def _json(value: Any) -> str:

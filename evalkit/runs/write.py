@@ -122,12 +122,12 @@ def _clear(figures: Path, contents: Json) -> None:
 
 def _images(folder: Path, result: RunResult) -> dict[str, Iterable[bytes]]:
     """Return the pictures of a run's cases that its folder does not have, by the names of their files."""
-    found: dict[str, Iterable[bytes]] = {}
+    missing: dict[str, Iterable[bytes]] = {}
     for image in _pictures(result):
         name = f"{FOLDER}/{image.file_name}"
-        if name not in found and not (folder / name).is_file():
-            found[name] = IMAGES.chunks(image)
-    return found
+        if name not in missing and not (folder / name).is_file():
+            missing[name] = IMAGES.chunks(image)
+    return missing
 
 
 def _pictures(result: RunResult) -> Iterator[Image]:
@@ -160,7 +160,11 @@ def _metrics(result: RunResult) -> JsonObject:
         },
         "decision": result.decision.json(),
         **(
-            {"decisions": {judge: one.json() for judge, one in judges.items()}}
+            {
+                "decisions": {
+                    judge: decision.json() for judge, decision in judges.items()
+                }
+            }
             if judges
             else {}
         ),

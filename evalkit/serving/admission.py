@@ -148,11 +148,13 @@ class _Protocol(H11Protocol):
         self._await_head()
         connections: list[Any] = [*self.connections]
         address = self.client and self.client[0]
-        own = [
-            each for each in connections if (each.client and each.client[0]) == address
+        of_address = [
+            connection
+            for connection in connections
+            if (connection.client and connection.client[0]) == address
         ]
-        if len(own) > OF_ADDRESS:
-            _close_oldest(own)
+        if len(of_address) > OF_ADDRESS:
+            _close_oldest(of_address)
         elif len(connections) > CONNECTIONS:
             _close_oldest(connections)
 

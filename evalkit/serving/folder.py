@@ -136,11 +136,11 @@ def _calibrated(result: RunResult, tables: Json) -> RunConfig:
         return result.config
     try:
         steps = {step["judge"]: step["threshold"] for step in tables[CASCADE]["steps"]}
-        found = {
+        thresholds = {
             name: None if value is None else float(value)
             for name, value in steps.items()
         }
-        return with_thresholds(result.config, found)
+        return with_thresholds(result.config, thresholds)
     except (KeyError, TypeError, ValueError):
         where = f"{result.folder}/{CASCADE}.json"
         remedy = "run `evalkit score` on the run, which writes it"
@@ -162,8 +162,8 @@ def judge_files(result: RunResult, folder: Path) -> dict[str, bytes]:
         ConfigError: As `judge_folder`; or if the configuration contains a secret.
     """
     judge = judge_folder(result)
-    for key, found in secrets_of(judge.config.dump()):
-        raise ConfigError(found, where=key, remedy=remedy_for(key))
+    for key, secret in secrets_of(judge.config.dump()):
+        raise ConfigError(secret, where=key, remedy=remedy_for(key))
     contents = {
         JUDGE: dump(judge.config.dump()),
         PROMPTS: encode_pretty(dict(judge.templates)),
@@ -194,9 +194,9 @@ def _schemas(judge: JudgeFolder, result: RunResult) -> dict[str, Any]:
         return {}
     requests = build_evaluator(judge.config, judge.templates).plan(result.cases[0])
     return {
-        one.answer.name: dict(one.answer.schema)
-        for one in requests
-        if one.answer is not None
+        request.answer.name: dict(request.answer.schema)
+        for request in requests
+        if request.answer is not None
     }
 
 
@@ -231,11 +231,11 @@ def read_judge(path: Path) -> JudgeFolder:
         read_record(path / TRUST, dict[str, Any], _REMEDY), str(path / TRUST)
     )
     if validation.content.get("content_hash") != _content_hash(contents):
-        what = (
+        problem = (
             f"{JUDGE}, {PROMPTS} or {SCHEMAS} was changed after the export, so {TRUST} does not"
             " describe this judge"
         )
-        raise ConfigError(what, where=str(path), remedy=_REMEDY)
+        raise ConfigError(problem, where=str(path), remedy=_REMEDY)
     try:
         config = RunConfig.model_validate(load(contents[JUDGE]))
     except ValueError as bad:

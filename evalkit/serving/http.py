@@ -142,9 +142,11 @@ class Guard:
         if request.url.path == OPEN:
             return
         if self._keys:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            key = given.strip().encode("latin-1", "replace")
-            matches = [hmac.compare_digest(key, known) for known in self._keys]
+            scheme, _, credential = request.headers.get("authorization", "").partition(
+                " "
+            )
+            key = credential.strip().encode("latin-1", "replace")
+            matches = [hmac.compare_digest(key, accepted) for accepted in self._keys]
             if scheme.lower() != "bearer" or not any(matches):
                 raise Refusal(
                     401,

@@ -154,12 +154,12 @@ class Judge:
 
     def _repr_html_(self) -> str:
         """Return what is known about the judge for a notebook."""
-        known = self.validation
+        validation = self.validation
         return judge_html(
-            known.title,
-            known.use,
-            known.sentence,
-            known.metrics.values(),
+            validation.title,
+            validation.use,
+            validation.sentence,
+            validation.metrics.values(),
             level_of(self.config),
         )
 
@@ -174,11 +174,11 @@ class Judge:
 
     def with_config(self, config: RunConfig) -> Judge:
         """Return a judge with another config, whose answers have a warning; it shares the budget of this one."""
-        other = copy(self)
-        other.config = config
-        other._evaluator = None
-        other._sessions = WeakKeyDictionary()
-        return other if other.changed else self
+        judge = copy(self)
+        judge.config = config
+        judge._evaluator = None
+        judge._sessions = WeakKeyDictionary()
+        return judge if judge.changed else self
 
     @awaits_plainly
     async def __call__(self, **fields: Any) -> JudgeVerdict:
@@ -374,7 +374,9 @@ class Judge:
         if (
             len(case.responses) > 1 and len(main.unit) == 1
         ):  # a list has scores and pairs
-            main = next((one for one in verdicts if len(one.unit) == 2), main)
+            main = next(
+                (verdict for verdict in verdicts if len(verdict.unit) == 2), main
+            )
         missing = (
             main.winner is None
             and main.score is None
@@ -382,11 +384,11 @@ class Judge:
             and main.reason != "abstained"
         )
         error, error_kind = failure_of(judgments) if missing else (None, None)
-        paid = [one for one in judgments if not one.stored]
+        paid = [judgment for judgment in judgments if not judgment.stored]
         costs = [
             completion.cost_usd
-            for one in paid
-            for completion in (*one.earlier, one.completion)
+            for judgment in paid
+            for completion in (*judgment.earlier, judgment.completion)
             if completion is not None
         ]
         return JudgeVerdict(
@@ -397,10 +399,15 @@ class Judge:
             reason=main.reason,
             decided_by=main.decided_by,
             explanation=next(
-                (text for one in judgments if (text := rationale(one.answer))), None
+                (
+                    text
+                    for judgment in judgments
+                    if (text := rationale(judgment.answer))
+                ),
+                None,
             ),
             criteria=main.criteria,
-            verdicts=tuple(replace(one, case_id=case.id) for one in verdicts),
+            verdicts=tuple(replace(verdict, case_id=case.id) for verdict in verdicts),
             cost_usd=None
             if any(cost is None for cost in costs)
             else sum(filter(None, costs)),
@@ -446,8 +453,8 @@ def of_unit(case: Case) -> dict[str, Any]:
 
 def failure_of(judgments: Sequence[Judgment]) -> tuple[str | None, str | None]:
     """Return why a value is missing, and the kind of the failed call if one failed."""
-    faults = [one for one in judgments if one.error]
-    first = max(faults, key=lambda one: one.status == "failed", default=None)
+    faults = [judgment for judgment in judgments if judgment.error]
+    first = max(faults, key=lambda judgment: judgment.status == "failed", default=None)
     if first is None:
         return None, None
     return first.error, first.error_kind if first.status == "failed" else None

@@ -63,29 +63,30 @@ class KnownSlices:
 
     def __init__(self, content: Any) -> None:
         self.use: Use = content["decision"]["use"]
-        found = content.get("searched")
-        self.searched = found is not None
-        seen = {} if found is None else found["values"]
+        searched = content.get("searched")
+        self.searched = searched is not None
+        searched_values = {} if searched is None else searched["values"]
         self.slices = [
-            _slice(entry, seen) for entry in content["decision"].get("where", ())
+            _slice(entry, searched_values)
+            for entry in content["decision"].get("where", ())
         ]
 
     def warnings(
-        self, case: Case, wanted: Use | None = None
+        self, case: Case, required: Use | None = None
     ) -> Iterator[tuple[str, Message]]:
         """Yield that a case is in a slice in which the judge is not to be trusted, or may be.
 
         Args:
             case: the case.
-            wanted: what the judge must be good for; by default what it can be used for elsewhere.
+            required: what the judge must be good for; by default what it can be used for elsewhere.
         """
-        least = USES.index(wanted or self.use)
+        least = USES.index(required or self.use)
         unknown: set[str] = set()
-        for known in self.slices:
-            if USES.index(known.allows) >= least:
+        for known_slice in self.slices:
+            if USES.index(known_slice.allows) >= least:
                 continue
-            inside = known.holds(case)
-            name = slice_text(known.column, known.value)
+            inside = known_slice.holds(case)
+            name = slice_text(known_slice.column, known_slice.value)
             if inside:
                 yield (
                     SLICE,
@@ -93,20 +94,22 @@ class KnownSlices:
                         "The judge is not to be trusted where {slice}.", slice=name
                     ),
                 )
-            elif inside is None and known.column not in unknown:
-                unknown.add(known.column)
+            elif inside is None and known_slice.column not in unknown:
+                unknown.add(known_slice.column)
                 yield (
                     UNKNOWN,
                     gettext(
                         "The judge is not to be trusted where {slice}; the case has no known"
                         " value of {column}, so pass it in metadata.",
                         slice=name,
-                        column=known.column,
+                        column=known_slice.column,
                     ),
                 )
 
 
-def _slice(entry: Mapping[str, Any], seen: Mapping[str, Sequence[str]]) -> _KnownSlice:
+def _slice(
+    entry: Mapping[str, Any], searched_values: Mapping[str, Sequence[str]]
+) -> _KnownSlice:
     column = str(entry["column"])
     allows = entry["allows"]
     if allows not in USES:
@@ -120,7 +123,7 @@ def _slice(entry: Mapping[str, Any], seen: Mapping[str, Sequence[str]]) -> _Know
         allows,
         ends,
         entry.get("computed") is True,
-        frozenset(map(str, seen.get(column, ()))),
+        frozenset(map(str, searched_values.get(column, ()))),
     )
 
 

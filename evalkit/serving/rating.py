@@ -66,9 +66,9 @@ class AdaptedJudge:
         self.passing = frozenset(passing)
         classes = self.judge.config.rubric.classes
         if unknown := sorted(self.passing - classes.keys()):
-            what = f"'{unknown[0]}' is not a class of the judge"
+            problem = f"'{unknown[0]}' is not a class of the judge"
             raise ConfigError(
-                what, where="passing", remedy=did_you_mean(unknown[0], classes)
+                problem, where="passing", remedy=did_you_mean(unknown[0], classes)
             )
 
     @property
@@ -96,7 +96,7 @@ class AdaptedJudge:
             for value in (inputs, output, expected)
         )
         pairs = self.judge.config.mode.name == "pairwise"
-        asked, answered, wanted = (
+        input_fields, answered, expected_fields = (
             (
                 {
                     name: value
@@ -112,17 +112,21 @@ class AdaptedJudge:
                 (expected, WANTED[: 3 + pairs]),
             )
         )
-        if "prompt" not in asked:
-            asked["prompt"] = (
-                {name: value for name, value in inputs.items() if name not in asked}
-                if asked
+        if "prompt" not in input_fields:
+            input_fields["prompt"] = (
+                {
+                    name: value
+                    for name, value in inputs.items()
+                    if name not in input_fields
+                }
+                if input_fields
                 else inputs
             )
         if not answered and output is not None:
             answered = {"response_a" if pairs else "response": output}
-        if not wanted and expected is not None:
-            wanted = {"response_b" if pairs else "reference": expected}
-        case = answered | wanted | asked
+        if not expected_fields and expected is not None:
+            expected_fields = {"response_b" if pairs else "reference": expected}
+        case = answered | expected_fields | input_fields
         columns = _columns(metadata)
         if columns:
             case["metadata"] = columns
@@ -155,19 +159,19 @@ class AdaptedJudge:
         return run_async(self.rate(inputs, output, expected, metadata))
 
     def _rating(self, verdict: JudgeVerdict) -> Rating:
-        known = {
+        facts = {
             "use": verdict.trust.use,
             "trust": verdict.trust.sentence,
             "reason": verdict.reason,
         }
         if verdict.trust.warnings:
-            known["warnings"] = " ".join(
+            facts["warnings"] = " ".join(
                 warning.text for warning in verdict.trust.warnings
             )
-        known |= {
+        facts |= {
             f"criteria.{name}": f"{value:g}" for name, value in verdict.criteria.items()
         }
-        metadata = {f"evalkit.{name}": text for name, text in known.items()}
+        metadata = {f"evalkit.{name}": text for name, text in facts.items()}
         if verdict.value is None:
             error = verdict.error or f"the judge gave no verdict ({verdict.reason})"
             return Rating(error=error, metadata=metadata, rationale=verdict.explanation)

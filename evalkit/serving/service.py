@@ -238,12 +238,12 @@ class Service:
             Refusal: As `judge`; or if there is no verdict.
         """
         variables = question.context.get("vars") or {}
-        wanted = {name: variables[name] for name in WANTED if name in variables}
+        expected = {name: variables[name] for name in WANTED if name in variables}
         try:
             adapted = AdaptedJudge(self._judge, passing)
             inputs = {**variables, "prompt": question.context.get("prompt")}
             case = CaseInput.model_validate(
-                adapted.fields(inputs, question.output, wanted or None, variables)
+                adapted.fields(inputs, question.output, expected or None, variables)
             )
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
@@ -297,10 +297,10 @@ class Service:
         self._count("ok" if result.success else "missing", trust)
         if not result.success:
             _raise_if_failed(*failure_of(judgments))
-        shown: ToolModel = result.model_copy(
+        with_trust: ToolModel = result.model_copy(
             update={"trust": ToolTrust.model_validate(trust, from_attributes=True)}
         )
-        return shown
+        return with_trust
 
     async def _case(self, judge: Judge, fields: JsonObject) -> Case:
         """Return the case in the fields of a question.
@@ -455,31 +455,34 @@ def _config(judge: Judge, arguments: Any) -> Any:
         ConfigError: If the arguments contradict the judge.
     """
     config = judge.config
-    known = judge.config.criteria
+    judged_criteria = judge.config.criteria
     if pairs := isinstance(arguments, PairwiseCompareInput):
         settings = pairwise_settings(arguments, config, ())
     else:
         settings = direct_settings(arguments, config, ())
     criteria = dict(settings.criteria)
-    for one in arguments.criteria:
-        name, given = (
-            (one, {})
-            if isinstance(one, str)
-            else (one.name, one.model_dump(exclude_unset=True))
+    for criterion in arguments.criteria:
+        name, values = (
+            (criterion, {})
+            if isinstance(criterion, str)
+            else (criterion.name, criterion.model_dump(exclude_unset=True))
         )
         unchanged = (
-            value in ("", getattr(known.get(name), key, ""))
-            for key, value in given.items()
+            value in ("", getattr(judged_criteria.get(name), key, ""))
+            for key, value in values.items()
             if key != "name"
         )
-        if name in known and all(unchanged):
-            criteria[name] = known[name]
+        if name in judged_criteria and all(unchanged):
+            criteria[name] = judged_criteria[name]
     update = {
         name: getattr(settings, name)
         for name in (("swap", "tie") if pairs else ("rubric",))
     }
     return config.model_copy(
-        update={**update, "criteria": known if criteria == known else criteria}
+        update={
+            **update,
+            "criteria": judged_criteria if criteria == judged_criteria else criteria,
+        }
     )
 
 

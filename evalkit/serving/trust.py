@@ -92,8 +92,8 @@ class Validation:
                 for part, ends in content["validated"]["characters"].items()
             }
             self.reported = {
-                (str(one["name"]), part): frozenset(map(str, one.get(part, ())))
-                for one in content["judges"]
+                (str(judge["name"]), part): frozenset(map(str, judge.get(part, ())))
+                for judge in content["judges"]
                 for part in _REPORTED
             }
             self.slices = KnownSlices(content)
@@ -234,9 +234,9 @@ class Validation:
         self, judgments: Sequence[Judgment]
     ) -> Iterator[tuple[str, Message]]:
         for name, part, value in sorted(_reported(judgments)):
-            known = self.reported.get((name, part))
-            if known and value not in known:
-                expected = ", ".join(sorted(known))
+            expected_values = self.reported.get((name, part))
+            if expected_values and value not in expected_values:
+                expected = ", ".join(sorted(expected_values))
                 yield (
                     (
                         "model",
@@ -323,9 +323,9 @@ def describe_trust(result: RunResult) -> JsonObject:
 def _reported(judgments: Iterable[Judgment]) -> set[tuple[str, str, str]]:
     """Return each judge's name with what the provider reported in its answers, and the key of that."""
     return {
-        (one.arbiter or one.judge, part, value)
-        for one in judgments
-        for completion in _completions(one)
+        (judgment.arbiter or judgment.judge, part, value)
+        for judgment in judgments
+        for completion in _completions(judgment)
         for part, read in _REPORTED.items()
         if (value := read(completion))
     }

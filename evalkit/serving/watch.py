@@ -69,11 +69,11 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
             if folder.is_dir() and any(
                 not child.name.startswith(CLAIM) for child in folder.iterdir()
             ):
-                what, remedy = "has other files", "choose another --output"
+                problem, remedy = "has other files", "choose another --output"
                 if (folder / LOOKS).is_dir():
-                    what = f"has looks, but no {FILE}"
+                    problem = f"has looks, but no {FILE}"
                     remedy = "restore it, or choose another --output"
-                raise ConfigError(what, where=str(folder), remedy=remedy)
+                raise ConfigError(problem, where=str(folder), remedy=remedy)
             return ()
     watch: _Watch = read_record(path, _Watch, "restore it, or choose another --output")
     return watch.baselines
@@ -101,7 +101,7 @@ def _looking(judge: JudgeConfig, key: str) -> JudgeConfig:
     judges = (
         None
         if judge.judges is None
-        else tuple(_looking(one, key) for one in judge.judges)
+        else tuple(_looking(member, key) for member in judge.judges)
     )
     return judge.model_copy(update={"look": key, "judges": judges})
 
@@ -146,7 +146,7 @@ def take_look(
         raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
     stored = earlier = read_watch(folder)
     materials = load_materials(config, templates=templates)
-    found = Baseline(
+    current = Baseline(
         config.judge.label,
         config.hash(),
         materials.dataset.fingerprint,
@@ -154,14 +154,14 @@ def take_look(
         len(materials.dataset.cases),
     )
     if reset or not earlier:
-        earlier = (*earlier, found)
+        earlier = (*earlier, current)
     before = earlier[-1]
     for name, what in (
         ("config_hash", "configuration"),
         ("fingerprint", "cases"),
         ("prompt_hashes", "templates"),
     ):
-        if getattr(before, name) != getattr(found, name):
+        if getattr(before, name) != getattr(current, name):
             raise ConfigError(
                 f"its looks had other {what}", where=str(folder), remedy=_REMEDY
             )
@@ -170,18 +170,24 @@ def take_look(
         store := open_store(config.store)
     ) is not None:  # what it complains about must show before anything is written
         store.close()
-    look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
+    look = next_look(before, sum(len(past.looks) for past in earlier) + 1)
     config = look_config(config, look.key)
-    own = folder / LOOKS / f"{look.number:03}"
+    look_folder = folder / LOOKS / f"{look.number:03}"
     with file_errors("cannot be written", folder, "choose another --output"):
-        check_inside(folder, own)
+        check_inside(folder, look_folder)
     with _claimed(folder, stored), ExitStack() as unanswered:
-        unanswered.callback(_restore, folder, stored, None if own.exists() else own)
+        unanswered.callback(
+            _restore, folder, stored, None if look_folder.exists() else look_folder
+        )
         baseline = _with(before, look)
         _write(folder, (*earlier[:-1], baseline))
         try:
             result = judge_and_score(
-                config, own, observe=observe, overwrite=True, templates=templates
+                config,
+                look_folder,
+                observe=observe,
+                overwrite=True,
+                templates=templates,
             )
         except BaseException as error:
             batched = config.runner.kind == "batch" and not isinstance(
@@ -197,7 +203,8 @@ def take_look(
                     _write(folder, (*earlier[:-1], cut))
             raise
         if not any(
-            one.completion is not None or one.earlier for one in result.judgments
+            judgment.completion is not None or judgment.earlier
+            for judgment in result.judgments
         ):
             raise _unanswered(config, result)
         unanswered.pop_all()
@@ -236,7 +243,11 @@ def _restore(folder: Path, stored: Sequence[Baseline], run: Path | None) -> None
 
 def _unanswered(config: RunConfig, result: RunResult) -> ConfigError:
     """Return the error of a look without answers: the judge's if requests were sent, or else why none was."""
-    failed = [one for one in result.judgments if one.error_kind not in NEVER_SENT]
+    failed = [
+        judgment
+        for judgment in result.judgments
+        if judgment.error_kind not in NEVER_SENT
+    ]
     reason = result.manifest.get("stopped")
     remedy = "raise the budget"
     if failed:
@@ -253,17 +264,19 @@ def _unanswered(config: RunConfig, result: RunResult) -> ConfigError:
 
 
 def _with(baseline: Baseline, look: Look) -> Baseline:
-    others = tuple(one for one in baseline.looks if one.key != look.key)
-    return replace(baseline, looks=(*others, look))
+    other_looks = tuple(
+        other_look for other_look in baseline.looks if other_look.key != look.key
+    )
+    return replace(baseline, looks=(*other_looks, look))
 
 
 def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
     """Return a look with the calls that one command added to it, and their cost if it is known of all."""
-    known = look.cost_usd is not None and cost_usd is not None
+    is_priced = look.cost_usd is not None and cost_usd is not None
     return replace(
         look,
         sent=look.sent + sent,
-        cost_usd=(look.cost_usd or 0.0) + (cost_usd or 0.0) if known else None,
+        cost_usd=(look.cost_usd or 0.0) + (cost_usd or 0.0) if is_priced else None,
     )
 
 
@@ -291,20 +304,25 @@ def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
         return _with(baseline, look)
     answers = answers_of(result.verdicts, result.judgments)
     if not baseline.units:
-        case = {one.id: place for place, one in enumerate(result.cases)}
+        # case id -> its row
+        case = {entry.id: row for row, entry in enumerate(result.cases)}
+        # unit -> the cluster of its case
         clusters = Clusters.of(result.config, result.cases).of_rows(
             np.array([case[unit[0]] for unit in answers])
         )
-        own = np.unique(clusters, return_inverse=True)[1]
+        cluster_numbers = np.unique(clusters, return_inverse=True)[1]
         labels = tuple(label for _, label in answers.values())
         baseline = replace(
-            baseline, units=(*answers,), labels=labels, clusters=tuple(own.tolist())
+            baseline,
+            units=(*answers,),
+            labels=labels,
+            clusters=tuple(cluster_numbers.tolist()),
         )
     look = replace(
         look,
         answers=tuple(answers.get(unit, (None, None))[0] for unit in baseline.units),
     )
-    every = [one.answers for one in _with(baseline, look).complete]
+    every = [complete_look.answers for complete_look in _with(baseline, look).complete]
     values, right = as_numbers(
         every, baseline.labels, Scale.of(result.config.rubric).span
     )
@@ -316,18 +334,18 @@ def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
 
 def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:
     """Return what the provider reported about its answers, most frequent first, by judge."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    by_judge: dict[str, Counter[str]] = defaultdict(Counter)
     for judgment in result.judgments:
         for completion in filter(None, (judgment.completion, *judgment.earlier)):
             if (value := getattr(completion, name)) is not None:
-                shown = "".join(
+                clean = "".join(
                     letter if letter.isprintable() else "\ufffd"
                     for letter in redact(value)
                 )
-                found[judgment.arbiter or judgment.judge][shorten(shown, 200)] += 1
+                by_judge[judgment.arbiter or judgment.judge][shorten(clean, 200)] += 1
     return {
         judge: tuple(value for value, _ in counts.most_common(5))
-        for judge, counts in found.items()
+        for judge, counts in by_judge.items()
     }
 
 

@@ -65,16 +65,16 @@ def backend_of(url: str) -> StoreBackend:
     """
     named = _SCHEME.match(url)
     scheme = named[1] if named else "sqlite"
-    found = find(STORES, scheme, BACKENDS, where=WHERE, methods=("get_many",))
+    registered = find(STORES, scheme, BACKENDS, where=WHERE, methods=("get_many",))
     if scheme in BACKENDS:
-        backend: StoreBackend = found
+        backend: StoreBackend = registered
         return backend
-    if not isinstance(found, StoreBackend):
+    if not isinstance(registered, StoreBackend):
         remedy = "register a class that implements evalkit.protocols.StoreBackend"
         raise PluginError(
             f"'{scheme}' is not a store backend", where=WHERE, remedy=remedy
         )
-    return _GuardedBackend(found, scheme)
+    return _GuardedBackend(registered, scheme)
 
 
 def open_url(url: str, *, read_only: bool = False, verify: bool = True) -> Store:

@@ -107,22 +107,22 @@ def completions_in(
     Raises:
         StoreError: If a row is damaged.
     """
-    found: dict[str, Completion] = {}
+    completions: dict[str, Completion] = {}
     for key, model, value, digest in rows:
         try:
-            found[key.decode()] = completion_in(key, model, value, digest)
+            completions[key.decode()] = completion_in(key, model, value, digest)
         except (ValueError, AttributeError) as error:
-            shown = (
+            shown_key = (
                 key[:64].decode("ascii", "backslashreplace")
                 if isinstance(key, bytes)
                 else repr(key)[:64]
             )
-            what = (
-                f"{store}: the completion with key {shown} is damaged; rerun with"
+            problem = (
+                f"{store}: the completion with key {shown_key} is damaged; rerun with"
                 " store.mode=refresh"
             )
-            raise StoreError(f"{what}, or {REPAIR}") from error
-    return found
+            raise StoreError(f"{problem}, or {REPAIR}") from error
+    return completions
 
 
 def stored_in(
@@ -148,13 +148,13 @@ def state_in(store: object, name: bytes, value: bytes) -> tuple[str, str]:
     try:
         return name.decode(), value.decode()
     except (ValueError, AttributeError) as error:
-        shown = (
+        shown_name = (
             name.decode("utf-8", "backslashreplace")
             if isinstance(name, bytes)
             else repr(name)
         )
         raise StoreError(
-            f"{store}: the shared text '{shown[:200]}' is damaged; {REPAIR}"
+            f"{store}: the shared text '{shown_name[:200]}' is damaged; {REPAIR}"
         ) from error
 
 

@@ -104,9 +104,11 @@ def prune_damaged(store: Store) -> int:
         StoreError: If the store cannot do that or cannot be written; then nothing is deleted.
     """
     if not isinstance(store, DamagePruner):
-        what = f"{store.describe().location}: this store cannot delete single answers"
+        problem = (
+            f"{store.describe().location}: this store cannot delete single answers"
+        )
         raise StoreError(
-            f"{what}; copy the readable ones with `evalkit store copy FROM TO`"
+            f"{problem}; copy the readable ones with `evalkit store copy FROM TO`"
         )
     return store.prune_damaged()
 
@@ -188,11 +190,11 @@ def copy_answers(source: Store, target: Store) -> tuple[int, int, int]:
 
 
 def _add_all(store: Store, rows: Iterator[StoredCompletion]) -> tuple[int, int]:
-    added = seen = 0
+    added = read = 0
     while batch := list(islice(rows, BATCH)):
         added += store.add_many(batch)
-        seen += len(batch)
-    return added, seen - added
+        read += len(batch)
+    return added, read - added
 
 
 def _imported(path: Path) -> Iterator[StoredCompletion]:

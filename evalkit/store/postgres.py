@@ -180,18 +180,18 @@ class _Database:
             "SET default_transaction_read_only = on;" if read_only else ""
         )
         try:
-            given = psycopg.conninfo.conninfo_to_dict(url)
+            parameters = psycopg.conninfo.conninfo_to_dict(url)
         except psycopg.Error:  # its message may show a part of the password
-            given = {"host": "@"}
-        ports = str(given.get("port") or "0").split(",")
+            parameters = {"host": "@"}
+        ports = str(parameters.get("port") or "0").split(",")
         if any(
-            "@" in str(given.get(part, "")) for part in ("host", "dbname")
+            "@" in str(parameters.get(part, "")) for part in ("host", "dbname")
         ) or not all(port.isdigit() or not port for port in ports):
             raise StoreError(
                 "store.url: not a PostgreSQL URL; write postgresql://user@host:5432/database, with"
                 " %40 for @ and %2F for / in a name or password"
             )
-        self._options = {**_CONNECTION, **given}
+        self._options = {**_CONNECTION, **parameters}
         self.name = redact(without_password(url))
 
     def connect(self) -> Connection:
@@ -306,17 +306,18 @@ class PostgresStore(DatabaseStore):
         """Claim keys in one round trip, and return those that are claimed now."""
         if self.read_only:
             return set(keys)
-        places = {_place(key): key for key in reversed(keys)}
+        # lock -> its key: the first, if several keys have one lock
+        keys_by_lock = {_place(key): key for key in reversed(keys)}
 
         def take(connection: Connection) -> set[str]:
-            free = [place for place in places if place not in self._held]
+            free = [lock for lock in keys_by_lock if lock not in self._held]
             query = (
                 "SELECT place, pg_try_advisory_lock(place) FROM unnest(%s::bigint[]) AS asked"
                 " (place)"
             )
             taken = {
-                place: places[place]
-                for place, got in connection.execute(query, (free,))
+                lock: keys_by_lock[lock]
+                for lock, got in connection.execute(query, (free,))
                 if got
             }
             self._held.update(taken)
@@ -329,17 +330,17 @@ class PostgresStore(DatabaseStore):
         """Give up claims in one round trip."""
 
         def give_up(connection: Connection) -> None:
-            places = [
-                place
-                for place, key in ((_place(key), key) for key in keys)
-                if self._held.get(place) == key
+            locks = [
+                lock
+                for lock, key in ((_place(key), key) for key in keys)
+                if self._held.get(lock) == key
             ]
             query = "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked (place)"
             released: dict[int, bool] = dict(
-                connection.execute(query, (places,)).fetchall()
+                connection.execute(query, (locks,)).fetchall()
             )
-            for place in places:
-                del self._held[place]
+            for lock in locks:
+                del self._held[lock]
             if not all(released.values()):
                 raise StoreError(self._pooled())
 
@@ -393,10 +394,10 @@ class PostgresStore(DatabaseStore):
             f"SELECT place, {COLUMNS} FROM evalkit_completions WHERE place > ? ORDER BY place"
             " LIMIT ?"
         )
-        place = 0
-        while rows := self._fetch(query, place, CHUNK):
-            for place, *row in rows:
-                yield place, stored_in(*row)
+        position = 0
+        while rows := self._fetch(query, position, CHUNK):
+            for position, *row in rows:
+                yield position, stored_in(*row)
 
     def _change(self, work: Callable[[Execute], T], name: str = "") -> T:
         def transaction(connection: Connection) -> T:

@@ -86,8 +86,8 @@ def check_evaluator(
     Raises:
         AssertionError: If a check fails; the message lists all problems.
     """
-    if found := list(dict.fromkeys(faults(evaluator, cases=cases, answers=answers))):
-        raise AssertionError("\n".join(found))
+    if problems := list(dict.fromkeys(faults(evaluator, cases=cases, answers=answers))):
+        raise AssertionError("\n".join(problems))
 
 
 def faults(
@@ -137,7 +137,7 @@ def _plan_faults(case: Case, requests: Sequence[JudgeRequest]) -> Iterator[str]:
         (request.unit, request.shown, request.sample, request.items)
         for request in requests
     ]
-    for *identity, _ in {one for one in identities if identities.count(one) > 1}:
+    for *identity, _ in {entry for entry in identities if identities.count(entry) > 1}:
         yield f"case '{case.id}': unit, order and sample {tuple(identity)} are requested twice"
     keys = [call_key(_SPEC, request.then or request) for request in requests]
     if len(set(keys)) < len(keys):
@@ -154,13 +154,13 @@ def _is_message(message: Mapping[str, Any]) -> bool:
 def _odd_faults(
     evaluator: Evaluator, requests: Sequence[JudgeRequest]
 ) -> Iterator[str]:
-    for what, completion in ODD.items():
+    for description, completion in ODD.items():
         for request in requests:
             judgment, wrong = _read(evaluator, request, completion)
-            yield from (f"{what}: {one}" for one in wrong)
+            yield from (f"{description}: {fault}" for fault in wrong)
             if judgment is not None and (judgment.readable or _has_value(judgment)):
                 yield (
-                    f"{what}: read as {judgment.status} with a value, but a missing answer is never"
+                    f"{description}: read as {judgment.status} with a value, but a missing answer is never"
                     " a score"
                 )
 
@@ -177,11 +177,11 @@ def _answer_faults(
             if judgment is None or not judgment.readable:
                 continue
             readable += 1
-            other, wrong = _read(evaluator, _reversed(request), Completion(text))
+            mirrored, wrong = _read(evaluator, _reversed(request), Completion(text))
             yield from wrong
-            if len(request.unit) > 1 and other is not None:
+            if len(request.unit) > 1 and mirrored is not None:
                 leaning += _leans(judgment)
-                yield from _flip_faults(judgment, other)
+                yield from _flip_faults(judgment, mirrored)
     if not readable:
         yield (
             "no answer could be read: pass `answers` in the form that a judge would write"
@@ -207,14 +207,14 @@ def _sample(requests: Sequence[JudgeRequest]) -> str:
     )
 
 
-def _flip_faults(one: Judgment, other: Judgment) -> Iterator[str]:
-    if one.ranking is not None and one.shown[::-1] == other.shown:
-        if _positions(one) != _positions(other):
+def _flip_faults(judgment: Judgment, mirrored: Judgment) -> Iterator[str]:
+    if judgment.ranking is not None and judgment.shown[::-1] == mirrored.shown:
+        if _positions(judgment) != _positions(mirrored):
             yield "the same ranking of the responses in reverse order is not the reverse ranking"
         return
-    values = {"value": (one.value, other.value)} | {
-        f"criterion '{name}'": (value, other.criteria.get(name))
-        for name, value in one.criteria.items()
+    values = {"value": (judgment.value, mirrored.value)} | {
+        f"criterion '{name}'": (value, mirrored.criteria.get(name))
+        for name, value in judgment.criteria.items()
     }
     for name, (first, second) in values.items():
         if (first is None) != (second is None) or abs(
@@ -238,12 +238,14 @@ def _leans(judgment: Judgment) -> bool:
 
 
 def _has_value(judgment: Judgment) -> bool:
-    own = (
+    has_verdict = (
         judgment.value is not None
         or bool(judgment.criteria)
         or judgment.ranking is not None
     )
-    return own or judgment.class_name is not None or any(judgment.items.values())
+    return (
+        has_verdict or judgment.class_name is not None or any(judgment.items.values())
+    )
 
 
 def _read(

@@ -63,8 +63,8 @@ def check_judge(config: JudgeConfig) -> None:
     Raises:
         AssertionError: If a check fails; the message lists all problems.
     """
-    if found := list(dict.fromkeys(asyncio.run(_judge_faults(config)))):
-        raise AssertionError("\n".join(found))
+    if problems := list(dict.fromkeys(asyncio.run(_judge_faults(config)))):
+        raise AssertionError("\n".join(problems))
 
 
 async def _judge_faults(config: JudgeConfig) -> list[str]:
@@ -72,28 +72,28 @@ async def _judge_faults(config: JudgeConfig) -> list[str]:
     try:
         if (prepare := getattr(judge, "prepare", None)) is not None:
             await prepare()
-        found = await _call_faults(judge, _REQUEST)
-        each = await asyncio.gather(
+        problems = await _call_faults(judge, _REQUEST)
+        concurrent = await asyncio.gather(
             *(
                 _call_faults(judge, replace(_REQUEST, sample=k))
                 for k in range(_CONCURRENT)
             )
         )
-        found += [
+        problems += [
             f"with {_CONCURRENT} concurrent requests: {fault}"
-            for faults_ in each
+            for faults_ in concurrent
             for fault in faults_
         ]
     except JudgeSetupError as error:
-        found = [f"no call can succeed: {error}"]
+        problems = [f"no call can succeed: {error}"]
     for number in ("first", "second"):
         try:
             await judge.close()
         except Exception as error:  # a plug-in's own code may fail in any way
-            found.append(
+            problems.append(
                 f"the {number} close fails with {type(error).__name__}: {error}"
             )
-    return found
+    return problems
 
 
 async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
@@ -108,16 +108,16 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
             f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for"
             " a failed call"
         ]
-    found = (
+    problems = (
         []
         if sane(completion) == completion
         else ["its completion has text or numbers that a file cannot hold"]
     )
     if not completion.text and completion.refusal is None:
-        found.append("it answers a simple request with an empty text and no refusal")
+        problems.append("it answers a simple request with an empty text and no refusal")
     if completion.cost_usd is not None and completion.cost_usd < 0:
-        found.append(f"a call costs ${completion.cost_usd}")
-    return found
+        problems.append(f"a call costs ${completion.cost_usd}")
+    return problems
 
 
 _PLAIN = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b"}
@@ -152,10 +152,10 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
         for case in cases:
             before = deepcopy(case)
             kept = {"pointwise": 1, "listwise": len(case.responses)}
-            one, two = (
+            first, second = (
                 edited_case(case, probe, run, "A paraphrase.") for _ in range(2)
             )
-            if one != two:
+            if first != second:
                 broken.append(
                     f"mode {mode}, case {case.id}: two edits differ: use no random numbers"
                 )
@@ -163,11 +163,11 @@ def check_probe(name: str, *, cases: Sequence[Case] = CASES) -> None:
                 broken.append(
                     f"mode {mode}, case {case.id}: the edit changes the original: return a new case"
                 )
-            if one is not None and len(one.responses) != kept.get(mode, 2):
+            if first is not None and len(first.responses) != kept.get(mode, 2):
                 broken.append(
                     f"mode {mode}, case {case.id}: the number of responses changes"
                 )
-            changed += one is not None
+            changed += first is not None
     if not changed:
         broken.append("no case is edited")
     assert not broken, f"probe {name}:\n" + "\n".join(broken)
@@ -190,8 +190,8 @@ def check_benchmark(name: str, path: str | Path, *, mode: str = "pairwise") -> N
     Raises:
         AssertionError: If a check fails; the message lists all problems.
     """
-    if found := list(dict.fromkeys(_benchmark_faults(name, Path(path), mode))):
-        raise AssertionError("\n".join(found))
+    if problems := list(dict.fromkeys(_benchmark_faults(name, Path(path), mode))):
+        raise AssertionError("\n".join(problems))
 
 
 def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
@@ -226,21 +226,21 @@ def _benchmark_faults(name: str, path: Path, mode: str) -> Iterator[str]:
     )
     judgments = list(_judgments_of(dataset.cases, pointwise=mode == "pointwise"))
     missing = [
-        replace(one, status="failed", value=None, criteria={}, error="failed")
-        for one in judgments
+        replace(judgment, status="failed", value=None, criteria={}, error="failed")
+        for judgment in judgments
     ]
     half = [
-        one if index % 2 else gone
-        for index, (one, gone) in enumerate(zip(judgments, missing, strict=True))
+        judgment if index % 2 else gone
+        for index, (judgment, gone) in enumerate(zip(judgments, missing, strict=True))
     ]
-    for what, given in (
+    for state, subset in (
         ("judged", judgments),
         ("half judged", half),
         ("not judged", missing),
     ):
         yield from (
-            f"{what}: {fault}"
-            for fault in _metric_faults(run, dataset.cases, given, name)
+            f"{state}: {fault}"
+            for fault in _metric_faults(run, dataset.cases, subset, name)
         )
 
 
@@ -261,18 +261,18 @@ def _row_faults(benchmark: Benchmark) -> Iterator[str]:
 
 
 def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator[str]:
-    known = recognize_benchmark(path)
-    if known is None or known.name != benchmark.name:
+    recognition = recognize_benchmark(path)
+    if recognition is None or recognition.name != benchmark.name:
         yield (
-            f"{path} is recognized as {known.name if known else 'nothing'} instead: see `shapes`,"
+            f"{path} is recognized as {recognition.name if recognition else 'nothing'} instead: see `shapes`,"
             " `holds`"
         )
     if benchmark.looks_like(_PLAIN):
         yield "it recognizes any row with a pair as its own"
     with TemporaryDirectory() as folder:
-        other = Path(folder, "other.jsonl")
-        other.write_text(json.dumps(_PLAIN) + "\n", "utf-8")
-        for path_ in (other, Path(folder)):
+        other_file = Path(folder, "other.jsonl")
+        other_file.write_text(json.dumps(_PLAIN) + "\n", "utf-8")
+        for path_ in (other_file, Path(folder)):
             try:
                 load_cases(
                     DatasetConfig(path=str(path_), benchmark=benchmark.name), mode=mode
@@ -303,8 +303,8 @@ def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgmen
         for index, pair in enumerate(combinations(indices, 2)):
             value = _VALUES[(number + index) % len(_VALUES)]
             yield from (
-                Judgment(case.id, pair, shown, 0, "judge", "ok", value=value)
-                for shown in (pair, pair[::-1])
+                Judgment(case.id, pair, order, 0, "judge", "ok", value=value)
+                for order in (pair, pair[::-1])
             )
 
 
@@ -312,13 +312,15 @@ def _metric_faults(
     run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str
 ) -> Iterator[str]:
     plain = run.with_({"dataset.benchmark": None})
-    others = score_run(plain, cases, judgments).metrics
+    plain_metrics = score_run(plain, cases, judgments).metrics
     metrics = score_run(run, cases, judgments).metrics
-    own = [metric for key, metric in metrics.items() if key not in others]
-    if not own:
+    rule_metrics = [
+        metric for key, metric in metrics.items() if key not in plain_metrics
+    ]
+    if not rule_metrics:
         yield "the rule returns no metric"
     catalog = Catalog(find_benchmark(name).metrics)
-    for metric in own:
+    for metric in rule_metrics:
         if not metric.name.startswith(f"{name}/"):
             yield f"the metric '{metric.name}' is not named '{name}/…'"
         elif catalog.rows and catalog.find(metric.name) is None:

@@ -54,8 +54,8 @@ def check_store(backend: StoreBackend, url: str) -> None:
     Raises:
         AssertionError: If a check fails; the message lists all problems.
     """
-    if found := list(store_faults(backend, url)):
-        raise AssertionError("\n".join(found))
+    if problems := list(store_faults(backend, url)):
+        raise AssertionError("\n".join(problems))
 
 
 def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
@@ -71,12 +71,12 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
         yield "a missing store can be opened read-only; raise StoreError"
     if backend.exists(url):
         yield "`check_creatable` or opening read-only creates a store"
-    with closing(backend(url)) as store, closing(backend(url)) as other:
-        yield from _content_faults(store, other)
-        yield from _claim_faults(store, other)
-        yield from _concurrency_faults(store, other)
+    with closing(backend(url)) as store, closing(backend(url)) as second:
+        yield from _content_faults(store, second)
+        yield from _claim_faults(store, second)
+        yield from _concurrency_faults(store, second)
         yield from _maintenance_faults(store)
-        yield from _state_faults(store, other)
+        yield from _state_faults(store, second)
         kept = {row.key for row in store.scan() if row is not None}
         claimed = store.claim("left")
     store.close()
@@ -91,70 +91,70 @@ def store_faults(backend: StoreBackend, url: str) -> Iterator[str]:
         yield from _read_only_faults(store)
 
 
-def _content_faults(store: Store, other: Store) -> Iterator[str]:
+def _content_faults(store: Store, second: Store) -> Iterator[str]:
     kept = {f"{n:064x}": Completion(text) for n, text in enumerate(_TEXTS)} | {
         "f" * 64: _STORED
     }
     store.put_many(
         [(key, "some/model", completion) for key, completion in kept.items()]
     )
-    for name, one in {"the store": store, "another open store": other}.items():
-        found = one.get_many([*kept, "e" * 64])
-        for key in kept.keys() | found.keys():
-            if found.get(key) != kept.get(key):
-                yield f"{name} returns {str(found.get(key))[:80]!r} for {str(kept.get(key))[:80]!r}"
+    for name, opened in {"the store": store, "another open store": second}.items():
+        completions = opened.get_many([*kept, "e" * 64])
+        for key in kept.keys() | completions.keys():
+            if completions.get(key) != kept.get(key):
+                yield f"{name} returns {str(completions.get(key))[:80]!r} for {str(kept.get(key))[:80]!r}"
     if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(
         _TEXTS
     ) or store.get_many([]):
         yield "looking up 5,000 keys, or none, does not return exactly the stored ones"
     store.put_many([("f" * 64, "some/model", Completion("newer"))])
-    if other.get_many(["f" * 64]) != {"f" * 64: Completion("newer")}:
+    if second.get_many(["f" * 64]) != {"f" * 64: Completion("newer")}:
         yield "a newer completion does not replace an older one"
     refused = _refuses(
         lambda: store.put_many(
             [("d" * 64, "m", Completion("x")), ("c" * 64, "m", _HALF)]
         )
     )
-    found = store.get_many(["d" * 64, "c" * 64])
-    if found != ({} if refused else {"d" * 64: Completion("x"), "c" * 64: _HALF}):
+    completions = store.get_many(["d" * 64, "c" * 64])
+    if completions != ({} if refused else {"d" * 64: Completion("x"), "c" * 64: _HALF}):
         yield (
             "an unpaired surrogate is neither stored exactly, nor refused by a StoreError with its"
             " whole batch"
         )
 
 
-def _claim_faults(store: Store, other: Store) -> Iterator[str]:
-    if not store.claim("a") or store.claim("a") or other.claim("a"):
+def _claim_faults(store: Store, second: Store) -> Iterator[str]:
+    if not store.claim("a") or store.claim("a") or second.claim("a"):
         yield "a key can be claimed twice, or not at all"
-    other.release("a")
-    if other.claim("a"):
+    second.release("a")
+    if second.claim("a"):
         yield "a claim ends when another user of the store releases the key"
     store.release("a")
-    if not other.claim("a"):
+    if not second.claim("a"):
         yield "a released key cannot be claimed"
-    other.release("a")
-    won = _concurrently(lambda n: (store, other)[n % 2].claim("b"))
+    second.release("a")
+    won = _concurrently(lambda n: (store, second)[n % 2].claim("b"))
     if sum(won) != 1:
         yield f"{_THREADS} threads claim a key concurrently, and {sum(won)} of them succeed"
     store.release("b")
-    other.release("b")
+    second.release("b")
 
 
-def _concurrency_faults(store: Store, other: Store) -> Iterator[str]:
+def _concurrency_faults(store: Store, second: Store) -> Iterator[str]:
     keys = [[f"thread-{n}-{k}" for k in range(20)] for n in range(_THREADS)]
 
     def write(n: int) -> None:
         for key in keys[n]:
-            (store, other)[n % 2].put_many([(key, "some/model", Completion(key))])
+            (store, second)[n % 2].put_many([(key, "some/model", Completion(key))])
             store.get_many([key])
 
     _concurrently(write)
-    found = store.get_many([key for some in keys for key in some])
-    if {key: one.text for key, one in found.items()} != {
+    completions = store.get_many([key for some in keys for key in some])
+    if {key: completion.text for key, completion in completions.items()} != {
         key: key for some in keys for key in some
     }:
         yield (
-            f"{_THREADS} threads write concurrently, but only {len(found)} of {20 * _THREADS}"
+            f"{_THREADS} threads write concurrently, but only {len(completions)} of {20 * _THREADS}"
             " completions are stored"
         )
 
@@ -176,7 +176,7 @@ def _maintenance_faults(store: Store) -> Iterator[str]:
         )
     if store.recent("no/model"):
         yield "`recent` returns completions of another model"
-    if [one.text for one in store.recent("old/model", 2)] != ["4", "3"]:
+    if [completion.text for completion in store.recent("old/model", 2)] != ["4", "3"]:
         yield "`recent` does not return the last completions, newest first, up to the limit"
     deleted = store.prune(rows[3].created)
     if deleted != 3 or [row for row in store.scan() if row is not None] != [
@@ -196,10 +196,10 @@ def _maintenance_faults(store: Store) -> Iterator[str]:
         yield f"`describe` returns no location, version or size: {description}"
 
 
-def _state_faults(store: Store, other: Store) -> Iterator[str]:
-    if not isinstance(store, SharedState) or not isinstance(other, SharedState):
+def _state_faults(store: Store, second: Store) -> Iterator[str]:
+    if not isinstance(store, SharedState) or not isinstance(second, SharedState):
         return  # it is an extra
-    states, times = (store, other), list[float]()
+    states, times = (store, second), list[float]()
     before = (time.time(), {row.key for row in store.scan() if row is not None})
 
     def note(_: str | None, now: float) -> str:
@@ -208,10 +208,10 @@ def _state_faults(store: Store, other: Store) -> Iterator[str]:
 
     for name in ("s/2é", "s/1", "s%", "is/1"):
         store.change_state(name, note)
-    if [*other.states("s/").items()] != [
+    if [*second.states("s/").items()] != [
         ("s/1", "\0 é"),
         ("s/2é", "\0 é"),
-    ] or other.states("no/"):
+    ] or second.states("no/"):
         yield (
             "`states` does not return exactly the texts whose names start with a prefix, in the"
             " order of names"
@@ -220,12 +220,12 @@ def _state_faults(store: Store, other: Store) -> Iterator[str]:
         yield "`change_state` does not give the store's time in seconds since 1970"
     for name in ("s/1", "no"):
         try:
-            other.change_state(name, lambda old, _: str(len(old or "") // 0))
+            second.change_state(name, lambda old, _: str(len(old or "") // 0))
         except ZeroDivisionError:
             continue
         yield "`change_state` hides an error of the change"
     store.change_state("s/2é", lambda _, __: None)
-    if dict(other.states("")) != {"is/1": "\0 é", "s%": "\0 é", "s/1": "\0 é"}:
+    if dict(second.states("")) != {"is/1": "\0 é", "s%": "\0 é", "s/1": "\0 é"}:
         yield (
             "`change_state` does not remove a text for `None`, or changes it although the change"
             " failed"

@@ -299,8 +299,8 @@ class DirectScoreInput(ToolInput):
 
     @model_validator(mode="after")
     def _criteria_of_weight(self) -> DirectScoreInput:
-        _different([one.name for one in self.criteria])
-        if not any(one.weight for one in self.criteria):
+        _different([criterion.name for criterion in self.criteria])
+        if not any(criterion.weight for criterion in self.criteria):
             raise ValueError(
                 "criteria: every weight is 0; give at least one criterion a weight above 0"
             )
@@ -417,42 +417,42 @@ def tool_schemas(form: str = "json-schema") -> Any:
             {
                 "type": "function",
                 "function": {
-                    "name": one.name,
-                    "description": one.description,
-                    "parameters": schema_of(one.arguments),
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": schema_of(tool.arguments),
                 },
             }
-            for one in TOOLS
+            for tool in TOOLS
         ]
     if form == "anthropic":
         return [
             {
-                "name": one.name,
-                "description": one.description,
-                "input_schema": schema_of(one.arguments),
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": schema_of(tool.arguments),
             }
-            for one in TOOLS
+            for tool in TOOLS
         ]
     if form == "mcp":
         return {
             "tools": [
                 {
-                    "name": one.name,
-                    "description": one.description,
-                    "inputSchema": schema_of(one.arguments),
-                    "outputSchema": schema_of(one.result),
+                    "name": tool.name,
+                    "description": tool.description,
+                    "inputSchema": schema_of(tool.arguments),
+                    "outputSchema": schema_of(tool.result),
                 }
-                for one in TOOLS
+                for tool in TOOLS
             ]
         }
     if form == "json-schema":
         return {
-            one.name: {
-                "description": one.description,
-                "input": schema_of(one.arguments),
-                "output": schema_of(one.result),
+            tool.name: {
+                "description": tool.description,
+                "input": schema_of(tool.arguments),
+                "output": schema_of(tool.result),
             }
-            for one in TOOLS
+            for tool in TOOLS
         }
     raise ConfigError(
         f"there is no format '{form}'",
@@ -475,20 +475,20 @@ def schema_of(model: Any) -> JsonObject:
 
 def _inlined(node: Any, parts: Json) -> Any:
     if isinstance(node, list):
-        return [_inlined(one, parts) for one in node]
+        return [_inlined(element, parts) for element in node]
     if not isinstance(node, Mapping):
         return node
-    own = {
+    inlined = {
         key: _inlined(value, parts)
         for key, value in node.items()
         if key != "$ref" and not _is_title(key, value)
     }
-    if isinstance(description := own.get("description"), str):
-        own["description"] = " ".join(description.split())
+    if isinstance(description := inlined.get("description"), str):
+        inlined["description"] = " ".join(description.split())
     if "$ref" not in node:
-        return own
+        return inlined
     # Keys next to a reference describe this use of it.
-    return {**_inlined(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts), **own}
+    return {**_inlined(parts[str(node["$ref"]).rsplit("/", 1)[-1]], parts), **inlined}
 
 
 def _is_title(key: str, value: object) -> bool:

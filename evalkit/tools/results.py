@@ -49,7 +49,7 @@ def compared(
     orders = verdict.orders
     best = _fitting(answers, _choice, verdict)
     analysis = best.content.get("analysis", {}) if best else {}
-    stated = any(one.confidence is not None for one in judgments)
+    stated = any(judgment.confidence is not None for judgment in judgments)
     return PairwiseCompareResult(
         success=verdict.winner is not None,
         winner=verdict.winner,
@@ -132,13 +132,15 @@ def scored(
 
 
 def _answers(
-    judgments: Sequence[Judgment], shown: tuple[int, ...]
+    judgments: Sequence[Judgment], order: tuple[int, ...]
 ) -> Iterator[_Answer]:
-    for one in judgments:
-        if one.answer and one.shown == shown:
+    for judgment in judgments:
+        if judgment.answer and judgment.shown == order:
             yield _Answer(
-                one.answer,
-                drop_thinking(one.completion.text).strip() if one.completion else "",
+                judgment.answer,
+                drop_thinking(judgment.completion.text).strip()
+                if judgment.completion
+                else "",
             )
 
 
@@ -164,7 +166,7 @@ def _on_criterion(
         # Without the other criteria, the time for all of them is not quadratic.
         criteria = {name: settings.criteria[name]}
         settings = settings.model_copy(update={"criteria": criteria})
-    weights = {known: float(known == name) for known in settings.criteria}
+    weights = {criterion: float(criterion == name) for criterion in settings.criteria}
     return _weighted(settings, case, judgments, weights)
 
 
@@ -221,7 +223,9 @@ def _score(
     assert score is not None  # the weighted score exists, and uses the same answers
     best = _nearest(
         answers,
-        lambda one: _on(one, "scores", name).get("score", one.content.get("score")),
+        lambda answer: _on(answer, "scores", name).get(
+            "score", answer.content.get("score")
+        ),
         score,
     )
     row = _on(best, "scores", name) if best else {}
@@ -269,11 +273,11 @@ def _fitting(
     """Return an answer with the choice of the first order, else of the verdict, else the first answer."""
     preferred = [verdict.orders.first if verdict.orders else None, verdict.winner]
     agreeing = (
-        one
+        answer
         for winner in preferred
         if winner
-        for one in answers
-        if choice(one) == winner
+        for answer in answers
+        if choice(answer) == winner
     )
     return next(agreeing, next(iter(answers), None))
 
@@ -281,16 +285,16 @@ def _fitting(
 def _nearest(
     answers: Sequence[_Answer],
     score: Callable[[_Answer], float | None],
-    wanted: float | None,
+    aggregated: float | None,
 ) -> _Answer | None:
-    """Return the first answer with the score nearest to the aggregated score `wanted`."""
+    """Return the first answer with the score nearest to the aggregated score `aggregated`."""
     distances = [
-        (abs(value - (wanted or 0.0)), one)
-        for one in answers
-        if (value := score(one)) is not None
+        (abs(value - (aggregated or 0.0)), answer)
+        for answer in answers
+        if (value := score(answer)) is not None
     ]
     return (
-        min(distances, key=lambda each: each[0])[1]
+        min(distances, key=lambda pair: pair[0])[1]
         if distances
         else next(iter(answers), None)
     )
@@ -328,5 +332,9 @@ def _noted(
 
 
 def _why(judgments: Sequence[Judgment]) -> str:
-    reasons = [f"{one.status}: {one.error}" for one in judgments if not one.readable]
+    reasons = [
+        f"{judgment.status}: {judgment.error}"
+        for judgment in judgments
+        if not judgment.readable
+    ]
     return "; ".join(reasons) or "the judge gave no usable answer"

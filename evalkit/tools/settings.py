@@ -135,7 +135,7 @@ def direct_settings(
             rubric["levels"] = {}  # the default rubric has levels in English
         return {
             **values,
-            "criteria": [one.model_dump() for one in arguments.criteria],
+            "criteria": [criterion.model_dump() for criterion in arguments.criteria],
             "rubric": rubric
             if arguments.rubric is None
             else _rubric(arguments.rubric, rubric),
@@ -154,15 +154,15 @@ def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
     """Return the configured rubric, updated with the argument."""
     rubric = dict(configured)
     low, high = SCALES[arguments.scale]
-    own = tuple(float(rubric[key]) for key in ("min", "max", "step"))
+    configured_scale = tuple(float(rubric[key]) for key in ("min", "max", "step"))
     requested = (float(low), float(high), 1.0)
-    if "scale" in arguments.model_fields_set and own != requested:
-        if own != (1.0, 5.0, 1.0):
-            what = (
-                f"is {own[0]:g} to {own[1]:g} by {own[2]:g}, but the argument rubric.scale is"
-                f" {arguments.scale}"
+    if "scale" in arguments.model_fields_set and configured_scale != requested:
+        if configured_scale != (1.0, 5.0, 1.0):
+            problem = (
+                f"is {configured_scale[0]:g} to {configured_scale[1]:g} by"
+                f" {configured_scale[2]:g}, but the argument rubric.scale is {arguments.scale}"
             )
-            raise _contradiction("rubric", what, "set only one of them")
+            raise _contradiction("rubric", problem, "set only one of them")
         rubric |= {"min": low, "max": high, "step": 1, "levels": {}}
     if arguments.level_descriptions is not None:
         rubric["levels"] = {
@@ -170,7 +170,7 @@ def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
         }
     if arguments.examples is not None:
         rubric |= {
-            "examples": [one.model_dump() for one in arguments.examples],
+            "examples": [example.model_dump() for example in arguments.examples],
             "examples_path": None,
         }
     return rubric
@@ -218,7 +218,7 @@ def _check(word: str, mode: str) -> None:
     """
     key = word.lstrip("+~").partition("=")[0]
     group, _, package = key.partition("@")
-    root, _, rest = (package or group).partition(".")
+    root, _, subkey = (package or group).partition(".")
     root = root.partition("/")[0]
     refused = {**_REFUSED, **_REFUSED_IN_MODE[mode]}
     if root in refused:
@@ -228,12 +228,12 @@ def _check(word: str, mode: str) -> None:
             remedy=f"{refused[root]}; remove it",
         )
     used = _USED.get(root, _USED.get(f"{mode} {root}"))
-    if used is not None and rest.partition(".")[0] not in used:
-        known = ", ".join(f"{root}.{name}" for name in sorted(used))
+    if used is not None and subkey.partition(".")[0] not in used:
+        used_keys = ", ".join(f"{root}.{name}" for name in sorted(used))
         raise ConfigError(
             "the tool cannot honor this override",
             where=key,
-            remedy=f"it uses only {known}; remove it",
+            remedy=f"it uses only {used_keys}; remove it",
         )
 
 
@@ -251,5 +251,5 @@ def _touch(overrides: Sequence[str], *keys: str) -> bool:
     )
 
 
-def _contradiction(where: str, what: str, remedy: str) -> ConfigError:
-    return ConfigError(what, where=where, remedy=remedy)
+def _contradiction(where: str, problem: str, remedy: str) -> ConfigError:
+    return ConfigError(problem, where=where, remedy=remedy)

@@ -67,10 +67,10 @@ class Shard:
         Raises:
             ValueError: if it names none.
         """
-        found = _SHARD.fullmatch(text)
-        if found is None or int(found[1]) > int(found[2]):
+        match = _SHARD.fullmatch(text)
+        if match is None or int(match[1]) > int(match[2]):
             raise ValueError(f"'{text}' is not a shard such as 3/20, the third of 20")
-        return Shard(int(found[1]), int(found[2]))
+        return Shard(int(match[1]), int(match[2]))
 
     def holds(self, case: Case) -> bool:
         """Return whether a case is in this shard, by a hash that is the same everywhere and in every version."""
@@ -131,13 +131,13 @@ class ShardTask:
             os.chdir(self.folder)
         os.environ[PROJECT_VARIABLE] = self.project
         withhold_all(self.withheld)
-        own = store_location(store_url(self.config.store.url))
-        if own != self.store:
-            what = (
-                f"store.url: the worker's store is {own}, not {self.store}; set EVALKIT_STORE where"
+        location = store_location(store_url(self.config.store.url))
+        if location != self.store:
+            problem = (
+                f"store.url: the worker's store is {location}, not {self.store}; set EVALKIT_STORE where"
                 " workers run"
             )
-            return replace(report, error=what, status=int(ExitStatus.WRONG))
+            return replace(report, error=problem, status=int(ExitStatus.WRONG))
         try:
             with allowing_code(self.allow_code), _stopping(stops):
                 judged = self.work(self.config, self.shard, observe)
@@ -246,9 +246,9 @@ def judge_in_workers(
         Signaled: on Ctrl-C, once every worker has stopped.
     """
     if (mode := config.store.mode) != "read_write":
-        what = f"workers share the store, but store.mode is {mode}"
+        problem = f"workers share the store, but store.mode is {mode}"
         where = f"runner.kind={config.runner.kind}"
-        raise ConfigError(what, where=where, remedy="use read_write")
+        raise ConfigError(problem, where=where, remedy="use read_write")
     check_budget(config)
     pool = _pool(config, folder)
     begun = time.monotonic()
@@ -288,11 +288,11 @@ def judge_in_workers(
                         reports.append(end)
                         del open_tasks[shard]
                     elif attempts[shard] == ATTEMPTS:
-                        what = (
+                        problem = (
                             f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to"
                             " continue"
                         )
-                        raise WorkerError(what, int(ExitStatus.WRONG))
+                        raise WorkerError(problem, int(ExitStatus.WRONG))
                     else:
                         attempts[shard] += 1
                         pool.start(open_tasks[shard])
@@ -310,8 +310,10 @@ def judge_in_workers(
                     f"interrupted: {answers:,} answers are stored; run again to continue",
                 ) from None
             if isinstance(stop, NoWorkers):
-                what = f"{stop}: {answers:,} answers are stored; run again to continue"
-                raise WorkerError(what, int(ExitStatus.TOO_MANY_FAILURES)) from None
+                problem = (
+                    f"{stop}: {answers:,} answers are stored; run again to continue"
+                )
+                raise WorkerError(problem, int(ExitStatus.TOO_MANY_FAILURES)) from None
             raise
         finally:
             pool.close()
@@ -399,8 +401,8 @@ def _pool(config: RunConfig, folder: Path) -> Pool:
     def check_shared() -> None:
         if is_local(store_url(config.store.url)):
             remedy = "use a PostgreSQL store: store.url=postgresql://user@host/database"
-            what = "workers on several machines cannot share an SQLite file"
-            raise ConfigError(what, where="store.url", remedy=remedy)
+            problem = "workers on several machines cannot share an SQLite file"
+            raise ConfigError(problem, where="store.url", remedy=remedy)
 
     pool: Pool = module.ENGINE(runner.workers, runner.options, folder, check_shared)
     return pool

@@ -86,14 +86,20 @@ class RayPool(Pool):
     ) -> None:
         super().__init__()
         cluster = {name: value for name, value in options.items() if name in _CLUSTER}
-        own = {name: value for name, value in options.items() if name not in _CLUSTER}
+        actor_options = {
+            name: value for name, value in options.items() if name not in _CLUSTER
+        }
         try:
             connect(count, cluster)
             if sum(bool(node["Alive"]) for node in ray.nodes()) > 1:
                 shared()
             # Spread over the machines, so that the loss of one leaves the others.
             kind = ray.remote(ShardActor).options(
-                **{"scheduling_strategy": "SPREAD", **own, "max_concurrency": 2}
+                **{
+                    "scheduling_strategy": "SPREAD",
+                    **actor_options,
+                    "max_concurrency": 2,
+                }
             )
             self._start: Callable[[], Any] = kind.remote
             self._actors = [self._start() for _ in range(count)]
@@ -186,8 +192,8 @@ class RayPool(Pool):
 
     def _note(self, shard: Shard, ref: Any) -> None:
         with suppress(ray.exceptions.RayError):  # poll tells of an actor that died
-            if (there := ray.get(ref)) is not None:
-                self._progress[shard] = there
+            if (progress := ray.get(ref)) is not None:
+                self._progress[shard] = progress
 
     def stop(self) -> None:
         """Tell every actor to stop: its calls in flight may finish, unless told again."""

@@ -39,14 +39,14 @@ class ShardJob:
         number = getattr(signal, f"SIG{JobEnvironment.USR_SIG}")
         requeue = signal.getsignal(number)
         preempted: list[tuple[int, Any]] = []
-        signal.signal(number, lambda *given: preempted.append(given))
-        told = 0.0
+        signal.signal(number, lambda *arguments: preempted.append(arguments))
+        updated = 0.0
 
         def observe(progress: Progress) -> None:
-            nonlocal told
+            nonlocal updated
             last = progress.done == progress.total or progress.answers is not None
-            if last or time.monotonic() - told > _EVERY:
-                told = time.monotonic()
+            if last or time.monotonic() - updated > _EVERY:
+                updated = time.monotonic()
                 write_file(
                     _progress_file(self._folder, task.shard),
                     [json.dumps(asdict(progress)).encode()],
@@ -89,18 +89,18 @@ class SlurmPool(Pool):
         self, count: int, options: Json, folder: Path, shared: Callable[[], None]
     ) -> None:
         super().__init__()
-        own = dict(options)
-        cluster = own.pop("cluster", "slurm")
+        parameters = dict(options)
+        cluster = parameters.pop("cluster", "slurm")
         self._local = cluster != "slurm"
         self._folder = folder.absolute() / FOLDER
         shutil.rmtree(self._folder, ignore_errors=True)
         if not self._local:
             shared()
-            own.setdefault("slurm_array_parallelism", count)
+            parameters.setdefault("slurm_array_parallelism", count)
         try:
             self._executor = submitit.AutoExecutor(self._folder, cluster=cluster)
             self._executor.update_parameters(
-                **{"name": "evalkit", "timeout_min": _DAY, **own}
+                **{"name": "evalkit", "timeout_min": _DAY, **parameters}
             )
         except Exception as error:
             remedy = "see submitit's parameters, or set runner.options.cluster=local"
@@ -171,8 +171,8 @@ class SlurmPool(Pool):
                     job: task.shard for task, job in zip(tasks, jobs, strict=True)
                 }
         except FailedJobError as error:
-            what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
-            raise ConfigError(what, where="runner.options") from None
+            problem = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
+            raise ConfigError(problem, where="runner.options") from None
         self._started |= {task.shard for task in tasks}
 
 
