@@ -42,6 +42,7 @@ from tests.alignment.studies import (
 from tests.alignment.test_search import config_of
 from tests.support.command_line import call_main
 from tests.support.fake_provider import Provider, Reply
+from tests.support.thorough import some_of
 
 
 def test_the_better_examples_are_found_and_proved(run, provider, capfd):
@@ -242,7 +243,7 @@ def calls(provider: Provider, model: str) -> int:
     return sum(body["model"] == model for body in provider.requests)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", some_of(MODES, 3))
 def test_the_criterion_that_matters_is_kept_and_proved(mode, run, provider, capfd):
     run(criteria_rule, criteria_rows(mode=mode), *MODES[mode])
     before = Path("run/config.yaml").read_text()

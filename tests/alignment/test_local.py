@@ -16,7 +16,8 @@ TEXTS = {
 
 @pytest.mark.local
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_embedded_judge_is_aligned(language, here, capfd):
     prompt, *responses = TEXTS[language]
     rows = [

@@ -13,11 +13,12 @@ from tests.alignment.conftest import recorded, sides
 from tests.alignment.studies import CLASSES, PRICE, STUDIES, align
 from tests.support.command_line import call_main
 from tests.support.fake_provider import Reply, refused
+from tests.support.thorough import some_of
 
 DONE = {"prompt": "improved", "examples": "improved", "criteria": "proposed"}
 
 
-@pytest.fixture(params=STUDIES)
+@pytest.fixture(params=some_of(STUDIES, 2))
 def tune(request, run):
     """A setting whose study has been run."""
     study = STUDIES[request.param]
@@ -103,7 +104,7 @@ def test_failed_calls_are_no_result(tune, provider, capfd):
     assert outcome() == DONE[tune]
 
 
-@pytest.mark.parametrize("tune", STUDIES)
+@pytest.mark.parametrize("tune", some_of(STUDIES, 2))
 def test_shuffled_labels_change_nothing(tune, run, provider, capfd):
     run(STUDIES[tune].rule, STUDIES[tune].rows(shuffled=True), *CLASSES)
     out = call_main(capfd, *align(provider, tune)).out

@@ -13,6 +13,7 @@ from evalkit.types import Case, Judgment, Response
 from tests.alignment.conftest import NAMES, pair, passes, write
 from tests.alignment.test_search import PANEL, config_of
 from tests.support.command_line import call_main
+from tests.support.thorough import some_of
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -84,7 +85,7 @@ def refused(capfd, kind: str, short: str, *texts: str) -> None:
     assert not Path("run/split.json").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_of(KINDS, 3))
 def test_too_few_of_each_kind_are_named(kind, capfd):
     unit = "response" if kind == "score" else kind
     make(kind, 30, labeled=lambda k: k < 2)

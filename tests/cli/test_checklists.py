@@ -377,7 +377,8 @@ def test_a_sweep_ranks_judges_by_their_agreement_on_items(run, tmp_path):
 
 
 @pytest.mark.local
-@pytest.mark.parametrize("prompt", ["en", pytest.param("zh", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("prompt", ["en", "zh"])
 def test_the_embedded_judge_answers_each_item(run, tmp_path, prompt):
     write(tmp_path, [row(1)])
     run("out", "judge=smollm2", f"prompt={prompt}", "mode.ask=together")

@@ -39,7 +39,9 @@ def experiments(here):
     return here
 
 
-@pytest.mark.parametrize("word", ["experiment=sweep", "+experiment=sweep"])
+@pytest.mark.parametrize(
+    "word", ["experiment=sweep", pytest.param("+experiment=sweep", marks=pytest.mark.thorough)]
+)
 def test_a_group_can_sweep(word, experiments, call):
     planned = call("plan", word).out
     assert [job for job in JOBS if job in planned] == JOBS

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.command_line import Commands, Done, fake, pair, shown
 from tests.support.fake_provider import Provider, Reply, said
+from tests.support.thorough import some_of
 
 Call = Callable[..., Done]
 COUNT = 160
@@ -293,7 +294,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", some_of(SETTINGS, 3))
 def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp_path):
     (tmp_path / "cases.jsonl").write_text(
         "\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8"

@@ -179,7 +179,7 @@ def test_long_results_are_cut_and_the_judge_knows(provider, here, capfd):
     )
 
 
-@pytest.mark.parametrize("unit", ["turn", "step"])
+@pytest.mark.parametrize("unit", ["turn", pytest.param("step", marks=pytest.mark.thorough)])
 def test_a_thousand_turns_take_bounded_memory(here, unit):
     config = ["mode=pointwise", "dataset=file", "dataset.path=d.jsonl", f"dataset.unit={unit}"]
     peaks = []

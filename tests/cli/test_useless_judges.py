@@ -97,7 +97,16 @@ def test_a_server_that_forgets_a_criterion_is_stopped_repaired_and_asked_again(
     assert provider.requests == []
 
 
-@pytest.mark.parametrize("mode", ["read_write", "retry", "refresh", "off", "read_only"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        *("retry", "refresh"),
+        *(
+            pytest.param(mode, marks=pytest.mark.thorough)
+            for mode in ("read_write", "off", "read_only")
+        ),
+    ],
+)
 def test_plan_and_run_agree_in_every_mode(words, call, provider, mode):
     odd = {f"question {number}" for number in (3, 7, 11)}
     rows = [{**pair(number), "prompt": f"question {number}"} for number in range(12)]

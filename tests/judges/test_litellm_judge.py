@@ -12,6 +12,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import litellm_transport, make_judges
 from evalkit.types import AnswerFormat, Completion, JudgeRequest
 from tests.support.fake_provider import Reply, refused, said
+from tests.support.thorough import some_of
 
 SCHEMA = {
     "type": "object",
@@ -170,7 +171,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("status", [400, 429, 500])
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", some_of(BODIES, 3))
 @pytest.mark.parametrize(
     "model", ["openai/gpt-4o-mini", "hosted_vllm/x", "anthropic/claude-3-haiku-20240307"]
 )

@@ -115,6 +115,7 @@ async def test_an_answer_does_not_depend_on_what_was_asked_before_it():
 
 @installed
 @pytest.mark.local
+@pytest.mark.thorough
 async def test_copies_that_answer_side_by_side_answer_as_one_alone_does():
     [judge] = make_judges(CONFIG, RunnerConfig())
     requests = [

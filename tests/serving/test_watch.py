@@ -19,6 +19,7 @@ from evalkit.serving.folder import write_judge
 from evalkit.serving.watch import read_watch
 from tests.support.command_line import BRIEF, Done, fake, pair, shown
 from tests.support.fake_provider import Provider, Reply, refused, said
+from tests.support.thorough import some_of
 
 Call = Callable[..., Done]
 CASES = 24
@@ -268,7 +269,7 @@ def failing(call: Call, study: list[str], provider: Provider, fault: str, *words
     assert files_in(Path()) == before
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "no host"])
+@pytest.mark.parametrize("fault", some_of([fault for fault in FAULTS if fault != "no host"], 3))
 def test_a_look_without_any_answer_leaves_everything_as_it_was(call, watched, provider, fault):
     failing(call, watched, provider, fault)
     failing(call, watched, provider, fault, "--reset")

@@ -300,7 +300,7 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine):
         ("slurm", signal.SIGINT),
         pytest.param("slurm", signal.SIGTERM, marks=pytest.mark.thorough),
         pytest.param("ray", signal.SIGINT, marks=pytest.mark.thorough),
-        ("ray", signal.SIGTERM),
+        pytest.param("ray", signal.SIGTERM, marks=pytest.mark.thorough),
     ],
 )
 def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number):
