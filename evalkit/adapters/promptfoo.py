@@ -27,11 +27,11 @@ def get_assert(output: Any, context: Mapping[str, Any]) -> dict[str, Any]:
     options = dict(context.get("config") or {})
     variables = context.get("vars") or {}
     threshold = options.pop("threshold", PASSES)
-    wanted = {name: variables[name] for name in WANTED if name in variables}
+    expected = {name: variables[name] for name in WANTED if name in variables}
     rating = _adapted(options).rate_sync(
         {**variables, "prompt": context.get("prompt")},
         output,
-        wanted or None,
+        expected or None,
         variables,
     )
     share = needed_share(rating)
@@ -48,7 +48,7 @@ def call_api(
 ) -> dict[str, Any]:
     """Judge the case in a test's variables; the output is the verdict, so that tests can be about the judge."""
     variables = context.get("vars") or {}
-    answered, wanted = (
+    answered, expected = (
         {name: variables[name] for name in names if name in variables}
         for names in (ANSWERED, WANTED)
     )
@@ -58,7 +58,7 @@ def call_api(
     rating = adapted.rate_sync(
         {"prompt": prompt, **variables},
         answered or None,
-        wanted or None,
+        expected or None,
         variables,
     )
     if rating.error is not None:

@@ -150,17 +150,17 @@ def reported(
 
 
 def text_table(
-    left: Iterable[str] = (),
-    right: Iterable[str] = (),
+    left_headings: Iterable[str] = (),
+    right_headings: Iterable[str] = (),
     rows: Iterable[Iterable[str]] = (),
 ) -> Table:
-    """Return a table without lines; `left` and `right` are the headings of columns with this alignment."""
+    """Return a table without lines; `left_headings` and `right_headings` are the headings of columns with this alignment."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in left:
+    for heading in left_headings:
         table.add_column(heading)
-    for heading in right:
+    for heading in right_headings:
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*row)

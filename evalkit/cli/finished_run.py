@@ -132,14 +132,14 @@ def _read(arguments: Namespace) -> RunResult:
     return read_run(Path(arguments.run_folder))
 
 
-def check_named(arguments: Namespace, what: str) -> None:
+def check_named(arguments: Namespace, needed: str) -> None:
     """Check that a command names a run before its overrides.
 
     Raises:
         UsageError: if the first argument is an override.
     """
     if "=" in arguments.run_folder and not Path(arguments.run_folder).is_dir():
-        raise UsageError(arguments.command, f"needs {what} before the overrides")
+        raise UsageError(arguments.command, f"needs {needed} before the overrides")
 
 
 def apply_settings(

@@ -226,15 +226,15 @@ class Budget:
 
     def _committed(self) -> float:
         """Return what is spent or reserved, without what the question in this context still holds."""
-        own = QUESTION.get()
-        held = self._total.held_usd - (0.0 if own is None else own.usd)
+        question = QUESTION.get()
+        held = self._total.held_usd - (0.0 if question is None else question.usd)
         return self.spent + self.reserved + held
 
     async def close(self) -> None:
         """Give back what was taken of a shared budget and not spent."""
-        if self._shared is not None and (left := self._taken - self.spent) > 0:
+        if self._shared is not None and (unspent := self._taken - self.spent) > 0:
             self._taken = self.spent
-            await asyncio.to_thread(self._shared.give_back, left)
+            await asyncio.to_thread(self._shared.give_back, unspent)
 
     async def _covers(self, amount: float, cap: float) -> bool:
         if self._shared is None:

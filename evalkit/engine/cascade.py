@@ -69,7 +69,8 @@ async def ask_in_turn(
         escalated: returns the units that the judgments so far do not decide.
         spool: the folder for a temporary file of many judgments.
     """
-    place = {case.id: number for number, case in enumerate(cases)}
+    # case id -> its position
+    positions = {case.id: number for number, case in enumerate(cases)}
     result = JudgingResult(())
     judgments = Spool[Judgment](folder=spool)
     remaining = evaluator
@@ -77,7 +78,7 @@ async def ask_in_turn(
         judged = (await ask(member, remaining)).after(result)
         parts = (judgments, judged.judgments)
         judgments = Spool[Judgment](folder=spool)
-        for judgment in merge(*parts, key=lambda one: place[one.case_id]):
+        for judgment in merge(*parts, key=lambda judgment: positions[judgment.case_id]):
             judgments.append(judgment)
         result = replace(
             judged, judgments=judgments, dropped={**result.dropped, **judged.dropped}

@@ -166,9 +166,9 @@ class ClaimQueue:
 class AskedAnswers:
     """The answers in a store that this command has requested."""
 
-    def __init__(self, store: CompletionCache, asked: set[str]) -> None:
+    def __init__(self, store: CompletionCache, asked_keys: set[str]) -> None:
         self._store = store
-        self._asked = asked
+        self._asked = asked_keys
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored answers to these keys that this command has requested."""
@@ -407,8 +407,8 @@ class Sender:
 
     def was_asked(self, keys: Sequence[str]) -> bool:
         """Return whether this command has sent one of these requests."""
-        asked = self._asked or set()
-        return any(key in asked or key in self._unstored for key in keys)
+        asked_keys = self._asked or set()
+        return any(key in asked_keys or key in self._unstored for key in keys)
 
     async def obtain(
         self, call: PlannedCall, *, again: bool = False

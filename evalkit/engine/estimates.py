@@ -21,12 +21,12 @@ ones, or none."""
 
 def total(amounts: Iterable[float | None]) -> float | None:
     """Return the sum of amounts, `None` if one is unknown."""
-    known = 0.0
+    subtotal = 0.0
     for amount in amounts:
         if amount is None:
             return None
-        known += amount
-    return known
+        subtotal += amount
+    return subtotal
 
 
 @frozen
@@ -67,8 +67,8 @@ class Part:
         if not self.plan.unique:
             return 0.0
         if (price := price_of(self.judge, batch=self.batch)) is None:
-            each = None if self.batch else self.length.cost_usd
-            return None if each is None else self.plan.unique * each
+            answer_cost = None if self.batch else self.length.cost_usd
+            return None if answer_cost is None else self.plan.unique * answer_cost
         return (
             self.plan.prompt_tokens * price.input + self.answer_tokens * price.output
         ) / 1e6
@@ -104,21 +104,22 @@ def estimate_length(
     if not lengths:
         return Length(0.0, None, "own")
     count = sum(n for n, _ in lengths)
-    timed = [(n, one.seconds) for n, one in lengths if one.seconds is not None]
+    timed = [(n, length.seconds) for n, length in lengths if length.seconds is not None]
     variance = total(
-        None if one.within is None else (n / count * one.within) ** 2
-        for n, one in lengths
+        None if length.within is None else (n / count * length.within) ** 2
+        for n, length in lengths
     )
     cost = total(
-        None if one.cost_usd is None else n * one.cost_usd for n, one in lengths
+        None if length.cost_usd is None else n * length.cost_usd
+        for n, length in lengths
     )
     return Length(
-        sum(n * one.tokens for n, one in lengths) / count,
+        sum(n * length.tokens for n, length in lengths) / count,
         sum(n * seconds for n, seconds in timed) / sum(n for n, _ in timed)
         if timed
         else None,
-        max((one.origin for _, one in lengths), key=get_args(Origin).index),
-        sum(one.answers for _, one in lengths),
+        max((length.origin for _, length in lengths), key=get_args(Origin).index),
+        sum(length.answers for _, length in lengths),
         None if variance is None else variance**0.5,  # the means are independent
         None if cost is None else cost / count,
     )
@@ -153,12 +154,12 @@ def _length(
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
-    asked = [part for part in parts if part.plan.unique]
+    sending = [part for part in parts if part.plan.unique]
     if runner.kind == "batch":
-        return None if asked else 0.0
+        return None if sending else 0.0
     bounds = [
         amount / limit
-        for part in asked
+        for part in sending
         for amount, limit in (
             (part.plan.unique, part.judge.rpm),
             (part.plan.prompt_tokens + part.answer_tokens, part.judge.tpm),
@@ -167,7 +168,7 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     ]
     waits = [
         (part, part.plan.unique * part.length.seconds)
-        for part in asked
+        for part in sending
         if part.length.seconds is not None
     ]
     bounds += (
@@ -179,4 +180,4 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
         / 60
         for part, wait in waits
     ]
-    return max(bounds, default=None if asked else 0.0)
+    return max(bounds, default=None if sending else 0.0)

@@ -35,12 +35,12 @@ from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
 
 
 def _reading(
-    store: CompletionCache | None, mode: str, asked: set[str]
+    store: CompletionCache | None, mode: str, asked_keys: set[str]
 ) -> CompletionCache | None:
     """Return where stored answers are read; in mode `refresh` only those that this command has stored."""
     if store is None or mode == "off":
         return None
-    return AskedAnswers(store, asked) if mode == "refresh" else store
+    return AskedAnswers(store, asked_keys) if mode == "refresh" else store
 
 
 GRACE_SECONDS = 30.0
@@ -134,10 +134,10 @@ class Session:
         if self._arbiter is not None:
             self._sender.also_checked = (self._arbiter,)
         if runner.budget_usd is not None and self._reads is not None:
-            for index, each in enumerate(self._everyone):
+            for index, judge in enumerate(self._everyone):
                 if lengths := [
                     answer.usage.completion_tokens or 0
-                    for answer in self._reads.recent(each.spec.model)
+                    for answer in self._reads.recent(judge.spec.model)
                 ]:
                     self._sender.lengths.earlier[index] = max(lengths)
 
@@ -235,8 +235,8 @@ class Session:
 
     async def close(self) -> None:
         """Close the judges and give back what is left of a shared budget; the store stays open."""
-        for each in self._everyone:
-            await each.close()
+        for judge in self._everyone:
+            await judge.close()
         await self._sender.close()
 
 
@@ -380,7 +380,7 @@ class _Run:
     def result(self) -> JudgingResult:
         """Return the result of the run."""
         interrupted = self.signal is not None
-        rest = self.calls.whole() if interrupted else None
+        whole = self.calls.whole() if interrupted else None
         answers = len(set(self.tally.kept))
         order = sorted(range(len(self.positions)), key=self.positions.__getitem__)
         if interrupted and self.observe is not None:
@@ -406,7 +406,7 @@ class _Run:
             },
             self.sending,
             self.signal,
-            None if rest is None else rest + self.followed,
+            None if whole is None else whole + self.followed,
             answers,
             self.tally.again,
         )
@@ -460,13 +460,13 @@ class _Run:
         self.report()
 
     def _complete(
-        self, call: PlannedCall, judgment: Judgment, more: int, until: Until
+        self, call: PlannedCall, judgment: Judgment, following: int, until: Until
     ) -> None:
-        """Count a judgment of a case, which `more` follow; a complete case may be the last that is needed."""
+        """Count a judgment of a case, which `following` follow; a complete case may be the last that is needed."""
         missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
         judgments.append(judgment)
-        if missing + more > 1:
-            self.open[call.group.case.id] = missing + more - 1, judgments
+        if missing + following > 1:
+            self.open[call.group.case.id] = missing + following - 1, judgments
         elif until(call.group.case, judgments):
             self.over = True
             self.why = self.sender.stopped
@@ -535,7 +535,7 @@ class _Run:
         self.tally.planned += 1
         spec = self.judges[judge].spec
         key = call_key(spec, request)
-        found = self.reads.get_many([key]) if self.reads is not None else {}
+        answers = self.reads.get_many([key]) if self.reads is not None else {}
         at = group.positions[-1] if position is None else position
         return PlannedCall(
             at,
@@ -543,7 +543,7 @@ class _Run:
             replace(request, judge=spec.name),
             key,
             group,
-            found.get(key),
+            answers.get(key),
             after,
         )
 
@@ -609,8 +609,8 @@ class _Run:
             read = self._read(call.request, outcome)
             # A request has fewer steps left than the one before it, or repeats the same step once.
             if not isinstance(read, Judgment) and not (
-                (left := steps_left(read)) < (before := steps_left(call.request))
-                or (left == before and call.request.turn < read.turn <= MOST_TURNS)
+                (steps := steps_left(read)) < (before := steps_left(call.request))
+                or (steps == before and call.request.turn < read.turn <= MOST_TURNS)
             ):
                 read = _blank(
                     call.request, "unparseable", "unreadable, even when asked again"

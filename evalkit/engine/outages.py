@@ -58,8 +58,8 @@ class Outage:
         now = self._clock.now()
         if self._began is None:
             self._began = now
-        left = self._began + self._longest - now
-        return max(0.0, min(LOOK_EVERY, left))
+        remaining = self._began + self._longest - now
+        return max(0.0, min(LOOK_EVERY, remaining))
 
     def describe(self) -> str:
         """Return why calls wait, as a clause."""

@@ -124,9 +124,11 @@ class Plan:
     kinds: tuple[Kind, ...] = ()
     token_ratio: float = 1.0
 
-    def after(self, others: Sequence[Plan]) -> Plan:
-        """Return this plan without the calls that `others` send anyway."""
-        unique, tokens = find_new(self.to_send, [other.to_send for other in others])
+    def after(self, earlier_plans: Sequence[Plan]) -> Plan:
+        """Return this plan without the calls that `earlier_plans` send anyway."""
+        unique, tokens = find_new(
+            self.to_send, [earlier_plan.to_send for earlier_plan in earlier_plans]
+        )
         return replace(
             self, unique=unique, prompt_tokens=round(tokens * self.token_ratio)
         )
@@ -167,12 +169,14 @@ def plan(
             requests += 1
             answer = step.request.answer
             tokens = prompt_tokens(step.request)
-            own = step.request.shared  # free text, about as long as the responses
-            name = _OWN if own else answer.name if answer else None
+            is_free_text = (
+                step.request.shared
+            )  # free text, about as long as the responses
+            name = _OWN if is_free_text else answer.name if answer else None
             kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
             if step.found is None:
                 kind.wanted += 1
-                kind.likely += response_tokens(step.group.case) if own else 0.0
+                kind.likely += response_tokens(step.group.case) if is_free_text else 0.0
                 to_send.add(int(step.key[:_KEY], 16) - _HALF, tokens)
                 continue
             stored += 1
@@ -203,10 +207,10 @@ def _planned(
             break
         # The stored answer made the evaluator ask once more.
         key = call_key(specs[last.judge], read)
-        found = store.get_many([key]).get(key) if store is not None else None
-        if found is None:
+        answer = store.get_many([key]).get(key) if store is not None else None
+        if answer is None:
             return [*steps, replace(last, request=read, key=key, found=None)]
-        read = evaluator.read(read, found)
+        read = evaluator.read(read, answer)
     if isinstance(read, Judgment) and read.status in USABLE:
         return steps
     return [replace(step, found=None) for step in steps]
@@ -225,10 +229,12 @@ def _steps(
     if not isinstance(read, JudgeRequest) or read.then == call.request.then:
         return (call,)
     key = call_key(specs[call.judge], read)
-    found = store.get_many([key]).get(key) if store is not None and call.found else None
+    answer = (
+        store.get_many([key]).get(key) if store is not None and call.found else None
+    )
     return (
         call,
         *_steps(
-            replace(call, request=read, key=key, found=found), evaluator, specs, store
+            replace(call, request=read, key=key, found=answer), evaluator, specs, store
         ),
     )

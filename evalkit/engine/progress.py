@@ -18,10 +18,10 @@ T = TypeVar("T", bound=Any)
 def add(first: T, second: T) -> T:
     """Return the sum of two records, field by field; a number that one of them does not know is unknown."""
 
-    def total(one: Any, other: Any) -> Any:
-        if one is None or other is None:
+    def total(first: Any, second: Any) -> Any:
+        if first is None or second is None:
             return None
-        return add(one, other) if is_dataclass(one) else one + other
+        return add(first, second) if is_dataclass(first) else first + second
 
     sums = {
         part.name: total(getattr(first, part.name), getattr(second, part.name))
@@ -190,9 +190,9 @@ class Tally(Progress):
         usage = paid.usage if isinstance(paid, Completion) else paid
         self.prompt_tokens += usage.prompt_tokens or 0
         self.completion_tokens += usage.completion_tokens or 0
-        known = self.cost_usd is not None and paid.cost_usd is not None
+        is_priced = self.cost_usd is not None and paid.cost_usd is not None
         self.cost_usd = (
-            (self.cost_usd or 0.0) + (paid.cost_usd or 0.0) if known else None
+            (self.cost_usd or 0.0) + (paid.cost_usd or 0.0) if is_priced else None
         )
 
     def progress(self, total: int | None) -> Progress:

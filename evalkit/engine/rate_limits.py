@@ -143,8 +143,8 @@ class Pace:
     def answered(self, turn: Turn, tokens: float | None, *, grow: bool = True) -> None:
         """Record an answer and its number of tokens, if known; `grow` allows more concurrent calls."""
         with self._changing():
-            more = 1 / max(1.0, self.allowed) if grow else 0.0
-            self.allowed = min(self.limit, self.allowed + more)
+            growth = 1 / max(1.0, self.allowed) if grow else 0.0
+            self.allowed = min(self.limit, self.allowed + growth)
             if tokens is not None:
                 self._window.settle(turn, tokens)
 

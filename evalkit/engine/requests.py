@@ -125,9 +125,9 @@ class PlannedCalls:
         self._exhausted = self._exhausted or len(calls) < BATCH
         if self._store is None or not calls:
             return calls
-        found = self._store.get_many(list({call.key for call in calls}))
+        stored = self._store.get_many(list({call.key for call in calls}))
         return [
-            replace(call, found=found[call.key]) if call.key in found else call
+            replace(call, found=stored[call.key]) if call.key in stored else call
             for call in calls
         ]
 
@@ -218,9 +218,11 @@ class Kind:
             self.tokens += completion.usage.completion_tokens
             self.squares += completion.usage.completion_tokens**2
             self.seconds += completion.latency
-            known = self.cost_usd is not None and completion.cost_usd is not None
+            is_priced = self.cost_usd is not None and completion.cost_usd is not None
             self.cost_usd = (
-                (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
+                (self.cost_usd or 0.0) + (completion.cost_usd or 0.0)
+                if is_priced
+                else None
             )
 
     def guess(self) -> float:
@@ -240,14 +242,15 @@ class Kind:
             return None
         freedom = self.found - 1
         variance = max(0.0, self.squares - self.tokens**2 / self.found) / freedom
-        left = self.wanted / (self.wanted + self.found)
+        # the finite population correction: stored answers have no sampling error
+        unsampled = self.wanted / (self.wanted + self.found)
         z = _Z
         quantile = (
             z
             + (z**3 + z) / (4 * freedom)
             + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
         )
-        return float(quantile * (variance * left / self.found) ** 0.5)
+        return float(quantile * (variance * unsampled / self.found) ** 0.5)
 
 
 def response_tokens(case: Case) -> float:
@@ -273,12 +276,12 @@ def _within(schema: Json, text: int) -> int:
             for name, part in schema["properties"].items()
         )
     if "items" in schema:
-        each = _within(schema["items"], _ITEM) + 1
+        item_tokens = _within(schema["items"], _ITEM) + 1
         count = max(
             int(schema.get("minItems", 0)),
             min(_ITEMS, int(schema.get("maxItems", _ITEMS))),
         )
-        return _SYNTAX + each * count
+        return _SYNTAX + item_tokens * count
     return text if schema.get("type") == "string" and "enum" not in schema else _VALUE
 
 

@@ -174,12 +174,12 @@ def describe(before: Shape, after: Shape) -> str:
 def merged_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages with the system text at the start of the first user message."""
     system = [m["content"] for m in messages if m["role"] == "system"]
-    rest = [m for m in messages if m["role"] != "system"]
+    conversation = [m for m in messages if m["role"] != "system"]
     if not system:
         return tuple(messages)
-    if not rest or rest[0]["role"] != "user":
-        return ({"role": "user", "content": "\n\n".join(system)}, *rest)
-    first, *later = rest
+    if not conversation or conversation[0]["role"] != "user":
+        return ({"role": "user", "content": "\n\n".join(system)}, *conversation)
+    first, *later = conversation
     content = "\n\n".join([*system, first["content"]])
     return ({"role": "user", "content": content}, *later)
 

@@ -75,17 +75,17 @@ class BatchApi:
         _, _, key, base = self._litellm.get_llm_provider(
             target.model, api_base=self._config.api_base
         )
-        known = {"api_key": key, "api_base": base, **target.settings}
+        connection = {"api_key": key, "api_base": base, **target.settings}
         if is_withheld(
             self._config.api_base
         ):  # their clients read the environment, too
-            what = f"a file names {self._config.api_base}, which gets no key, and batches need one"
+            problem = f"a file names {self._config.api_base}, which gets no key, and batches need one"
             host = host_of(str(self._config.api_base))
             remedy = f"if you trust this server, add {FLAG} {host}"
-            raise JudgeSetupError(what, where="judge.api_base", remedy=remedy)
+            raise JudgeSetupError(problem, where="judge.api_base", remedy=remedy)
         # Neither LiteLLM nor OpenAI's client may repeat a call: the first one may have created a
         # batch. LiteLLM makes a client for each call, and never closes it.
-        own = {
+        overrides = {
             "max_retries": 0,
             "num_retries": 0,
             "timeout": self._timeout,
@@ -93,9 +93,9 @@ class BatchApi:
         }
         self._settings = {
             name: value
-            for name, value in known.items()
+            for name, value in connection.items()
             if value is not None and name != "model"
-        } | own
+        } | overrides
         self._settings["custom_llm_provider"] = target.provider
         self._target = target
 
@@ -134,16 +134,16 @@ class BatchApi:
 
     async def look(self, batch: str) -> BatchStatus:
         """Return the status of a batch."""
-        found = await self._call("retrieve_batch", batch_id=batch)
-        counts = found.request_counts
-        errors = getattr(found.errors, "data", None) or ()
+        status = await self._call("retrieve_batch", batch_id=batch)
+        counts = status.request_counts
+        errors = getattr(status.errors, "data", None) or ()
         done = 0 if counts is None else (counts.completed or 0) + (counts.failed or 0)
         files = tuple(
-            name for name in (found.output_file_id, found.error_file_id) if name
+            name for name in (status.output_file_id, status.error_file_id) if name
         )
-        error = clean_message("; ".join(str(one.message) for one in errors))
+        error = clean_message("; ".join(str(entry.message) for entry in errors))
         return BatchStatus(
-            batch, found.status, found.status in _ENDED, done, files, error
+            batch, status.status, status.status in _ENDED, done, files, error
         )
 
     async def download(self, file: str, path: Path) -> None:

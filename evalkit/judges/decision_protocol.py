@@ -72,15 +72,15 @@ def _joined(label: str, description: str | None) -> str:
 
 
 def _openai_question(key: str, question: Json) -> JsonObject:
-    asked: JsonObject = {"name": key, "instructions": question["description"]}
+    fields: JsonObject = {"name": key, "instructions": question["description"]}
     options = question.get("oneOf", ())
     if question["type"] == "boolean":
-        return {"type": "predicate", **asked}
+        return {"type": "predicate", **fields}
     if question["type"] == "number":
         levels = [_described("label", option["title"], option) for option in options]
-        return {"type": "score", **asked, "levels": levels}
+        return {"type": "score", **fields, "levels": levels}
     choices = [_described("value", option["const"], option) for option in options]
-    return {"type": "choice", **asked, "choices": choices}
+    return {"type": "choice", **fields, "choices": choices}
 
 
 def _described(name: str, label: str, option: Json) -> JsonObject:

@@ -272,12 +272,17 @@ def _session(
 
 
 def _target(model: str, base: str) -> setup.Target:
-    prefix, slash, rest = model.partition("/")
-    known = bool(slash) and prefix in _PREFIXES
-    provider = "openai" if not known or prefix in _OPENAI_ALIASES else prefix
+    prefix, slash, name = model.partition("/")
+    has_provider = bool(slash) and prefix in _PREFIXES
+    provider = "openai" if not has_provider or prefix in _OPENAI_ALIASES else prefix
     missing = () if os.environ.get(_key_name(provider)) else (_key_name(provider),)
     return setup.Target(
-        model, rest if known else model, provider, base, missing, {"api_base": base}
+        model,
+        name if has_provider else model,
+        provider,
+        base,
+        missing,
+        {"api_base": base},
     )
 
 

@@ -108,16 +108,16 @@ class EndpointTransport(DirectTransport):
         unsent = ("messages", *(LIMITS if self.config.rewards else ()))
         settings = {name: value for name, value in call.items() if name not in unsent}
         *before, last = [message["content"] for message in call["messages"]]
-        asked = "\n\n".join(before)
+        query = "\n\n".join(before)
         tei = {"raw_scores": True, "truncate": False}
         raw = call["messages"][-1]["role"] == context.TEXT
         texts: JsonObject = {
             "completions": {"prompt": "\n\n".join([*before, last])},
-            "score": {"text_1": asked, "text_2": last},
-            "predict": {"inputs": last if raw else [asked, last], **tei},
-            "rerank": {"query": asked, "texts": [last], **tei},
+            "score": {"text_1": query, "text_2": last},
+            "predict": {"inputs": last if raw else [query, last], **tei},
+            "rerank": {"query": query, "texts": [last], **tei},
         }
         path = url.rpartition("/")[2]
-        shown = {"input": last} if raw else {"messages": call["messages"]}
+        content = {"input": last} if raw else {"messages": call["messages"]}
         named = {} if path in ("predict", "rerank") else {"model": target.name}
-        return {**named, **texts.get(path, shown), **settings}
+        return {**named, **texts.get(path, content), **settings}

@@ -63,13 +63,13 @@ def _message(value: object, status: int) -> str:
 
 
 def _problem(part: Mapping[str, Any]) -> str:
-    what = part.get("msg") or part.get("message")
-    if not isinstance(what, str):
+    message = part.get("msg") or part.get("message")
+    if not isinstance(message, str):
         return ""
     where = part.get("loc")
     if isinstance(where, list) and where:
-        return f"{'.'.join(map(text_of, where))}: {what}"
-    return what
+        return f"{'.'.join(map(text_of, where))}: {message}"
+    return message
 
 
 def _without_words(status: int) -> str:

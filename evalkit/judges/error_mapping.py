@@ -358,22 +358,22 @@ def _fault(error: BaseException) -> _Fault:
     codes = {str(getattr(error, name, None) or "").lower() for name in ("code", "type")}
     details = [*_details(body, 0)]
     codes |= {text.lower() for name, text in details if name in _CODE_FIELDS}
-    more = [text for name, text in details if name in _TEXT_FIELDS]
-    text = _URL.sub("", "\n".join(dict.fromkeys([str(error), *more])))
+    texts = [text for name, text in details if name in _TEXT_FIELDS]
+    text = _URL.sub("", "\n".join(dict.fromkeys([str(error), *texts])))
     headers = headers_of(error)
     if (kind := headers.get("x-amzn-errortype")) is not None:
         codes.add(kind.partition(":")[0].lower())
     wait = retry_after(headers)
     if wait is None:
         wait = wait_in_body(text, body)
-    asked = headers.get("x-should-retry", "").strip().lower()
+    retry_hint = headers.get("x-should-retry", "").strip().lower()
     return _Fault(
         status=_status(error, classes),
         codes=frozenset(codes - {"", "none"}),
         text=text,
         classes=classes,
         wait=wait,
-        final={"true": False, "false": True}.get(asked),
+        final={"true": False, "false": True}.get(retry_hint),
     )
 
 

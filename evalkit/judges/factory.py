@@ -114,12 +114,12 @@ def make_judges(
     judges: list[Judge] = []
     with setup.keys_below(key):
         for member, spec in zip(config.members, spec_of(config), strict=True):
-            made = _made(member, runner)
-            custom = hasattr(made, "complete")
+            built = _made(member, runner)
+            custom = hasattr(built, "complete")
             judges.append(
-                CustomJudge(made, member, spec)
+                CustomJudge(built, member, spec)
                 if custom
-                else ModelJudge(member, spec, made, key)
+                else ModelJudge(member, spec, built, key)
             )
     return tuple(judges)
 
@@ -177,7 +177,9 @@ def describe_judges(config: RunConfig) -> list[JsonObject]:
     arbiter = _arbiter(config)
     with setup.keys_below(ARBITER):
         arbiters = [] if arbiter is None else _described(arbiter)
-    return _described(config.judge) + [{**one, "arbiter": True} for one in arbiters]
+    return _described(config.judge) + [
+        {**description, "arbiter": True} for description in arbiters
+    ]
 
 
 def _described(config: JudgeConfig) -> list[JsonObject]:

@@ -65,11 +65,11 @@ def check_judge(config: JudgeConfig, is_url: bool) -> None:
     model = config.model or ""
     if not sees_images(config):
         settable = not model.startswith(FREE) and config.endpoint == "chat"
-        known = ", judge.vision=true if it sees them" if settable else ""
+        alternative = ", judge.vision=true if it sees them" if settable else ""
         raise JudgeSetupError(
             f"the data have pictures, and judge {config.label} is not known to see them",
             where="judge.vision" if settable else "judge.model",
-            remedy=f"choose a model with vision{known}, or set {_OMIT}",
+            remedy=f"choose a model with vision{alternative}, or set {_OMIT}",
         )
     if is_url and config.transport == "litellm" and not _fetches(model):
         raise JudgeSetupError(

@@ -142,14 +142,16 @@ def check_provider(config: JudgeConfig) -> None:
     """
     for member in config.members:
         model = member.model or ""
-        own = (
+        is_custom = (
             member.api_base is not None
             or member.transport != "litellm"
             or model.startswith(setup.FREE)
         )
         provider, named, _ = model.partition("/")
         if not (
-            own or model in price_list() or (named and provider in _listed_providers())
+            is_custom
+            or model in price_list()
+            or (named and provider in _listed_providers())
         ):
             setup.resolve_target(load_litellm(), member)
 
@@ -257,13 +259,13 @@ def _account() -> Any:
         evalkit_price: Price
 
         def response_cost_calculator(
-            self, result: object, *others: Any, **named: Any
+            self, result: object, *arguments: Any, **named: Any
         ) -> float | None:
             try:
                 return self.evalkit_price(result)
             except LookupError:
                 cost: float | None = super().response_cost_calculator(
-                    result, *others, **named
+                    result, *arguments, **named
                 )
                 return cost
 
@@ -299,9 +301,10 @@ def _install_guard() -> None:
         return _guard_transport(make(*args, **settings))
 
     def mounts(*args: Any, **settings: Any) -> Any:
-        made = mount(*args, **settings)
-        return made and {
-            pattern: _guard_transport(one) for pattern, one in made.items()
+        transports = mount(*args, **settings)
+        return transports and {
+            pattern: _guard_transport(transport)
+            for pattern, transport in transports.items()
         }
 
     AsyncHTTPHandler.create_async_transport = staticmethod(transport)

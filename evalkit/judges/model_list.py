@@ -37,10 +37,10 @@ async def confirm(target: setup.Target, config: JudgeConfig) -> None:
     names = _names(body)
     if not names or target.name in names:
         return
-    shown = ", ".join(sorted(names)[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    listed = ", ".join(sorted(names)[:_SHOWN])
+    omitted = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     raise JudgeSetupError(
-        f"{target.model}: {target.address} does not have this model; it has {shown}{more}",
+        f"{target.model}: {target.address} does not have this model; it has {listed}{omitted}",
         remedy="check judge.model and judge.api_base",
     )
 
@@ -76,11 +76,11 @@ def _names(body: bytes) -> frozenset[str]:
     except (ValueError, RecursionError):
         return frozenset()
     entries = parsed.get("data") if isinstance(parsed, Mapping) else None
-    found = set()
+    names = set()
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, Mapping) or entry.get("owned_by") in _ANY_NAME:
             return frozenset()
         for name in (entry.get("id"), entry.get("root")):
             if isinstance(name, str):
-                found.add(name)
-    return frozenset(found)
+                names.add(name)
+    return frozenset(names)

@@ -79,10 +79,11 @@ def is_bounded(config: JudgeConfig) -> bool:
     """Return whether the most that a call can cost is known of each judge, as far as that is known without a call."""
     request = JudgeRequest("", (), (), ())
     return all(
-        (one.model or "").startswith(FREE)
-        or one.transport not in TRANSPORTS  # a plug-in may know it
-        or ceiling(entry_of(price_list(), one.model or ""), one, request) is not None
-        for one in config.members
+        (member.model or "").startswith(FREE)
+        or member.transport not in TRANSPORTS  # a plug-in may know it
+        or ceiling(entry_of(price_list(), member.model or ""), member, request)
+        is not None
+        for member in config.members
     )
 
 
@@ -144,12 +145,12 @@ def listed_cost(
             if reading is None or writing is None
             else float(prompt * reading + written * writing) or None
         )
-    each = entry["input_cost_per_token"]
+    input_price = entry["input_cost_per_token"]
     reused = min(cached, prompt)
     reread = entry.get(
-        "cache_read_input_token_cost", None if provider in _DISCOUNTING else each
+        "cache_read_input_token_cost", None if provider in _DISCOUNTING else input_price
     )
     if reused and reread is None:
         return None
-    reading = (prompt - reused) * each + (reused * reread if reused else 0)
+    reading = (prompt - reused) * input_price + (reused * reread if reused else 0)
     return float(reading + written * entry["output_cost_per_token"]) or None

@@ -303,9 +303,9 @@ def amount(value: object) -> float | None:
     return float(value)
 
 
-def bad_response(what: str, *, retryable: bool = True) -> CallError:
+def bad_response(message: str, *, retryable: bool = True) -> CallError:
     """Return the error of a response that is not an answer."""
-    return CallError("bad_response", what, retryable=retryable)
+    return CallError("bad_response", message, retryable=retryable)
 
 
 def _get(container: object, name: str) -> Any:
@@ -379,10 +379,16 @@ def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
         token = _get(entry, "token")
         top = _get(entry, "top_logprobs")
         chosen = _logprob(entry)
-        others = [_logprob(other) for other in top] if isinstance(top, list) else []
-        if chosen is None or any(other is None for other in others):
+        listed = (
+            [_logprob(alternative) for alternative in top]
+            if isinstance(top, list)
+            else []
+        )
+        if chosen is None or any(alternative is None for alternative in listed):
             return None
-        alternatives = tuple(other for other in others if other is not None)
+        alternatives = tuple(
+            alternative for alternative in listed if alternative is not None
+        )
         tokens.append(
             TokenLogprob(*chosen, alternatives, _raw(_get(entry, "bytes"), token))
         )
@@ -411,7 +417,7 @@ def _logprob(entry: object) -> tuple[str, float] | None:
 def _raw(values: object, token: str) -> tuple[int, ...] | None:
     """Return a token's bytes if they differ from the UTF-8 encoding of its text."""
     if not isinstance(values, list) or not all(
-        type(one) is int and 0 <= one < 256 for one in values
+        type(byte) is int and 0 <= byte < 256 for byte in values
     ):
         return None
     return (
@@ -700,15 +706,17 @@ def rewards_in(parsed: Any) -> Answer:
         raise bad_response(
             "the answer has no list of rewards; check judge.endpoint", retryable=False
         )
-    each: list[Any] = [
+    rewards: list[Any] = [
         next((row[key] for key in _REWARD_KEYS if key in row), None) for row in rows
     ]
     values: list[Any] = (
-        each if len(each) > 1 else each[0] if _is_list(each[0]) else each
+        rewards if len(rewards) > 1 else rewards[0] if _is_list(rewards[0]) else rewards
     )
     values = values[-1] if values and _is_list(values[-1]) else values
     numbers = [
-        float(one) for one in values if type(one) in (int, float) and isfinite(one)
+        float(value)
+        for value in values
+        if type(value) in (int, float) and isfinite(value)
     ]
     if not numbers or len(numbers) < len(values):
         raise bad_response(

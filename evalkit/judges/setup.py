@@ -206,9 +206,9 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
 
 def unknown_provider(model: str) -> JudgeSetupError:
     """Return the error for a model whose provider LiteLLM does not know."""
-    what = f"LiteLLM does not know the provider of '{model}'"
+    problem = f"LiteLLM does not know the provider of '{model}'"
     remedy = "write it as provider/model, for example openai/gpt-4o-mini"
-    return JudgeSetupError(what, where="judge.model", remedy=remedy)
+    return JudgeSetupError(problem, where="judge.model", remedy=remedy)
 
 
 async def check(target: Target, *, judge: str) -> None:
@@ -242,11 +242,11 @@ def check_listed_mode(entry: Json, config: JudgeConfig) -> None:
     if config.endpoint == "chat" and mode in _DECISION_MODES:
         paths = entry.get("supported_endpoints") or _DECISION_PATHS
         endpoints = [path.rpartition("/")[2] for path in paths]
-        known = [name for name in reversed(endpoints) if name in DECISIONS]
+        decision_endpoints = [name for name in reversed(endpoints) if name in DECISIONS]
         raise JudgeSetupError(
             f"{config.model} is a decision model, which writes no text",
             where="judge.endpoint",
-            remedy=f"set judge.endpoint={known[0] if known else DECISIONS[0]}",
+            remedy=f"set judge.endpoint={decision_endpoints[0] if decision_endpoints else DECISIONS[0]}",
         )
     chats = mode is not None and mode not in _DECISION_MODES
     both = set(_DECISION_PATHS) & set(entry.get("supported_endpoints") or ())
@@ -308,12 +308,12 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
         request.max_tokens,
         *(config.params.get(name) for name in LIMITS),
     ]
-    found = (
+    output_limit = (
         min((limit for limit in limits if limit), default=None)
         or entry.get("max_output_tokens")
         or None
     )
-    longest = 0 if config.rewards or config.decides else found
+    longest = 0 if config.rewards or config.decides else output_limit
     input_price = entry.get("input_cost_per_token")
     output_price = entry.get("output_cost_per_token")
     if config.price is not None:
@@ -365,10 +365,10 @@ def setup_error(
         rung: The configured response format.
     """
     if error.kind == "auth" and is_withheld(target.settings.get("api_base")):
-        what = f"{target.model}: access denied ({error.message})"
+        problem = f"{target.model}: access denied ({error.message})"
         host = host_of(str(target.address))
         remedy = f"a file names this server, so it gets no key: if you trust it, add {FLAG} {host}"
-        return AccessError(what, remedy=remedy)
+        return AccessError(problem, remedy=remedy)
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
     if error.kind == "account":
@@ -430,16 +430,16 @@ def _relocated(error: JudgeSetupError, key: str) -> JudgeSetupError:
 
 def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | None:
     """Find a permanent error inside one of LiteLLM's exceptions: one of ours, or a package that is not installed."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, JudgeSetupError):
-            return seen
-        if isinstance(seen, ImportError):
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, JudgeSetupError):
+            return cause
+        if isinstance(cause, ImportError):
             return JudgeSetupError(
-                f"{model}: LiteLLM needs a package for this provider ({clean_message(str(seen))})",
-                remedy=f"pip install {seen.name or 'that package'}",
+                f"{model}: LiteLLM needs a package for this provider ({clean_message(str(cause))})",
+                remedy=f"pip install {cause.name or 'that package'}",
             )
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return None
 
 
@@ -450,22 +450,22 @@ def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     for name in empty:
         del os.environ[name]
     try:
-        found = litellm.validate_environment(model)
+        environment = litellm.validate_environment(model)
     finally:
         os.environ.update(empty)
-    missing = tuple(found.get("missing_keys") or ())
+    missing = tuple(environment.get("missing_keys") or ())
     # If more than a key is missing, there are other credentials (profiles, instance roles) that
     # only a call can test.
     keys_only = bool(missing) and all(
         name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing
     )
-    return missing if keys_only and not found.get("keys_in_environment") else ()
+    return missing if keys_only and not environment.get("keys_in_environment") else ()
 
 
-def _no_key(target: Target, what: str) -> AccessError:
+def _no_key(target: Target, problem: str) -> AccessError:
     names = target.missing or (f"{target.provider.upper()}_API_KEY",)
     verb = "check" if any(os.environ.get(name, "").strip() for name in names) else "set"
     return AccessError(
-        f"{target.model}: {clean_message(what)}",
+        f"{target.model}: {clean_message(problem)}",
         remedy=f"{verb} the environment variable {' or '.join(names)}",
     )

@@ -152,8 +152,8 @@ class _View:
 
     def winner(self, *, tie_allowed: bool) -> str:
         """Return the better of two; for equal worth, a tie, or the first one shown if ties are forbidden."""
-        best, other = self.order
-        return "TIE" if tie_allowed and self.worth[best] == self.worth[other] else best
+        best, second = self.order
+        return "TIE" if tie_allowed and self.worth[best] == self.worth[second] else best
 
     @property
     def confidence(self) -> float:
@@ -180,8 +180,8 @@ def answer(model: str, call: Json) -> str | None:
     schema = _schema_of(call)
     prompt = "\n".join(message["content"] for message in messages)
     tags = [*marked(messages)]
-    shown = {_name(tag): text for tag, text in tags if tag.startswith("response")}
-    if not shown:
+    shown_texts = {_name(tag): text for tag, text in tags if tag.startswith("response")}
+    if not shown_texts:
         # Either the judge must write its own answer (mode.commit_first), or a template has no
         # markers.
         return (
@@ -189,21 +189,25 @@ def answer(model: str, call: Json) -> str | None:
             if schema is None and "[[" not in prompt
             else None
         )
-    first = next(iter(shown.values()))
+    first = next(iter(shown_texts.values()))
     items = next((text for tag, text in tags if tag == "requirements"), None)
-    if items is not None and len(shown) == 1:
+    if items is not None and len(shown_texts) == 1:
         return _itemized(first, items, prompt, schema, call)
     name = model.removeprefix(SIMULATED)
     chosen = _class_of(name, first, prompt, call)
     if schema is None:
         if chosen is None:
-            line = _in_words(messages[0]["content"], prompt, _viewed(name, shown, call))
+            line = _in_words(
+                messages[0]["content"], prompt, _viewed(name, shown_texts, call)
+            )
         else:
             line = f"[[{chosen}]]" if "[[" in prompt else f"Class: {chosen}"
         return f"{_REASON}\n{line}"
     filled: JsonObject = {"reasoning": _REASON, "quotes": [], "class": chosen}
     return json.dumps(
-        _fill(schema, _viewed(name, shown, call), "") if chosen is None else filled,
+        _fill(schema, _viewed(name, shown_texts, call), "")
+        if chosen is None
+        else filled,
         ensure_ascii=False,
     )
 
@@ -289,36 +293,36 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
             return abstain[1]
     if _uniform(seed, "noise", text) < call.get("accuracy", ACCURACY):
         return true
-    others = [one for one in classes if one != true]
-    return others[int(_uniform(seed, "other", text) * len(others))]
+    wrong_classes = [class_name for class_name in classes if class_name != true]
+    return wrong_classes[int(_uniform(seed, "other", text) * len(wrong_classes))]
 
 
-def _viewed(name: str, shown: Mapping[str, str], call: Json) -> _View:
+def _viewed(name: str, shown_texts: Mapping[str, str], call: Json) -> _View:
     accuracy = call.get("accuracy", ACCURACY)
     seed = call.get("seed", 0)
     scale = 0.0 if accuracy == 1 else 1 / max(math.log(accuracy / (1 - accuracy)), 1e-6)
     fault = FAULTS[name]
-    texts = sorted(shown.values())
+    texts = sorted(shown_texts.values())
     quality = _content_quality if name in _BY_CONTENT else _quality
     worth = {
-        label: quality(text) + scale * _noise(seed, text, *shown.values())
-        for label, text in shown.items()
+        label: quality(text) + scale * _noise(seed, text, *shown_texts.values())
+        for label, text in shown_texts.items()
     }
     if fault and _uniform(seed, "fault", *texts) < call.get("strength", STRENGTH):
         if fault == "length":
             worth = {
                 label: 0.5 + math.log(max(len(text), 1) / _TYPICAL_LENGTH)
-                for label, text in shown.items()
+                for label, text in shown_texts.items()
             }
         elif (sign := _FALLS_FOR.get(fault)) is not None:
             worth = {
                 label: worth[label] + (3.0 if sign.search(text) else 0.0)
-                for label, text in shown.items()
+                for label, text in shown_texts.items()
             }
-        elif len(shown) > 1:
+        elif len(shown_texts) > 1:
             worth = {
-                label: 1.0 - position / (len(shown) - 1)
-                for position, label in enumerate(shown)
+                label: 1.0 - position / (len(shown_texts) - 1)
+                for position, label in enumerate(shown_texts)
             }
     return _View(worth, scale)
 
@@ -346,26 +350,26 @@ def _quality(text: str) -> float:
 @cache
 def _content_quality(text: str) -> float:
     """Return the quality of the sample's text whose content this text has, in proportion to how much of it is there."""
-    own = _trigrams(text)
+    grams = _trigrams(text)
     held = {
-        known: len((parts := _trigrams(known)) & own) / len(parts)
-        for known in _labeled()
+        sample: len((parts := _trigrams(sample)) & grams) / len(parts)
+        for sample in _labeled()
     }
     best = max(held, key=held.__getitem__)
     if held[best] >= 0.4:
         return _labeled()[best] * held[best]
     return (
-        min((_uniform("quality", part) for part in own), default=0.0)
-        * len(own)
+        min((_uniform("quality", part) for part in grams), default=0.0)
+        * len(grams)
         % 1.0
-        * min(1.0, len(own) / 400)
+        * min(1.0, len(grams) / 400)
     )
 
 
 @cache
 def _trigrams(text: str) -> frozenset[str]:
     plain = re.sub(r"[\W_]+", "", text).casefold()
-    return frozenset(plain[place : place + 3] for place in range(len(plain) - 2))
+    return frozenset(plain[start : start + 3] for start in range(len(plain) - 2))
 
 
 @cache
@@ -378,8 +382,8 @@ def _labeled() -> Mapping[str, float]:
     for name in _SAMPLES:
         for line in (folder / name).read_text("utf-8").splitlines():
             row = json.loads(line)
-            for one in row.get("responses") or ():
-                quality[neutralize(one["text"])] = (one["label"] - 1) / 4
+            for response in row.get("responses") or ():
+                quality[neutralize(response["text"])] = (response["label"] - 1) / 4
             for letter in "AB" if "response_a" in row else "":
                 quality[neutralize(row[f"response_{letter.lower()}"])] = float(
                     row["label"] == letter
@@ -409,10 +413,12 @@ def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "")
         return schema["enum"][index % len(schema["enum"])]
     kind = schema.get("type")
     if kind == "object":
-        made: JsonObject = {}
+        filled: JsonObject = {}
         for key, part in schema["properties"].items():
-            made[key] = _fill(part, view, key, index, str(made.get("response", about)))
-        return made
+            filled[key] = _fill(
+                part, view, key, index, str(filled.get("response", about))
+            )
+        return filled
     if kind == "array":
         return [
             _fill(schema["items"], view, "", position, about)

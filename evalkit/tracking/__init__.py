@@ -93,14 +93,16 @@ def warm_up(config: TrackingConfig) -> None:
 
 def _own(config: TrackingConfig) -> Tracker:
     where = "tracking.tracker"
-    found = find(TRACKERS, config.tracker, BUILT_IN, where=where, methods=("record",))
-    if not (isclass(found) and issubclass(found, Tracker)):
+    tracker_class = find(
+        TRACKERS, config.tracker, BUILT_IN, where=where, methods=("record",)
+    )
+    if not (isclass(tracker_class) and issubclass(tracker_class, Tracker)):
         raise PluginError(
             f"'{config.tracker}' is not a tracker",
             where=where,
             remedy="name a class with a method `record`",
         )
-    tracker = construct(found, config, name=config.tracker, where=where)
+    tracker = construct(tracker_class, config, name=config.tracker, where=where)
     return cast(
         "Tracker",
         Guarded(tracker, TrackingError, f"tracking.tracker '{config.tracker}' failed"),

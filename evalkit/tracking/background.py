@@ -71,7 +71,7 @@ class Worker:
 
     def send(self, tracker: MlflowTracker, action: str, **arguments: Any) -> Reply:
         """Send a request to call the method `action` of a tracker; `end` waits for the reply."""
-        place = {"environment": dict(os.environ), "cwd": str(Path.cwd())}
+        context = {"environment": dict(os.environ), "cwd": str(Path.cwd())}
         config = tracker.config.model_dump(mode="json")
         with self._lock:
             self._write(
@@ -80,7 +80,7 @@ class Worker:
                     "config": config,
                     "action": action,
                     **arguments,
-                    **place,
+                    **context,
                 }
             )
             self._pending.append(Reply())

@@ -86,10 +86,10 @@ def _wait_for_answer(uri: str, contacts: int) -> None:
     from urllib.request import Request, urlopen
 
     parts = urlsplit(uri)
-    place = parts._replace(
+    address = parts._replace(
         netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
     )
-    request = Request(f"{place.geturl().rstrip('/')}/health")
+    request = Request(f"{address.geturl().rstrip('/')}/health")
     for attempt in range(contacts):
         try:
             urlopen(request, timeout=_CONTACT_SECONDS).close()
@@ -143,19 +143,19 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def mlflow_errors(
-    raised: Callable[[str], Exception], own: type[Exception] = EvalkitError
+    raised: Callable[[str], Exception], unchanged: type[Exception] = EvalkitError
 ) -> Iterator[None]:
     """Turn any error of MLflow inside the block into one line.
 
     Args:
         raised: Returns the error to raise for a cause.
-        own: The errors that are raised as they are.
+        unchanged: The errors that are raised as they are.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except own:
+    except unchanged:
         raise
     except Exception as problem:
         raise raised(_cause(problem)) from problem
@@ -172,9 +172,9 @@ def recording_errors(uri: str, folder: str | None) -> AbstractContextManager[Non
         if folder
         else KEPT
     )
-    what = f"{without_password(uri)}: the run was not recorded in MLflow"
+    problem = f"{without_password(uri)}: the run was not recorded in MLflow"
     return mlflow_errors(
-        lambda cause: TrackingError(f"{what}: {cause}; {later}"), TrackingError
+        lambda cause: TrackingError(f"{problem}: {cause}; {later}"), TrackingError
     )
 
 
@@ -275,7 +275,7 @@ def _plugged(uri: str) -> bool:
 
     scheme, colon, _ = uri.partition(":")
     return bool(colon) and any(
-        one.name == scheme for one in entry_points(group="mlflow.tracking_store")
+        point.name == scheme for point in entry_points(group="mlflow.tracking_store")
     )
 
 

@@ -90,10 +90,10 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
     columns in this order. `calls/sent`, `calls/failed` and `cost_usd` in US dollars follow. With
     `every`, all metrics, calls and tokens are returned.
     """
-    found: dict[str, float | int | None] = {}
+    values: dict[str, float | int | None] = {}
     for name in _ordered(result, every):
         metric = result.metrics[name]
-        found |= {
+        values |= {
             name: metric.value,
             f"{name}/low": metric.low,
             f"{name}/high": metric.high,
@@ -103,13 +103,13 @@ def metrics(result: RunResult, *, every: bool = False) -> dict[str, float]:
         if every
         else ("sent", "failed")
     )
-    found |= {f"calls/{key}": getattr(result.calls, key) for key in calls}
+    values |= {f"calls/{key}": getattr(result.calls, key) for key in calls}
     if every:
-        found |= {f"tokens/{key}": count for key, count in result.tokens.items()}
-    found["cost_usd"] = result.cost_usd
+        values |= {f"tokens/{key}": count for key, count in result.tokens.items()}
+    values["cost_usd"] = result.cost_usd
     return {
         param_name(key): float(value)
-        for key, value in found.items()
+        for key, value in values.items()
         if value is not None and isfinite(value)
     }
 
@@ -119,13 +119,13 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
         name for name, metric in result.metrics.items() if metric.value is not None
     ]
     columns = [name for name in LEADERBOARD_COLUMNS if name in present]
-    own = [
+    of_benchmarks = [
         name
         for name in present
         if (spec := CATALOG.spec(name)) is not None and spec.benchmark
     ]
     main = [
-        *CATALOG.main(own, MAIN // 3),
+        *CATALOG.main(of_benchmarks, MAIN // 3),
         *columns,
         *CATALOG.main(present, len(present)),
     ]
@@ -140,14 +140,14 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
 
 def _of_probes(names: Sequence[str]) -> list[str]:
     """Return the metric of each probe that tells what the judge falls for: wrong answers, or else the shift."""
-    own: dict[str, str] = {}
+    by_probe: dict[str, str] = {}
     for name in names:
-        probe, _, what = name.rpartition("/")
+        probe, _, part = name.rpartition("/")
         if probe.startswith("audit/") and (
-            what == "passed" or (what == "shift" and probe not in own)
+            part == "passed" or (part == "shift" and probe not in by_probe)
         ):
-            own[probe] = name
-    return [*own.values()]
+            by_probe[probe] = name
+    return [*by_probe.values()]
 
 
 def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
@@ -155,7 +155,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
     manifest = result.manifest
     commit = manifest.get("git_commit")
     notes = manifest.get("notes") or []
-    found = {
+    run_tags = {
         "evalkit.run_id": manifest.get("run_id"),
         "evalkit.version": manifest.get("evalkit"),
         "evalkit.config_hash": manifest.get("config_hash"),
@@ -178,7 +178,7 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "mlflow.source.git.commit": commit,
         **extra,
     }
-    return {param_name(key): str(value) for key, value in found.items() if value}
+    return {param_name(key): str(value) for key, value in run_tags.items() if value}
 
 
 def description(result: RunResult) -> dict[str, str]:
@@ -239,8 +239,8 @@ def judgment_table(result: RunResult) -> Table:
 
 def verdict_table(result: RunResult) -> Table:
     """Return the first verdicts as a table, each with its case's prompt and responses."""
-    shown = {verdict.case_id for verdict in result.verdicts[:MAX_ROWS]}
-    cases = {case.id: case for case in result.cases if case.id in shown}
+    case_ids = {verdict.case_id for verdict in result.verdicts[:MAX_ROWS]}
+    cases = {case.id: case for case in result.cases if case.id in case_ids}
 
     def texts(verdict: Verdict) -> str | None:
         case = cases.get(verdict.case_id)
@@ -276,11 +276,11 @@ def verdict_table(result: RunResult) -> Table:
 def table_note(tables: Mapping[str, Table], result: RunResult) -> str | None:
     """Return how many rows the tables `judgments` and `verdicts` omit, or `None` if they have every row."""
     counts = {"judgments": len(result.judgments), "verdicts": len(result.verdicts)}
-    held = {what: len(table["data"]) for what, table in tables.items()}
+    held = {name: len(table["data"]) for name, table in tables.items()}
     cut = [
-        f"the first {held[what]:,} of {n:,} {what}"
-        for what, n in counts.items()
-        if n > held[what]
+        f"the first {held[name]:,} of {n:,} {name}"
+        for name, n in counts.items()
+        if n > held[name]
     ]
     return (
         f"tables hold {' and '.join(cut)}; the .jsonl files have all rows"
@@ -312,9 +312,9 @@ def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> 
 def _filling(rows: Sequence[list[Any]]) -> Iterator[list[Any]]:
     """Yield rows until their table has `MAX_TABLE` characters, but at least one row."""
     size = 0
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         size += sum(len(value) if isinstance(value, str) else 8 for value in row)
-        if place and size > MAX_TABLE:
+        if index and size > MAX_TABLE:
             return
         yield row
 

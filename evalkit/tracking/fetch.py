@@ -69,12 +69,12 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
         run = _run(client, uri, run_id)
         if run.data.tags.get(ROLE) != "sweep":
             return None
-        found = client.search_runs(
+        runs = client.search_runs(
             [run.info.experiment_id],
             filter_string=f"tags.`{PARENT}` = '{run_id}'",
             max_results=5_000,
         )
-    jobs = sorted(found, key=lambda job: (job.info.start_time, job.info.run_id))
+    jobs = sorted(runs, key=lambda job: (job.info.start_time, job.info.run_id))
     names = [str(job.info.run_name) for job in jobs]
     return {
         name if names.count(name) == 1 else f"{name} ({job.info.run_id})": str(
@@ -108,7 +108,7 @@ def _run(client: MlflowClient, uri: str, run_id: str) -> Run:
 
 def _fetch_errors(uri: str, run_id: str) -> AbstractContextManager[None]:
     """Turn any error inside the block into one line, and a store that does not exist."""
-    place = without_password(uri)
+    location = without_password(uri)
     if (file := sqlite_file(uri)) is not None and not file.is_file():
         raise ConfigError(
             "no such run, since this database does not exist",
@@ -117,7 +117,7 @@ def _fetch_errors(uri: str, run_id: str) -> AbstractContextManager[None]:
         )
     return mlflow_errors(
         lambda cause: TrackingError(
-            f"{place}: run {run_id} could not be fetched: {cause}"
+            f"{location}: run {run_id} could not be fetched: {cause}"
         )
     )
 
@@ -167,9 +167,9 @@ def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
 
 
 def _dataset(uri: str, named: str) -> Source:
-    wanted = named.partition(":")[2].strip("/")
+    name = named.partition(":")[2].strip("/")
     with _source_errors(uri, named):
-        records = _records(uri, wanted, named)
+        records = _records(uri, name, named)
 
     def rows() -> Iterator[tuple[str, JsonObject]]:
         for number, record in enumerate(records, 1):
@@ -182,22 +182,22 @@ def _dataset(uri: str, named: str) -> Source:
     return Source(named, rows)
 
 
-def _records(uri: str, wanted: str, named: str) -> list[JsonObject]:
+def _records(uri: str, name: str, named: str) -> list[JsonObject]:
     client = open_client(uri)
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
     with _use_tracking_uri(
         uri
     ):  # a dataset loads its records from the process's current store
-        if wanted.startswith(_ID):
-            found = client.get_dataset(wanted)
+        if name.startswith(_ID):
+            dataset = client.get_dataset(name)
         else:
-            quote = "'" if '"' in wanted else '"'
+            quote = "'" if '"' in name else '"'
             several = client.search_datasets(
-                filter_string=f"name = {quote}{wanted}{quote}", max_results=2
+                filter_string=f"name = {quote}{name}{quote}", max_results=2
             )
             if len(several) != 1:
-                what = (
+                problem = (
                     "several datasets have this name" if several else "no such dataset"
                 )
                 remedy = (
@@ -206,10 +206,10 @@ def _records(uri: str, wanted: str, named: str) -> list[JsonObject]:
                     else "set tracking.uri to the store that holds it"
                 )
                 raise DatasetError(
-                    f"{what} in {without_password(uri)}", where=named, remedy=remedy
+                    f"{problem} in {without_password(uri)}", where=named, remedy=remedy
                 )
-            found = several[0]
-        records: list[JsonObject] = found.to_df().to_dict("records")
+            dataset = several[0]
+        records: list[JsonObject] = dataset.to_df().to_dict("records")
     if not records:
         raise DatasetError(
             "the dataset has no records",
@@ -228,15 +228,15 @@ def fetch_traces(uri: str, experiment: str, into: Path) -> None:
     named = f"{TRACES}{experiment}"
     with _source_errors(uri, named):
         client = open_client(uri)
-        if (found := client.get_experiment_by_name(experiment)) is None:
-            what = f"no such experiment in {without_password(uri)}"
+        if (found_experiment := client.get_experiment_by_name(experiment)) is None:
+            problem = f"no such experiment in {without_password(uri)}"
             remedy = "set tracking.uri to the store that holds it"
-            raise DatasetError(what, where=named, remedy=remedy)
+            raise DatasetError(problem, where=named, remedy=remedy)
         count, token = 0, None
         with into.open("w", encoding="utf-8") as file:
             while token != "":
                 page = client.search_traces(
-                    locations=[found.experiment_id], page_token=token
+                    locations=[found_experiment.experiment_id], page_token=token
                 )
                 file.writelines(f"{trace.to_json()}\n" for trace in page)
                 count = count + len(page)
@@ -274,8 +274,8 @@ def _source_errors(uri: str, named: str) -> AbstractContextManager[None]:
             where=named,
             remedy="set tracking.uri",
         )
-    what = f"cannot be fetched from {without_password(uri)}"
+    summary = f"cannot be fetched from {without_password(uri)}"
     remedy = "check dataset.path and tracking.uri"
     return mlflow_errors(
-        lambda cause: DatasetError(f"{what}: {cause}", where=named, remedy=remedy)
+        lambda cause: DatasetError(f"{summary}: {cause}", where=named, remedy=remedy)
     )

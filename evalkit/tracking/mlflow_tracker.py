@@ -244,7 +244,7 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
     from mlflow.exceptions import MlflowException
 
     try:
-        known = client.get_run(run).data.tags
+        recorded = client.get_run(run).data.tags
     except MlflowException as problem:
         if problem.error_code not in (
             "RESOURCE_DOES_NOT_EXIST",
@@ -252,16 +252,16 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
         ):
             raise
         return
-    found = contents.tags(result, {})
+    current = contents.tags(result, {})
     if any(
-        known.get(tag) != found.get(tag)
+        recorded.get(tag) != current.get(tag)
         for tag in ("evalkit.run_id", "evalkit.config_hash")
     ):
         return  # the gate belongs to other scores
     for tag in (GATE, contents.DECISION):
-        if tag in found:
-            client.set_tag(run, tag, found[tag])
-        elif tag in known:
+        if tag in current:
+            client.set_tag(run, tag, current[tag])
+        elif tag in recorded:
             client.delete_tag(run, tag)
     if result.folder:
         client.log_artifacts(run, result.folder)
@@ -269,13 +269,15 @@ def _renew(client: MlflowClient, run: str, result: RunResult) -> None:
 
 def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
     """Return the id of an experiment, which is created if needed; its artifacts are stored next to an SQLite file."""
-    found = client.get_experiment_by_name(name) or _new_experiment(client, uri, name)
-    if found.lifecycle_stage == "deleted":
-        remedy = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
+    experiment = client.get_experiment_by_name(name) or _new_experiment(
+        client, uri, name
+    )
+    if experiment.lifecycle_stage == "deleted":
+        remedy = f"restore it with `mlflow experiments restore --experiment-id {experiment.experiment_id}`"
         raise TrackingError(
             f"tracking.experiment: '{name}' was deleted in MLflow: {remedy}, or name another"
         )
-    return str(found.experiment_id)
+    return str(experiment.experiment_id)
 
 
 def _new_experiment(client: MlflowClient, uri: str, name: str) -> Any:
@@ -318,8 +320,8 @@ def _log_numbers(
 
 
 def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while chunk := list(islice(rest, size)):
+    remaining = iter(items)
+    while chunk := list(islice(remaining, size)):
         yield chunk
 
 
@@ -355,10 +357,10 @@ def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:
         "judgments": contents.judgment_table(result),
         "verdicts": contents.verdict_table(result),
     }
-    for what, table in tables.items():
-        client.log_text(run, json.dumps(table, ensure_ascii=False), _TABLES[what])
-    shown = [{"path": path, "type": "table"} for path in _TABLES.values()]
-    client.set_tag(run, "mlflow.loggedArtifacts", json.dumps(shown))
+    for name, table in tables.items():
+        client.log_text(run, json.dumps(table, ensure_ascii=False), _TABLES[name])
+    artifacts = [{"path": path, "type": "table"} for path in _TABLES.values()]
+    client.set_tag(run, "mlflow.loggedArtifacts", json.dumps(artifacts))
     if note := contents.table_note(tables, result):
         client.set_tag(run, "evalkit.tables", note)
 
@@ -432,25 +434,25 @@ def _version(
     tags: Mapping[str, str] = NO_TAGS,
 ) -> str:
     """Return the number of the version with this content, which is created if needed."""
-    wanted = (
+    filter_string = (
         f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
     )
     with one_at_a_time(f"{client.tracking_uri} prompt {name}"):
-        known = client.get_prompt(name)
-        if known is None:
+        prompt = client.get_prompt(name)
+        if prompt is None:
             client.create_prompt(
                 name,
                 "A judge prompt template of evalkit",
                 {_EXPERIMENTS: f",{experiment},"},
             )
         elif experiment not in (
-            ids := [one for one in known.tags.get(_EXPERIMENTS, "").split(",") if one]
+            ids := [id_ for id_ in prompt.tags.get(_EXPERIMENTS, "").split(",") if id_]
         ):
             client.set_prompt_tag(
                 name, _EXPERIMENTS, f",{','.join([*ids, experiment])},"
             )
-        if found := client.search_model_versions(wanted, max_results=1):
-            return str(found[0].version)
+        if versions := client.search_model_versions(filter_string, max_results=1):
+            return str(versions[0].version)
         return str(
             client.create_prompt_version(
                 name, text, tags={**tags, HASH: digest}

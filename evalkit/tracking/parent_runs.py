@@ -39,16 +39,16 @@ def _identity(sweep: Json) -> str:
     return str(sweep["id"]).replace("'", "")
 
 
-def find_runs(client: MlflowClient, experiment: str, **wanted: str) -> list[Run]:
-    """Return the experiment's runs that have all `wanted` tags (`run_id` stands for `evalkit.run_id`), oldest first."""
+def find_runs(client: MlflowClient, experiment: str, **tags: str) -> list[Run]:
+    """Return the experiment's runs that have all `tags` (`run_id` stands for `evalkit.run_id`), oldest first."""
     terms = [
         f"tags.`evalkit.{tag}` = '{value.replace(chr(39), '')}'"
-        for tag, value in wanted.items()
+        for tag, value in tags.items()
     ]
-    found = client.search_runs(
+    runs = client.search_runs(
         [experiment], filter_string=" AND ".join(terms), max_results=100
     )
-    return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+    return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_id))
 
 
 def parent_run(
@@ -63,14 +63,14 @@ def parent_run(
     """
     identity = _identity(sweep)
     with one_at_a_time(f"{client.tracking_uri} {experiment} {identity}"):
-        if not (found := find_runs(client, experiment, sweep=identity, role="sweep")):
-            made = _create(client, experiment, identity, sweep, started)
-            found = find_runs(client, experiment, sweep=identity, role="sweep") or [
-                made
+        if not (parents := find_runs(client, experiment, sweep=identity, role="sweep")):
+            created = _create(client, experiment, identity, sweep, started)
+            parents = find_runs(client, experiment, sweep=identity, role="sweep") or [
+                created
             ]
-            if found[0].info.run_id != made.info.run_id:
-                client.delete_run(made.info.run_id)
-        parent = str(found[0].info.run_id)
+            if parents[0].info.run_id != created.info.run_id:
+                client.delete_run(created.info.run_id)
+        parent = str(parents[0].info.run_id)
         client.set_terminated(parent, "FINISHED")
     return parent
 
@@ -129,21 +129,21 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
 def _describe(client: MlflowClient, parent: str, board: Json) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    known = client.get_run(parent).data.params
+    recorded = client.get_run(parent).data.params
     # MLflow cannot change a param, which extending a sweep would require: the tags have the current
     # values.
     params = [
         Param(name, value)
         for name, value in definition(board).items()
-        if name not in known
+        if name not in recorded
     ]
     tags = [
         RunTag(name, value)
         for name, value in (tags_of(board) | {NOTE: description(board)}).items()
     ]
     stamp = int(time.time() * 1000)
-    found = best_metrics(board) | contradictions(board)
-    metrics = [Metric(name, value, stamp, 0) for name, value in found.items()]
+    values = best_metrics(board) | contradictions(board)
+    metrics = [Metric(name, value, stamp, 0) for name, value in values.items()]
     client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
 
 
@@ -154,10 +154,10 @@ def definition(board: Json) -> dict[str, str]:
         f"sweep.{key}": ", ".join(values)
         for key, values in (sweep.get("swept") or {}).items()
     }
-    found = {"sweep.name": sweep.get("name"), "sweep.jobs": sweep.get("jobs"), **swept}
+    values = {"sweep.name": sweep.get("name"), "sweep.jobs": sweep.get("jobs"), **swept}
     return {
         param_name(key): param_text(key, str(value))
-        for key, value in found.items()
+        for key, value in values.items()
         if value
     }
 
@@ -170,14 +170,14 @@ def tags_of(board: Json) -> dict[str, str]:
         for key, values in (sweep.get("swept") or {}).items()
     )
     best = _best(board)
-    found = {
+    values = {
         "evalkit.sweep.name": sweep.get("name"),
         "evalkit.sweep.jobs": sweep.get("jobs"),
         "evalkit.sweep.swept": swept[:MAX_PARAM],
         "evalkit.sweep.ranked_by": board.get("by"),
         "evalkit.sweep.best": f"{best['name']} (job {best['job']})" if best else None,
     }
-    return {key: str(value) for key, value in found.items() if value}
+    return {key: str(value) for key, value in values.items() if value}
 
 
 def best_metrics(board: Json) -> dict[str, float]:
@@ -198,16 +198,16 @@ def best_metrics(board: Json) -> dict[str, float]:
 
 def contradictions(board: Json) -> dict[str, float]:
     """Return how often scores contradict comparisons, by the names of the two jobs if there are several pairs."""
-    found = (board.get("contradictions") or [])[:_CONTRADICTIONS]
+    listed = (board.get("contradictions") or [])[:_CONTRADICTIONS]
     names = {row["job"]: row["name"] for row in board["rows"]}
     values: dict[str, float | None] = {}
-    for one in found:
+    for contradiction in listed:
         pair = (
-            f"/{names[one['scores']]} against {names[one['comparisons']]}"
-            if len(found) > 1
+            f"/{names[contradiction['scores']]} against {names[contradiction['comparisons']]}"
+            if len(listed) > 1
             else ""
         )
-        metric = one["metrics"]["between/contradiction"]
+        metric = contradiction["metrics"]["between/contradiction"]
         values |= {
             f"between/contradiction{pair}{end}": metric.get(key) for end, key in _ENDS
         }

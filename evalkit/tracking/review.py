@@ -77,8 +77,8 @@ def log_tasks(
     if not tasks:
         return []
     logged = [
-        _Logged(task, annotator, run_of(result), place, now + place, width)
-        for place, task in enumerate(tasks)
+        _Logged(task, annotator, run_of(result), position, now + position, width)
+        for position, task in enumerate(tasks)
     ]
     for task in logged:
         tracing.start_trace(task.info(experiment))
@@ -312,9 +312,9 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
             "?" if low is None else f", from {low:g} to {high:g}?"
         )
     try:
-        found = tracing._get_label_schema_by_name(experiment, name)
+        schema = tracing._get_label_schema_by_name(experiment, name)
     except MlflowException:
-        found = tracing._create_label_schema(
+        schema = tracing._create_label_schema(
             experiment,
             name=name,
             type="feedback",
@@ -322,7 +322,7 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
             instruction=instruction,
             enable_comment=True,
         )
-    return str(found.schema_id)
+    return str(schema.schema_id)
 
 
 def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
@@ -344,13 +344,15 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         )
     with _label_errors(uri):
         client = open_client(uri)
-        found = client.get_experiment_by_name(f"{config.experiment} labels")
+        found_experiment = client.get_experiment_by_name(f"{config.experiment} labels")
         traces = (
-            list(_traces(client, str(found.experiment_id), run_of(result)))
-            if found
+            list(_traces(client, str(found_experiment.experiment_id), run_of(result)))
+            if found_experiment
             else []
         )
-        feedback = [(trace, one) for trace in traces for one in _given(trace)]
+        feedback = [
+            (trace, assessment) for trace in traces for assessment in _given(trace)
+        ]
     if not feedback:
         remedy = (
             "run `evalkit label RUN --to mlflow`"
@@ -364,8 +366,10 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         )
     labels: dict[tuple[str, Unit, str], Label] = {}
     reader = class_reader(result.config)
-    for trace, one in sorted(feedback, key=lambda pair: pair[1].create_time_ms or 0):
-        if (label := _label(trace, one, reader)) is None:
+    for trace, assessment in sorted(
+        feedback, key=lambda pair: pair[1].create_time_ms or 0
+    ):
+        if (label := _label(trace, assessment, reader)) is None:
             continue
         probability = trace.info.tags.get(PROBABILITY, UNKNOWN)
         labels[label.case_id, label.unit, label.annotator] = replace(
@@ -376,11 +380,11 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
 
 def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[LoggedTrace]:
     token = None
-    wanted = f"tag.`{RUN}` = '{run}'"
+    filter_string = f"tag.`{RUN}` = '{run}'"
     while True:
         page = client.search_traces(
             locations=[experiment],
-            filter_string=wanted,
+            filter_string=filter_string,
             max_results=100,
             page_token=token,
             include_spans=False,
@@ -392,49 +396,59 @@ def _traces(client: MlflowClient, experiment: str, run: str) -> Iterator[LoggedT
 
 
 def _given(trace: LoggedTrace) -> Iterator[Assessment]:
-    for one in trace.info.assessments or ():
-        human = one.source is not None and one.source.source_type == "HUMAN"
+    for assessment in trace.info.assessments or ():
+        human = (
+            assessment.source is not None and assessment.source.source_type == "HUMAN"
+        )
         if (
             human
-            and one.name in (*QUESTIONS.values(), CLASS)
-            and getattr(one, "valid", True) is not False
+            and assessment.name in (*QUESTIONS.values(), CLASS)
+            and getattr(assessment, "valid", True) is not False
         ):
-            yield one
+            yield assessment
 
 
-def _label(trace: LoggedTrace, one: Assessment, reader: Labels | None) -> Label | None:
+def _label(
+    trace: LoggedTrace, assessment: Assessment, reader: Labels | None
+) -> Label | None:
     tags = trace.info.tags
-    place = f"trace {trace.info.trace_id}"
-    shown = shown_of(tags[SHOWN], place)
-    source = str(one.source.source_id or "")
+    location = f"trace {trace.info.trace_id}"
+    order = shown_of(tags[SHOWN], location)
+    source = str(assessment.source.source_id or "")
     annotator = tags.get(ANNOTATOR, "human") if source in NOBODY else source
     value = (
-        one.feedback.value
-        if getattr(one, "feedback", None) is not None
-        else one.expectation.value
+        assessment.feedback.value
+        if getattr(assessment, "feedback", None) is not None
+        else assessment.expectation.value
     )
-    unit = tuple(sorted(shown))
+    unit = tuple(sorted(order))
     if len(unit) == 1 and reader is not None:
-        name = reader.class_of(value, place)
-        return None if name is None else Label(tags[CASE], unit, annotator, name, place)
+        name = reader.class_of(value, location)
+        return (
+            None if name is None else Label(tags[CASE], unit, annotator, name, location)
+        )
     if len(unit) == 1:
-        return Label(tags[CASE], unit, annotator, _grade(value, place), place)
+        return Label(tags[CASE], unit, annotator, _grade(value, location), location)
     return Label(
-        tags[CASE], unit, annotator, unswapped(read_choice(value, place), shown), place
+        tags[CASE],
+        unit,
+        annotator,
+        unswapped(read_choice(value, location), order),
+        location,
     )
 
 
-def _grade(value: Any, place: str) -> float:
+def _grade(value: Any, location: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
         raise ConfigError(
             f"'{value}' is not a number",
-            where=place,
+            where=location,
             remedy="answer with a number there",
         ) from None
 
 
 def _label_errors(uri: str) -> AbstractContextManager[None]:
-    what = f"{without_password(uri)}: MLflow could not exchange labels"
-    return mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}"))
+    problem = f"{without_password(uri)}: MLflow could not exchange labels"
+    return mlflow_errors(lambda cause: TrackingError(f"{problem}: {cause}"))

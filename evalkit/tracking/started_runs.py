@@ -68,13 +68,13 @@ def shown_as_running(
     if tracker is None or not isinstance(tracker, StartingTracker):
         yield
         return
-    left = _left(folder)
+    earlier_run = _left(folder)
     with suppress(OSError):
         write_file(folder / NAME, [run_id.encode()])
 
     def begin() -> None:
-        if left is not None and isinstance(tracker, EndingTracker):
-            tracker.end(left, KILLED)
+        if earlier_run is not None and isinstance(tracker, EndingTracker):
+            tracker.end(earlier_run, KILLED)
         tracker.start(config, run_id)
 
     _threads[run_id] = _in_background(begin)

@@ -33,23 +33,25 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
 
     The passes of a unit stay together.
     """
+    # unit -> the indices of its judgments in `result.judgments`
     by_unit: dict[tuple[str, Unit], list[int]] = {}
     missing: set[tuple[str, Unit]] = set()
-    for place, judgment in enumerate(result.judgments):
+    for index, judgment in enumerate(result.judgments):
         unit = (judgment.case_id, judgment.unit)
-        by_unit.setdefault(unit, []).append(place)
+        by_unit.setdefault(unit, []).append(index)
         if not judgment.readable:
             missing.add(unit)
     kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
     for verdict in result.verdicts:
         unit = (verdict.case_id, verdict.unit)
-        if places := by_unit.pop(unit, None):
-            kinds[kind(verdict, missing=unit in missing)].append(places)
+        if indices := by_unit.pop(unit, None):
+            kinds[kind(verdict, missing=unit in missing)].append(indices)
     kinds["plain"].extend(by_unit.values())
     chosen = islice(
-        (place for places in _in_turn(list(kinds.values())) for place in places), count
+        (index for indices in _in_turn(list(kinds.values())) for index in indices),
+        count,
     )
-    return [result.judgments[place] for place in chosen]
+    return [result.judgments[index] for index in chosen]
 
 
 def kind(verdict: Verdict, *, missing: bool) -> Kind:
@@ -88,19 +90,19 @@ def assess(
     judgment: Judgment, verdict: Verdict | None, case: Case | None, judge: str
 ) -> list[Assessment]:
     """Return feedback by criterion, by item and overall, the verdict, the annotators' labels and the expected label."""
-    own = [
+    assessments = [
         *_by_judge(judgment, judge),
         *_by_rules(verdict),
         *_by_annotators(verdict, case),
     ]
-    return [*own, *_of_items(judgment, case)]
+    return [*assessments, *_of_items(judgment, case)]
 
 
 def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
     from mlflow.entities import AssessmentSource, Feedback
 
     source = AssessmentSource("LLM_JUDGE", judgment.judge or judge)
-    found: list[Assessment] = [
+    assessments: list[Assessment] = [
         Feedback(
             name=name,
             value=value,
@@ -110,7 +112,7 @@ def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
         for name, value in judgment.criteria.items()
     ]
     if judgment.error is not None:
-        found.append(
+        assessments.append(
             Feedback(
                 name="judgment",
                 error=f"{judgment.status}: {judgment.error}",
@@ -121,12 +123,12 @@ def _by_judge(judgment: Judgment, judge: str) -> list[Assessment]:
         decision := judgment.class_name if judgment.value is None else judgment.value
     ) is not None:
         reasoning = rationale(judgment.answer)
-        found.append(
+        assessments.append(
             Feedback(
                 name="judgment", value=decision, source=source, rationale=reasoning
             )
         )
-    return found
+    return assessments
 
 
 def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
@@ -138,7 +140,7 @@ def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
         entry.get("item"): entry.get("reason")
         for entry in answer_entries((judgment.answer or {}).get("items"))
     }
-    known = {item.id: item for item in case.checklist} if case is not None else {}
+    items = {item.id: item for item in case.checklist} if case is not None else {}
     for name, answer in islice(judgment.items.items(), MOST_ITEMS):
         if answer is not None:
             yield Feedback(
@@ -147,11 +149,11 @@ def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
                 source=source,
                 rationale=str(reasons.get(name) or "") or None,
             )
-        for annotator, answers in known[name].labels.items() if name in known else ():
-            if (given := answers[judgment.unit[0]]) is not None:
+        for annotator, answers in items[name].labels.items() if name in items else ():
+            if (label := answers[judgment.unit[0]]) is not None:
                 yield Feedback(
                     name=name,
-                    value=given,
+                    value=label,
                     source=AssessmentSource("HUMAN", annotator or "label"),
                 )
 
@@ -188,18 +190,18 @@ def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessmen
     size = 1 if verdict is not None and len(verdict.unit) == 1 else 2
     name = (
         CLASS
-        if size == 1 and any(isinstance(one, str) for one in labels.values())
+        if size == 1 and any(isinstance(value, str) for value in labels.values())
         else QUESTIONS[size]
     )
-    found: list[Assessment] = [
+    feedback: list[Assessment] = [
         Feedback(name=name, value=value, source=AssessmentSource("HUMAN", annotator))
         for annotator, value in labels.items()
     ]
     return (
-        found
+        feedback
         if label is None
         else [
-            *found,
+            *feedback,
             Expectation("label", label, source=AssessmentSource("HUMAN", "label")),
         ]
     )
@@ -216,10 +218,10 @@ def _labels_of(
             yield annotator, choice
         elif (
             len(verdict.unit) == 1
-            and (given := annotation_grades(label) or annotation_classes(label))
-            and (one := given[verdict.unit[0]]) is not None
+            and (values := annotation_grades(label) or annotation_classes(label))
+            and (value := values[verdict.unit[0]]) is not None
         ):
-            yield annotator, one
+            yield annotator, value
 
 
 def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
@@ -340,10 +342,12 @@ def log_traces(
 
     client = TracingClient(uri)
     judged = _judged(result, chosen, run)
-    for one in judged:
-        client.start_trace(_info(one, experiment, run))
+    for traced in judged:
+        client.start_trace(_info(traced, experiment, run))
     try:
-        client.log_spans(experiment, [span for one in judged for span in _spans(one)])
+        client.log_spans(
+            experiment, [span for traced in judged for span in _spans(traced)]
+        )
     except NotImplementedError as problem:
         raise TrackingError(
             "the MLflow server is too old for traces (3.4 is needed): set tracking.traces=0"
@@ -413,11 +417,11 @@ def _outcome(judgment: Judgment) -> str:
 
 
 def _totals(judgment: Judgment) -> dict[str, str]:
-    found = {
+    totals = {
         "mlflow.trace.tokenUsage": _usage(judgment),
         "mlflow.trace.cost": _cost(judgment),
     }
-    return {key: json.dumps(value) for key, value in found.items() if value}
+    return {key: json.dumps(value) for key, value in totals.items() if value}
 
 
 def _usage(judgment: Judgment) -> dict[str, int]:
@@ -477,7 +481,7 @@ def _spans(judged: TracedJudgment) -> list[Span]:
 
 def _inputs(judged: TracedJudgment) -> JsonObject:
     case = judged.case
-    shown = judged.judgment.shown
+    order = judged.judgment.shown
     if case is None:
         return {"case_id": judged.judgment.case_id}
     inputs: JsonObject = {"case_id": case.id, "prompt": case.prompt}
@@ -486,16 +490,18 @@ def _inputs(judged: TracedJudgment) -> JsonObject:
         for key in ("context", "reference")
         if (text := getattr(case, key)) is not None
     }
-    for place, index in enumerate(shown):
+    for position, index in enumerate(order):
         name = f"response {contents.letters((index,))}"
-        inputs[name if len(shown) == 1 else f"{name}, shown {_ordinal(place)}"] = (
+        inputs[name if len(order) == 1 else f"{name}, shown {_ordinal(position)}"] = (
             case.responses[index].text
         )
     return inputs
 
 
-def _ordinal(place: int) -> str:
-    return ("first", "second", "third")[place] if place < 3 else f"{place + 1}th"
+def _ordinal(position: int) -> str:
+    return (
+        ("first", "second", "third")[position] if position < 3 else f"{position + 1}th"
+    )
 
 
 RUN = "evalkit.run"
@@ -525,13 +531,13 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
     spans = {case.id: span_of(case) for case in result.cases if case.id in traces}
     uri = tracking_uri(config)
     words = explanations(result.judgments)
-    known = {
+    run_metadata = {
         "evalkit.config_hash": str(result.manifest.get("config_hash")),
         "evalkit.use": result.decision.use,
     }
     added: dict[str, list[Assessment]] = {}
-    what = f"{without_password(uri)}: MLflow could not take the assessments"
-    with mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}")):
+    problem = f"{without_password(uri)}: MLflow could not take the assessments"
+    with mlflow_errors(lambda cause: TrackingError(f"{problem}: {cause}")):
         open_client(uri)
         from mlflow.entities import AssessmentSource, Feedback
         from mlflow.tracing.client import TracingClient
@@ -546,7 +552,7 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
                 ),
                 "span_id": spans[verdict.case_id],
                 "metadata": {
-                    **known,
+                    **run_metadata,
                     RUN: str(result.manifest.get("run_id")),
                     "evalkit.reason": verdict.reason,
                 },
@@ -558,24 +564,27 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
             )
             if verdict.reason == "abstained":
                 value = verdict.reason
-            said = words.get((verdict.case_id, verdict.unit), verdict.reason)
+            explanation = words.get((verdict.case_id, verdict.unit), verdict.reason)
             outcome = {"error": verdict.reason} if value is None else {"value": value}
             values = [
                 Feedback(name, score, **shared)
                 for name, score in verdict.criteria.items()
             ]
             added.setdefault(trace, []).extend(
-                [Feedback("verdict", rationale=said, **outcome, **shared), *values]
+                [
+                    Feedback("verdict", rationale=explanation, **outcome, **shared),
+                    *values,
+                ]
             )
         for trace, assessments in added.items():
-            given = client.get_trace_info(f"tr-{trace}").assessments or ()
-            own = (
-                one
-                for one in given
-                if (one.metadata or {}).get(RUN) == shared["metadata"][RUN]
+            existing = client.get_trace_info(f"tr-{trace}").assessments or ()
+            of_run = (
+                assessment
+                for assessment in existing
+                if (assessment.metadata or {}).get(RUN) == shared["metadata"][RUN]
             )
-            earlier = {(one.name, one.span_id) for one in own}
-            for one in assessments:
-                if (one.name, one.span_id) not in earlier:
-                    client.log_assessment(f"tr-{trace}", one)
+            earlier = {(assessment.name, assessment.span_id) for assessment in of_run}
+            for assessment in assessments:
+                if (assessment.name, assessment.span_id) not in earlier:
+                    client.log_assessment(f"tr-{trace}", assessment)
     return len(added), without_password(uri)
