@@ -154,7 +154,7 @@ def text_table(
     right_headings: Iterable[str] = (),
     rows: Iterable[Iterable[str]] = (),
 ) -> Table:
-    """Return a table without lines; `left_headings` and `right_headings` are the headings of columns with this alignment."""
+    """Return a table without lines, whose columns are aligned to the left or the right."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
