@@ -75,7 +75,7 @@ from evalkit.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.decision.where import WHERE, WITHIN, searched, stratum
+from evalkit.decision.where import FOLLOWS, WHERE, WITHIN, searched, stratum
 
 __all__ = [
     "ACCURACY",
@@ -93,6 +93,7 @@ __all__ = [
     "FEW_LABELS",
     "FIRST",
     "FLOOR",
+    "FOLLOWS",
     "IDENTICAL",
     "ITEMS",
     "ITEM_ACCURACY",

@@ -29,6 +29,7 @@ Reason: TypeAlias = Literal[
     "hardly_better",
     "stratum",
     "stratum_unclear",
+    "stratum_followed",
     "undecided",
     "leans",
     "lean_unclear",

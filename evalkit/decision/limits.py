@@ -50,6 +50,7 @@ from evalkit.decision.thresholds import (
     SOME_TIES,
     TOP_HEAVY,
 )
+from evalkit.decision.where import FOLLOWS, stratum
 from evalkit.types import Metric
 
 _SELF_AGREEMENT: Final[Mapping[str, Reason]] = {
@@ -121,6 +122,7 @@ def gaps_and_biases(
     if decision.trusted and decision.metric is not None:
         yield from _open_margin(decision, leans)
         yield from _source(metrics)
+        yield from _follows_column(metrics)
         yield from _answers(kind, metrics)
         yield from _scale(kind, metrics, decision)
     constant = constant_verdict(metrics)
@@ -168,6 +170,13 @@ def _source(metrics: Metrics) -> Iterator[Limit]:
         yield Limit("identical", identical)
     elif identical.note == "model":
         yield Limit("model_labels", identical)
+
+
+def _follows_column(metrics: Metrics) -> Iterator[Limit]:
+    """Yield that verdicts follow a column that names the labels, too."""
+    follows = known(metrics, FOLLOWS)
+    if follows is not None:
+        yield Limit("follows_column", follows, stratum(follows))
 
 
 def _answers(kind: Kind, metrics: Metrics) -> Iterator[Limit]:

@@ -59,7 +59,7 @@ from evalkit.decision.thresholds import (
     SOME_MISSING,
     SUBSTANTIAL,
 )
-from evalkit.decision.where import WITHIN, places
+from evalkit.decision.where import FOLLOWS, WITHIN, is_label, places
 from evalkit.types import Metric
 
 
@@ -264,15 +264,19 @@ def _only_stratum(
 ) -> Decision | None:
     """Find that a judge agrees with the labels no more than the values of a column do."""
     within = known(metrics, WITHIN)
-    if agreement is None or within is None or within.value is None:
+    follows = known(metrics, FOLLOWS)
+    if agreement is None or (within is None and follows is None):
         return None
     low, _, lowest, _ = _ends(beyond_chance(agreement), confidence)
     if min(low, lowest) <= FLOOR:  # not useful anyway, or not decided
         return None
-    if within.high is not None and within.high < FLOOR:
-        return _decision(kind, "none", "stratum", within)
-    if within.value < FLOOR:
-        return _decision(kind, "unknown", "stratum_unclear", within)
+    if within is not None:
+        if within.high is not None and within.high < FLOOR:
+            return _decision(kind, "none", "stratum", within)
+        if (within.value or 0.0) < FLOOR:
+            return _decision(kind, "unknown", "stratum_unclear", within)
+    if follows is not None and not is_label(follows):
+        return _decision(kind, "unknown", "stratum_followed", follows)
     return None
 
 

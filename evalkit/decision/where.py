@@ -14,6 +14,8 @@ WHERE: Final = "decision/where/"
 """Prefix of the metrics of slices that allow less than other cases; their notes say which cases."""
 WITHIN: Final = "decision/within"
 """The lowest agreement within the values of a column."""
+FOLLOWS: Final = "decision/follows"
+"""How many verdicts are those usual for a column, if nothing shows that the judge knows more."""
 
 
 def places(metrics: Metrics, use: Use) -> Iterator[Where]:
@@ -32,8 +34,13 @@ def places(metrics: Metrics, use: Use) -> Iterator[Where]:
 
 
 def stratum(metric: Metric) -> str:
-    """Return the column within whose values `WITHIN` is the agreement."""
+    """Return the column within whose values `WITHIN` is the agreement, or that `FOLLOWS` is about."""
     return str(_note(metric).get("column", "?"))
+
+
+def is_label(metric: Metric) -> bool:
+    """Return whether the column of `FOLLOWS` may be another label."""
+    return _note(metric).get("label") is True
 
 
 def searched(metric: Metric) -> tuple[list[tuple[str, str, int]], list[str]]:

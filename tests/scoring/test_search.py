@@ -1,5 +1,7 @@
 """The search for slices: its test next to SciPy's, clusters, small and odd data, and what a slice allows."""
 
+import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from scipy.stats import permutation_test
 
 from evalkit.config import ScoringConfig
+from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES, Decision, Where, decide
 from evalkit.errors import ConfigError
 from evalkit.report.findings.decisions import sentence
@@ -171,7 +174,98 @@ def test_strata_that_show_nothing_have_no_agreement(monkeypatch):
     assert strata.agreement_within(column(["a"] * 20 + ["b"] * 20), kappa_of) is None
 
 
+def usual(labels, verdicts, values):
+    """Return which column of these values determines verdicts."""
+    return strata.followed(column(values), confusion(labels, verdicts), 0.95)
+
+
+HALVES = np.repeat([0, 1], 20)
+"""Two tasks; the usual label of the second one is 1."""
+RARELY = np.arange(40) % 20 == 0
+
+
+def test_verdicts_that_are_the_usual_ones_of_a_column_follow_it():
+    labels = np.where(np.arange(40) % 10 == 0, 1 - HALVES, HALVES)
+    tasks = np.where(HALVES == 1, "code", "chat").tolist()
+    follows = usual(labels, HALVES, tasks)
+    assert follows is not None
+    assert (follows.share, follows.n, follows.is_label) == (1.0, 40, False)
+    assert json.loads(follows.metric().note or "") == {"column": "topic", "label": False}
+    # In a share of 95%, chance could have made the others.
+    assert usual(labels, np.where(RARELY, 1 - HALVES, HALVES), tasks).share == 0.95
+    assert usual(labels, labels ^ (np.arange(40) % 7 == 0), tasks) is None
+    # The verdict of a unit says nothing about itself.
+    assert usual(labels, HALVES, [f"user {n}" for n in range(40)]) is None
+    # No column is needed where one verdict is nearly always given.
+    assert usual(labels, RARELY.astype(int), tasks) is None
+    assert usual(labels[:8], HALVES[:8], tasks[:8]) is None
+    lists = Slices("tags", ("a", "b"), np.ones((40, 2), dtype=bool))
+    assert strata.followed(lists, confusion(labels, HALVES), 0.95) is None
+    same = np.zeros(40, dtype=int)
+    single = Confusion.of(Tally.each(40), same, same, same == 0, same == 1, (0,))
+    table = single.statistic("agreement/kappa", kappa)
+    assert strata.followed(column(tasks), table, 0.95) is None
+
+
+def test_a_column_that_always_names_the_label_can_be_another_label():
+    tasks = np.repeat([0, 1], 60)
+    follows = usual(tasks, tasks, tasks.astype(str).tolist())
+    assert follows is not None
+    assert follows.is_label
+    few = usual(tasks[40:80], tasks[40:80], tasks[40:80].astype(str).tolist())
+    assert few is not None
+    assert not few.is_label
+
+
+def test_a_column_can_explain_scores():
+    noise = np.random.default_rng(3).normal(0, 0.05, 40)
+    tasks = np.where(HALVES == 1, "code", "chat").tolist()
+    grades = np.where(np.arange(40) % 5 == 0, 5.0 - HALVES, 1.0 + HALVES * 3)
+    follows = strata.followed(column(tasks), moments(HALVES * 2 + noise, grades), 0.95)
+    assert follows is not None
+    spread = np.array([noise[half == HALVES].var() for half in (0, 1)]).mean()
+    total = (HALVES * 2 + noise).var(ddof=1)
+    assert follows.share == pytest.approx(1 - spread * 40 / 38 / total)
+    assert not follows.is_label
+    as_labels = moments(HALVES * 2 + noise, HALVES * 3.0)
+    assert strata.followed(column(tasks), as_labels, 0.95).is_label
+    assert strata.followed(column(tasks), moments(noise, grades), 0.95) is None
+    assert strata.followed(column(tasks), moments(np.ones(40), grades), 0.95) is None
+    each = column([f"user {n}" for n in range(40)])
+    assert strata.followed(each, moments(HALVES * 2 + noise, grades), 0.95) is None
+
+
+def test_followed_columns_count_where_they_name_the_label():
+    labels = np.where(np.arange(400) % 40 == 0, 1, 0) ^ np.repeat([0, 1], 200)
+    tasks = np.repeat(["chat", "code"], 200).tolist()
+    statistic = confusion(labels, np.repeat([0, 1], 200))
+    assert strata.agreement_within(column(tasks), statistic) is None
+    within = strata.agreement_within(column(tasks), statistic, is_followed=True)
+    assert within is not None
+    assert within.statistic.observed() == pytest.approx(0, abs=0.01)
+    few = confusion(labels[180:220], np.repeat([0, 1], 20))
+    assert strata.agreement_within(column(tasks[180:220]), few, is_followed=True) is None
+
+
 SCORING = ScoringConfig(bootstrap=200)
+
+
+def followed_metric(labels, verdicts, tasks):
+    statistics = {"agreement/kappa": confusion(labels, verdicts)}
+    decision = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))
+    columns = SearchedColumns((column(tasks),))
+    count = len(labels)
+    metrics = search_slices(SCORING, columns, statistics, decision, Clusters.each(count))
+    return metrics.get("decision/follows")
+
+
+def test_a_judge_that_finds_the_exceptions_knows_more_than_the_column():
+    labels = np.where(np.arange(400) % 25 == 0, 1, 0) ^ np.repeat([0, 1], 200)
+    tasks = np.repeat(["chat", "code"], 200).tolist()
+    assert followed_metric(labels, labels, tasks) is None
+    follows = followed_metric(labels, np.repeat([0, 1], 200), tasks)
+    assert follows is not None
+    assert follows.value == 1.0
 
 
 def search(statistics, slices, use="single", metric="agreement/kappa"):
@@ -385,6 +479,39 @@ def test_a_note_that_is_not_evalkits_withdraws_nothing(note):
     assert decision.unit == SCORES.unit
     assert decision.trusted
     assert decision.where == ()
+
+
+@pytest.mark.parametrize(
+    ("unit", "label", "use", "words"),
+    [
+        ("response", False, "unknown", "98% of its verdicts are the usual one for their topic"),
+        (
+            "response",
+            True,
+            "rates_corrected",
+            "98% of its verdicts are the usual one for .* labels",
+        ),
+        ("score", False, "unknown", "topic explains 98% of the variance of its scores"),
+        ("score", True, "rates_corrected", "topic explains 98% of the variance of its scores, and"),
+    ],
+)
+def test_a_judge_that_may_follow_a_column_is_not_trusted_for_it(unit, label, use, words):
+    note = json.dumps({"column": "topic", "label": label})
+    metrics = {
+        "agreement/accuracy": Metric("agreement/accuracy", 0.9, 0.85, 0.95, 200),
+        "agreement/kappa": Metric("agreement/kappa", 0.8, 0.7, 0.9, 200),
+        "class/balanced_accuracy": Metric("class/balanced_accuracy", 0.9, 0.8, 0.95, 200),
+        "decision/lean/class/a": Metric("decision/lean/class/a", 0.0, -0.2, 0.2, 200),
+    }
+    if unit == "score":
+        metrics = {
+            "agreement/spearman": Metric("agreement/spearman", 0.5, 0.4, 0.55, 200),
+            "decision/lean/score": Metric("decision/lean/score", 0.0, -0.2, 0.2, 200),
+        }
+    follows = Metric("decision/follows", 0.98, n=200, note=note)
+    decision = decide({**metrics, follows.name: follows})
+    assert decision.use == use
+    assert re.search(words, in_every_language(sentence(decision, metrics))[0])
 
 
 def test_low_agreement_within_a_column_leaves_the_decision_open():

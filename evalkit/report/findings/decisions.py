@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from evalkit.core.display import interval, percent, points
+from evalkit.core.display import interval, percent, points, quoted
 from evalkit.core.translation import (
     Message,
     Text,
@@ -38,6 +38,7 @@ from evalkit.decision import (
     labels,
     labels_at_hand,
     side,
+    stratum,
 )
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
@@ -222,6 +223,8 @@ def _limit_kind(limit: Limit, decision: Decision) -> str:
         return "lean_system_score" if decision.share is None else kind
     if kind == "lean_class" and rate is not None and rate < _RARE:
         return "lean_rare_class"
+    if kind == "follows_column" and decision.share is None:
+        return "follows_column_scores"
     if kind == "missing_gap":
         return "missing_more" if (limit.metric.value or 0.0) > 0 else "missing_less"
     if kind == "margin":
@@ -253,6 +256,9 @@ def limit_text(limit: Limit, decision: Decision) -> Text:
         "points": points(metric, absolute=not is_signed),
         "reach": _reach(metric),
     }
+    if limit.kind == "follows_column":
+        values["rate"] = _short_percent(metric)
+        values["subject"] = quoted(limit.subject)
     if limit.kind == "cut":
         values["share"] = _short_percent(metric)
     if limit.kind in _FAVORED:
@@ -351,6 +357,14 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
     if decision.reason == "stratum_unclear" and decision.metric is not None:
         values = stratum_values(decision.metric)
         return _REASONS["stratum_unclear"].fill(units=UNITS[decision.unit], **values)
+    if decision.reason == "stratum_followed" and decision.metric is not None:
+        of_scores = kind_of(metrics) is SCORES
+        reason = "stratum_followed_scores" if of_scores else "stratum_followed"
+        return _REASONS[reason].fill(
+            units=UNITS[decision.unit],
+            rate=_short_percent(decision.metric),
+            column=quoted(stratum(decision.metric)),
+        )
     if decision.reason == "split" and decision.metric is not None:
         return _REASONS["split"].fill(
             rate=percent(decision.metric),

@@ -14,6 +14,7 @@ from evalkit.config import ScoringConfig
 from evalkit.decision import (
     FEW,
     FLOOR,
+    FOLLOWS,
     SUBSTANTIAL,
     USES,
     WHERE,
@@ -25,7 +26,7 @@ from evalkit.scoring.search.columns import SearchedColumns, says_who_is_right
 from evalkit.scoring.search.family import FamilyTest, compare_slices
 from evalkit.scoring.search.outcomes import KAPPAS, MOMENTS, Outcomes, outcomes_of
 from evalkit.scoring.search.power import power_metrics
-from evalkit.scoring.search.strata import agreement_within
+from evalkit.scoring.search.strata import Followed, Within, agreement_within, followed
 from evalkit.scoring.slices import Slices, part_of, slice_name
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Statistic, measure
@@ -137,12 +138,41 @@ class _Judge:
     clusters: Clusters
 
     def within(self, slices: _FlatSlices) -> dict[str, Metric]:
-        """Return the lowest agreement within strata, with an interval for the lowest of so many."""
+        """Return the lowest agreement within strata, and the column that the verdicts may follow alone.
+
+        The interval is that of the lowest of so many.
+        """
         counts = self.agreement
         if counts.name not in KAPPAS:
             counts = self.statistics[MOMENTS]
-        found = [agreement_within(column, counts) for column in slices.columns]
-        pooled = [one.statistic for one in found if one is not None]
+        pooled = []
+        followed_alone: list[Followed] = []
+        for column in slices.columns:
+            leader = followed(column, counts, self.scoring.confidence)
+            is_followed = leader is not None
+            inside = agreement_within(column, counts, is_followed=is_followed)
+            if inside is not None:
+                pooled.append(inside.statistic)
+            if leader is not None and not self._is_shown(inside):
+                followed_alone.append(leader)
+        return self._lowest(pooled) | self._followed(followed_alone)
+
+    def _is_shown(self, inside: Within | None) -> bool:
+        """Return whether agreement within a column is shown to be above the floor."""
+        if inside is None:
+            return False
+        measured = measure([inside.statistic], self.scoring, self.clusters)[WITHIN]
+        return measured.low is not None and measured.low > FLOOR
+
+    def _followed(self, columns: Sequence[Followed]) -> dict[str, Metric]:
+        """Return the column that determines most verdicts, first of those that are no label."""
+        if not columns:
+            return {}
+        most = max(columns, key=lambda column: (not column.is_label, column.share))
+        return {FOLLOWS: most.metric()}
+
+    def _lowest(self, pooled: Sequence[Statistic]) -> dict[str, Metric]:
+        """Return the lowest agreement within strata, with an interval for the lowest of so many."""
         if not pooled:
             return {}
         lowest = min(pooled, key=lambda statistic: statistic.observed())

@@ -16,12 +16,13 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.decision import WITHIN
+from evalkit.decision import FEW, FOLLOWS, WITHIN
 from evalkit.scoring.search.family import LABELS, UNITS
 from evalkit.scoring.search.outcomes import MOMENTS, columns_of
 from evalkit.scoring.slices import Slices
 from evalkit.scoring.stats.arrays import Bools, Floats, divide
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Statistic, clopper_pearson
+from evalkit.types import Metric
 from evalkit.values import frozen
 
 MOST_STRATA: Final = 50
@@ -29,6 +30,14 @@ MOST_COLUMNS: Final = 2000
 """With more sums than this, because there are many classes, agreement within is not estimated."""
 PROXY: Final = 0.95
 """A column that names the label this often is another label, not a stratum."""
+DETERMINED: Final = 0.95
+"""Verdicts may follow nothing but a column if the interval of the share that are the usual one of
+their value reaches this."""
+REDUCED: Final = 0.5
+"""A column determines verdicts only if it avoids this share of the errors of naming the most frequent
+verdict everywhere (Goodman and Kruskal 1954, J. Am. Stat. Assoc. 49, 732-764: lambda)."""
+CONTRARY: Final = 5
+"""With fewer labels that are not the usual one, agreement within a column shows nothing."""
 
 
 @frozen
@@ -45,7 +54,113 @@ class Within:
     statistic: Statistic
 
 
-def agreement_within(slices: Slices, agreement: Statistic) -> Within | None:
+@frozen
+class Followed:
+    """A column whose values determine the verdicts.
+
+    Attributes:
+        slices: the column.
+        share: the share of verdicts that are the usual one of their value, or of the variance of scores
+            that the column explains.
+        n: the number of labeled units with a value.
+        is_label: whether the column is shown to name the label as well, and may be another label.
+    """
+
+    slices: Slices
+    share: float
+    n: int
+    is_label: bool
+
+    def metric(self) -> Metric:
+        """Return the share as a metric whose note names the column."""
+        facts = {"column": self.slices.column, "label": self.is_label}
+        note = json.dumps(facts, ensure_ascii=False)
+        return Metric(FOLLOWS, self.share, n=self.n, note=note)
+
+
+def followed(
+    slices: Slices, agreement: Statistic, confidence: float
+) -> Followed | None:
+    """Return how far a column determines the verdicts; `None` if it does not, or if a case has several values.
+
+    The usual verdict of a unit is the most frequent one of the *other* units with its value, so that a
+    column with a value for each unit determines nothing.
+
+    Args:
+        slices: the values of the column.
+        agreement: kappa, or the correlation of scores and grades.
+        confidence: the confidence with which a column names the label.
+    """
+    members = slices.members
+    if (members.sum(axis=1) > 1).any():
+        return None
+    by_stratum = members.T.astype(np.float64) @ columns_of(agreement)
+    if agreement.name == MOMENTS:
+        return _explained(slices, by_stratum)
+    size = isqrt(by_stratum.shape[1])
+    tables = by_stratum.reshape(len(by_stratum), size, size)  # stratum, label, verdict
+    verdicts = tables.sum(axis=1)
+    labels = tables.sum(axis=2)
+    n = round(float(verdicts.sum()))
+    usual = _usual(verdicts)
+    everywhere = _usual(verdicts.sum(axis=0)[None])
+    if n < FEW or clopper_pearson(usual / n, n, confidence)[1] < DETERMINED:
+        return None
+    if usual - everywhere <= REDUCED * (n - everywhere):
+        return None
+    named = float(labels.max(axis=1).sum()) / n
+    is_label = bool(clopper_pearson(named, n, confidence)[0] >= PROXY)
+    return Followed(slices, usual / n, n, is_label)
+
+
+def _usual(counts: Floats) -> float:
+    """Return how many units have the most frequent class of the other units of their stratum.
+
+    Args:
+        counts: (strata, classes) the number of units.
+    """
+    ordered = np.sort(counts, axis=1)
+    most = ordered[:, -1]
+    second = ordered[:, -2] if counts.shape[1] > 1 else np.zeros(len(counts))
+    return float(most[most - 1 > second].sum())
+
+
+def _explained(slices: Slices, by_stratum: Floats) -> Followed | None:
+    """Return a column that explains the scores.
+
+    Args:
+        slices: the values of the column.
+        by_stratum: (strata, 6) the moments of scores and grades of each value.
+    """
+    totals = by_stratum[by_stratum[:, 0] > 0]
+    n = round(float(totals[:, 0].sum()))
+    if n < max(FEW, 2 * len(totals)) or len(totals) < 2:
+        return None
+    share = _share_of_variance(totals[:, (0, 1, 3)])
+    if share < DETERMINED:
+        return None
+    is_label = bool(_share_of_variance(totals[:, (0, 2, 4)]) >= PROXY)
+    return Followed(slices, share, n, is_label)
+
+
+def _share_of_variance(sums: Floats) -> float:
+    """Return the share of a variance that strata explain, adjusted for their number; 0 without variance.
+
+    Args:
+        sums: (strata, 3) the number of units, their sum, and their sum of squares.
+    """
+    n, first, squares = sums.T
+    inside = float((squares - first**2 / n).sum())
+    total = float(squares.sum() - first.sum() ** 2 / n.sum())
+    if total <= 1e-9:
+        return 0.0
+    units = float(n.sum())
+    return 1 - inside / (units - len(n)) * (units - 1) / total
+
+
+def agreement_within(
+    slices: Slices, agreement: Statistic, *, is_followed: bool = False
+) -> Within | None:
     """Return the agreement within the values of a column; `None` if too few labels are left.
 
     It is also `None` if a case has several values.
@@ -53,6 +168,8 @@ def agreement_within(slices: Slices, agreement: Statistic) -> Within | None:
     Args:
         slices: the values of the column.
         agreement: kappa, or the correlation of scores and grades.
+        is_followed: whether the column determines the verdicts, so that it counts even where it names
+            the label.
     """
     members = slices.members
     if members.shape[1] > MOST_STRATA or (members.sum(axis=1) > 1).any():
@@ -61,11 +178,13 @@ def agreement_within(slices: Slices, agreement: Statistic) -> Within | None:
     if agreement.weights is not None:
         columns = columns * agreement.weights[:, None]
     if agreement.name == MOMENTS:
-        return _of_moments(slices, agreement, columns)
-    return _of_confusion(slices, agreement, columns)
+        return _of_moments(slices, agreement, columns, is_followed=is_followed)
+    return _of_confusion(slices, agreement, columns, is_followed=is_followed)
 
 
-def _of_confusion(slices: Slices, agreement: Statistic, cells: Floats) -> Within | None:
+def _of_confusion(
+    slices: Slices, agreement: Statistic, cells: Floats, *, is_followed: bool
+) -> Within | None:
     size = isqrt(cells.shape[1])
     tables = cells.reshape(len(cells), size, size)
     labels = tables.sum(axis=2)
@@ -76,9 +195,13 @@ def _of_confusion(slices: Slices, agreement: Statistic, cells: Floats) -> Within
     present = by_stratum.sum(axis=1) > 0
     named = by_stratum.max(axis=1, initial=0.0).sum() / max(float(labels.sum()), 1e-9)
     counts = np.sort(by_stratum[mixed].sum(axis=0))
-    if present.sum() < 2 or named >= PROXY:
+    if present.sum() < 2:
         return None
-    if counts.sum() < UNITS or counts[-2] < LABELS:
+    if is_followed:
+        contrary = (by_stratum.sum(axis=1) - by_stratum.max(axis=1))[mixed].sum()
+        if contrary < CONTRARY:
+            return None
+    elif named >= PROXY or counts.sum() < UNITS or counts[-2] < LABELS:
         return None
     strata = int(mixed.sum())
     width = 2 * size + 1
@@ -103,7 +226,9 @@ def _of_confusion(slices: Slices, agreement: Statistic, cells: Floats) -> Within
     return _within(slices, agreement, sums, mixed, present, pooled)
 
 
-def _of_moments(slices: Slices, agreement: Statistic, sums: Floats) -> Within | None:
+def _of_moments(
+    slices: Slices, agreement: Statistic, sums: Floats, *, is_followed: bool
+) -> Within | None:
     by_stratum = slices.members.T.astype(np.float64) @ sums
     n = by_stratum[:, 0]
     spread = n * by_stratum[:, 4] - by_stratum[:, 2] ** 2
@@ -112,7 +237,9 @@ def _of_moments(slices: Slices, agreement: Statistic, sums: Floats) -> Within | 
     explained = 1 - divide(spread, np.maximum(n, 1))[present].sum() / max(
         float(sums[:, 4].sum() - sums[:, 2].sum() ** 2 / max(sums[:, 0].sum(), 1)), 1e-9
     )
-    if present.sum() < 2 or n[varied].sum() < UNITS or explained >= PROXY:
+    if present.sum() < 2 or n[varied].sum() < UNITS:
+        return None
+    if explained >= PROXY and not is_followed:
         return None
     strata = int(varied.sum())
 
