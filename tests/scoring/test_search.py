@@ -250,6 +250,21 @@ def test_followed_columns_count_where_they_name_the_label():
 SCORING = ScoringConfig(bootstrap=200)
 
 
+def test_the_systems_are_strata_if_each_response_names_one():
+    def strata_of(*systems):
+        cases = [
+            Case(str(n), "p", tuple(Response("r", name) for name in names))
+            for n, names in enumerate(systems)
+        ]
+        return [column.values for column in searched_columns(cases).strata]
+
+    assert strata_of("a", "b") == [("a", "b")]
+    assert strata_of(("a", "b"), ("b", "a")) == [("a / b", "b / a")]
+    assert strata_of("a", "a") == []
+    assert strata_of("abc", "b", ["a", None]) == []
+    assert strata_of(*([f"m{n}"] for n in range(101))) == []
+
+
 def followed_metric(labels, verdicts, tasks):
     statistics = {"agreement/kappa": confusion(labels, verdicts)}
     decision = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,8 @@ from evalkit.values import frozen
 LIMIT: Final = 1000
 """The most slices of all columns together; columns with few slices come first."""
 OTHERS: Final = "others"
+SYSTEMS: Final = "model"
+"""The name of the systems in sentences."""
 _TOKENS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _RATER_WORDS: Final = frozenset(
     ("grader", "graders", "annotator", "annotators", "rater", "raters")
@@ -55,10 +57,13 @@ class SearchedColumns:
     Attributes:
         slices: the slices of each column, those with the fewest first.
         omitted: the columns that are not searched because they have too many values.
+        strata: what is no slice, but what verdicts may follow alone: the systems whose responses are
+            judged.
     """
 
     slices: tuple[Slices, ...]
     omitted: tuple[str, ...] = ()
+    strata: tuple[Slices, ...] = ()
 
     @property
     def count(self) -> int:
@@ -85,9 +90,11 @@ def searched_columns(
     chosen = [slices_of(column, cases) for column in listed]
     values: dict[str, list[Any]] = {}
     lengths: list[float] = []
+    systems: list[str | None] = []
     # Cases may be read from a file each time, so this reads them once.
     for number, case in enumerate(() if only_listed else cases):
         lengths.append(mean_length(case) if case.responses else 0.0)
+        systems.append(_systems(case))
         for column, value in case.metadata.items():
             if column not in listed and not _is_of_rating(column):
                 cells = values.setdefault(column, [])
@@ -127,7 +134,25 @@ def searched_columns(
             continue
         room -= len(slices.values)
         kept.append(slices)
-    return SearchedColumns(tuple(kept), tuple(omitted))
+    return SearchedColumns(tuple(kept), tuple(omitted), tuple(_strata(systems)))
+
+
+def _systems(case: Case) -> str | None:
+    """Return the system of a response, or both of a pair in their order; `None` for an unknown one, or for more."""
+    names = [response.model for response in case.responses if response.model]
+    if not 0 < len(names) == len(case.responses) <= 2:
+        return None
+    return " / ".join(names)
+
+
+def _strata(systems: Sequence[str | None]) -> Iterator[Slices]:
+    """Yield the systems as a column, if there are several."""
+    try:
+        slices = slices_of_values(SYSTEMS, systems)
+    except TooManySlicesError:
+        return
+    if len(slices.values) > 1:
+        yield slices
 
 
 def _words(name: str) -> list[str]:

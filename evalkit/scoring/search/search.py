@@ -147,7 +147,7 @@ class _Judge:
             counts = self.statistics[MOMENTS]
         pooled = []
         followed_alone: list[Followed] = []
-        for column in slices.columns:
+        for column in (*slices.columns, *self.columns.strata):
             leader = followed(column, counts, self.scoring.confidence)
             is_followed = leader is not None
             inside = agreement_within(column, counts, is_followed=is_followed)
