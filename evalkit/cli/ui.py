@@ -8,26 +8,30 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import webbrowser
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from threading import Thread
-from typing import Final
-from urllib.parse import quote
-from urllib.request import OpenerDirector, ProxyHandler, build_opener
+from typing import IO, Final
+from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.tracking import VIEW, server_environment, tracking_uri
+from evalkit.values import Json
 
 _ANSWER_SECONDS: Final = 30.0
 """How long to wait for the server's first answer on an experiment."""
-_POLL_SECONDS: Final = 1.0
+_LOG_LINES: Final = 20
+"""How much of the server's log is printed if it fails."""
+_POLL_SECONDS: Final = 0.2
 """The pause between checks whether the server is ready."""
 
 
@@ -59,9 +63,13 @@ def main(arguments: Namespace) -> int:
     ]
     command = [sys.executable, "-m", "mlflow", "ui", *listen]
     url = f"http://{_reachable(arguments.host)}:{arguments.port}"
-    print(f"MLflow on {without_password(uri)}; Ctrl-C stops it", flush=True)
-    print("starting MLflow (30 s of CPU time)", flush=True)
-    return _serve(command, uri, url, config.tracking.experiment)
+    print(
+        f"starting MLflow on {without_password(uri)} (up to 30 s); Ctrl-C stops it",
+        file=sys.stderr,
+        flush=True,
+    )
+    named = config.tracking.experiment
+    return _serve(command, uri, url, named, opens=not arguments.no_browser)
 
 
 def _reachable(host: str) -> str:
@@ -95,46 +103,106 @@ def _free() -> int:
         return int(listener.getsockname()[1])
 
 
-def _announce(server: subprocess.Popen[bytes], url: str, experiment: str) -> None:
-    """Print the address and that of the run list with metrics as soon as the server answers."""
+def _announce(
+    server: subprocess.Popen[bytes], url: str, experiment: str | None, *, opens: bool
+) -> None:
+    """Print the address of the run list as soon as the server answers, and open it in the browser."""
     opener = build_opener(ProxyHandler({}))
-    started = time.monotonic()
     while server.poll() is None:
         try:
-            opener.open(f"{url}/health", timeout=_POLL_SECONDS).close()
+            opener.open(f"{url}/health", timeout=_ANSWER_SECONDS).close()
         except (OSError, HTTPException):
             time.sleep(_POLL_SECONDS)
             continue
-        print(f"ready after {time.monotonic() - started:.0f} s: {url}", flush=True)
-        if (view := _runs_with_metrics(opener, url, experiment)) is not None:
-            print(f"runs with their main metrics: {view}", flush=True)
+        page = runs_page(opener, url, experiment)
+        print(page, flush=True)
+        if opens:
+            webbrowser.open(page)
         return
 
 
-def _runs_with_metrics(opener: OpenerDirector, url: str, experiment: str) -> str | None:
-    """Return the address of evalkit's view of the run list, or `None` if the experiment has no such view."""
-    query = f"{url}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment)}"
+def runs_page(opener: OpenerDirector, url: str, experiment: str | None) -> str:
+    """Return the address of the run list of an experiment, with its main metrics as columns.
+
+    Args:
+        opener: Asks the server.
+        url: The server.
+        experiment: The name; `None` for the experiment of the run that started last.
+
+    Returns:
+        The server's first page if it has no such experiment.
+    """
     try:
-        with opener.open(query, timeout=_ANSWER_SECONDS) as reply:
-            found_experiment = json.load(reply)["experiment"]
-    except (OSError, HTTPException, ValueError, KeyError):
-        return None
-    tags = {tag["key"] for tag in found_experiment.get("tags", [])}
+        experiments = _ask(opener, url, "experiments/search", {"max_results": 1_000})[
+            "experiments"
+        ]
+        found = (
+            _last_written(opener, url, experiments)
+            if experiment is None
+            else next(one for one in experiments if one["name"] == experiment)
+        )
+    except (OSError, HTTPException, ValueError, KeyError, IndexError, StopIteration):
+        return url
+    page = f"{url}/#/experiments/{found['experiment_id']}/runs"
+    tags = {tag["key"] for tag in found.get("tags", [])}
     has_view = f"mlflow.sharedViewState.{VIEW}" in tags
-    return (
-        f"{url}/#/experiments/{found_experiment['experiment_id']}/runs?viewStateShareKey={VIEW}"
-        if has_view
-        else None
+    return f"{page}?viewStateShareKey={VIEW}" if has_view else page
+
+
+def _last_written(
+    opener: OpenerDirector, url: str, experiments: Sequence[Json]
+) -> Json:
+    by_id = {str(experiment["experiment_id"]): experiment for experiment in experiments}
+    query = {
+        "experiment_ids": [*by_id],
+        "max_results": 1,
+        "order_by": ["attributes.start_time DESC"],
+    }
+    [run] = _ask(opener, url, "runs/search", query)["runs"][:1]
+    return by_id[run["info"]["experiment_id"]]
+
+
+def _ask(opener: OpenerDirector, url: str, method: str, query: Json) -> Json:
+    request = Request(
+        f"{url}/api/2.0/mlflow/{method}",
+        data=json.dumps(query).encode(),
+        headers={"Content-Type": "application/json"},
     )
+    with opener.open(request, timeout=_ANSWER_SECONDS) as reply:
+        answer: Json = json.load(reply)
+    return answer
 
 
-def _serve(command: Sequence[str], uri: str, url: str, experiment: str) -> int:
+def _serve(
+    command: Sequence[str], uri: str, url: str, experiment: str | None, *, opens: bool
+) -> int:
     # The URI may have a password, and every user of the machine can read arguments.
-    server = subprocess.Popen(
-        command, env={**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri}
-    )
-    Thread(target=_announce, args=(server, url, experiment), daemon=True).start()
-    # The server ends with this process.
+    environment = {**server_environment(), "MLFLOW_BACKEND_STORE_URI": uri}
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+        Thread(
+            target=_announce,
+            args=(server, url, experiment),
+            kwargs={"opens": opens},
+            daemon=True,
+        ).start()
+        status = _wait(server)
+        if status > 0:
+            _print_end(log)
+    return status
+
+
+def _print_end(log: IO[bytes]) -> None:
+    """Print the last lines of the server's log, which say why it failed."""
+    log.seek(0)
+    lines = log.read().decode("utf-8", "replace").splitlines()
+    print(*lines[-_LOG_LINES:], sep="\n", file=sys.stderr)
+
+
+def _wait(server: subprocess.Popen[bytes]) -> int:
+    """Wait for the server, which ends with this process."""
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:
         return server.wait()

@@ -22,8 +22,8 @@ class TrackingConfig(PluginSection):
     uri: WrittenPath | None = None
     """MLflow tracking URI; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` in the current
     folder."""
-    experiment: Name = "evalkit"
-    """Name of the MLflow experiment."""
+    experiment: Name | None = None
+    """Name of the MLflow experiment; by default `MLFLOW_EXPERIMENT_NAME`, or `evalkit`."""
     run_name: Text | None = None
     """Name of the run; by default mode, judge and a hash. A job of a sweep is named by its
     overrides."""

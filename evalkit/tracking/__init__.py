@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.errors import PluginError, TrackingError
+from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.plugins import TRACKERS, Guarded, construct, find
 from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
@@ -33,6 +33,7 @@ from evalkit.tracking.fetch import (
     job_runs,
 )
 from evalkit.tracking.started_runs import forget, settle, shown_as_running
+from evalkit.tracking.surrounding import has_surrounding_run
 from evalkit.tracking.tracker_registry import BUILT_IN
 
 if TYPE_CHECKING:
@@ -122,7 +123,27 @@ def running_run(
 ) -> AbstractContextManager[None]:
     """Show a run at the tracker as running within a block, if the tracker can do that."""
     tracker = make_tracker(config.tracking)
+    if (
+        tracker is not None
+        and config.tracking.tracker == MLFLOW
+        and has_surrounding_run()
+    ):
+        _check_surrounding_run(config.tracking)
     return shown_as_running(tracker, config, folder, run_id)
+
+
+def _check_surrounding_run(config: TrackingConfig) -> None:
+    """Check that the run that $MLFLOW_RUN_ID names can get runs.
+
+    Raises:
+        ConfigError: if it cannot: nothing is paid yet.
+    """
+    from evalkit.tracking.mlflow_tracker import MlflowTracker
+
+    try:
+        MlflowTracker(tracking_uri(config), config).check_surrounding_run()
+    except TrackingError as error:
+        raise ConfigError(str(error)) from None
 
 
 def begin_recording(

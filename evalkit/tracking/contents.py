@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from evalkit.core.regular_files import read_text
 from evalkit.results import RunResult
 from evalkit.runs.layout import FINDINGS, simulated_judges
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
+from evalkit.tracking.applicable import applicable, flat
 from evalkit.types import Judgment, Unit, Verdict
 
 MAIN = 12
@@ -28,6 +30,7 @@ MAX_TABLE = 1_000_000
 """The most characters of a table; the UI needs seconds to open larger ones."""
 DECISION = "decision"
 """The tag that says what a judge is good for."""
+USER = "mlflow.user"
 NOTE, LONGEST_NOTE = "mlflow.note.content", 8_000
 """The tag that MLflow shows on a run's page, as Markdown."""
 _SECRET = re.compile(
@@ -44,25 +47,19 @@ class Table(TypedDict):
 
 
 def params(result: RunResult) -> dict[str, str]:
-    """Return the config as texts by flat dotted names, without unset values and secrets."""
+    """Return the settings that apply as texts by flat dotted names, without unset values and secrets."""
     config = {
         key: value
         for key, value in result.config.dump().items()
         if key != "gate" or result.manifest.get("gate")
     }
+    overrides = (result.manifest.get("sweep") or {}).get("overrides") or ()
+    settings = applicable(dict(flat(config, "")), result.config, overrides)
     return {
         param_name(key): param_text(key, value)
-        for key, value in _flat(config, "")
+        for key, value in settings.items()
         if value not in (None, [], {})
     }
-
-
-def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, Mapping):
-        yield path, value
-        return
-    for key, inner in value.items():
-        yield from _flat(inner, f"{path}.{key}" if path else str(key))
 
 
 def param_text(key: str, value: Any) -> str:
@@ -175,10 +172,20 @@ def tags(result: RunResult, extra: Mapping[str, str]) -> dict[str, str]:
         "evalkit.notes": "; ".join(notes),
         "mlflow.source.name": "evalkit run",
         "mlflow.source.type": "LOCAL",
+        USER: user(),
+        "mlflow.runType": "genai_evaluate",
         "mlflow.source.git.commit": commit,
         **extra,
     }
     return {param_name(key): str(value) for key, value in run_tags.items() if value}
+
+
+def user() -> str | None:
+    """Return the name of the user of this machine, as MLflow finds it; `None` if it has none."""
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return None
 
 
 def description(result: RunResult) -> dict[str, str]:

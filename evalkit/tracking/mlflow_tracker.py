@@ -29,7 +29,8 @@ from evalkit.tracking.connection import (
     recording_errors,
     sqlite_file,
 )
-from evalkit.tracking.parent_runs import attach, child_tags, find_runs
+from evalkit.tracking.parent_runs import PARENT, attach, child_tags, find_runs
+from evalkit.tracking.surrounding import experiment_name, surrounding_run
 from evalkit.tracking.traces import log_traces
 from evalkit.values import Json, frozen
 
@@ -55,7 +56,7 @@ class MlflowTracker:
         """
         with recording_errors(self.uri, result.folder):
             client = self._client()
-            experiment = experiment_of(client, self.uri, self.config.experiment)
+            experiment = self._experiment(client)
             _share_view(client, experiment)
             identity = str(result.manifest.get("run_id") or "")
             with one_at_a_time(f"{self.uri} {experiment} {identity}"):
@@ -74,7 +75,7 @@ class MlflowTracker:
         """
         with recording_errors(self.uri, None):
             client = self._client(contacts=1)
-            experiment = experiment_of(client, self.uri, self.config.experiment)
+            experiment = self._experiment(client)
             with one_at_a_time(f"{self.uri} {experiment} {run_id}"):
                 if not find_runs(client, experiment, run_id=run_id):
                     self._create(client, experiment, config, run_id)
@@ -87,7 +88,7 @@ class MlflowTracker:
         """
         with recording_errors(self.uri, None):
             client = self._client(contacts=1)
-            experiment = experiment_of(client, self.uri, self.config.experiment)
+            experiment = self._experiment(client)
             for run in find_runs(client, experiment, run_id=run_id):
                 if run.info.status == "RUNNING":
                     client.set_terminated(run.info.run_id, status)
@@ -111,13 +112,22 @@ class MlflowTracker:
         """
         with recording_errors(self.uri, None):
             client = self._client()
-            experiment = experiment_of(client, self.uri, self.config.experiment)
+            experiment = self._experiment(client)
             registered = registered_name(name)
             digest = _sha256(text, "utf-8")
             return (
                 f"{registered} version"
                 f" {_version(client, experiment, registered, text, digest, tags)}"
             )
+
+    def check_surrounding_run(self) -> None:
+        """Check that the run that $MLFLOW_RUN_ID names can get runs, before anything is paid.
+
+        Raises:
+            TrackingError: if it cannot.
+        """
+        with recording_errors(self.uri, None):
+            surrounding_run(self._client(contacts=1), self.uri, self.config)
 
     def greet(self) -> None:
         """Open the store once, so that it opens quickly when a run is recorded."""
@@ -137,6 +147,12 @@ class MlflowTracker:
         # Two processes that both find an empty database would both create its tables.
         with one_at_a_time(self.uri):
             return open_client(self.uri, contacts)
+
+    def _experiment(self, client: MlflowClient) -> str:
+        """Return the id of the experiment, which is that of a surrounding run."""
+        if surrounding := surrounding_run(client, self.uri, self.config):
+            return str(surrounding.info.experiment_id)
+        return experiment_of(client, self.uri, experiment_name(self.config))
 
     def _known(
         self, client: MlflowClient, experiment: str, identity: str
@@ -181,8 +197,13 @@ class MlflowTracker:
         """Send a run, as a new one or as the one that was started for it, and return its id."""
         started = contents.milliseconds(result.manifest.get("started"))
         tags = contents.description(result) | contents.tags(result, self.config.tags)
+        surrounding = surrounding_run(client, self.uri, self.config)
         if sweep := result.manifest.get("sweep"):
-            tags |= child_tags(client, experiment, sweep, started=started)
+            tags |= child_tags(
+                client, experiment, sweep, started=started, under=surrounding
+            )
+        elif surrounding:
+            tags[PARENT] = surrounding.info.run_id
         tags |= prompt_tags(client, experiment, result)
         name = contents.run_name(result, self.config.run_name)
         if adopted is None:

@@ -14,7 +14,16 @@ from evalkit.core.regular_files import read_file
 from evalkit.runs.layout import DATASHEET
 from evalkit.runs.records import unescaped
 from evalkit.tracking.connection import one_at_a_time
-from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
+from evalkit.tracking.contents import (
+    DECISION,
+    MAIN,
+    MAX_PARAM,
+    NOTE,
+    USER,
+    param_name,
+    param_text,
+    user,
+)
 from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -26,13 +35,29 @@ SWEEP, ROLE, PARENT = "evalkit.sweep", "evalkit.role", "mlflow.parentRunId"
 
 
 def child_tags(
-    client: MlflowClient, experiment: str, sweep: Json, *, started: int | None
+    client: MlflowClient,
+    experiment: str,
+    sweep: Json,
+    *,
+    started: int | None,
+    under: Run | None = None,
 ) -> dict[str, str]:
-    """Return the tags that put a job's run under its sweep's parent run, which is created if needed."""
-    return {
-        PARENT: parent_run(client, experiment, sweep, started=started),
-        SWEEP: _identity(sweep),
-    }
+    """Return the tags that put a job's run under its sweep's parent run, which is created if needed.
+
+    Args:
+        client: A client of the store.
+        experiment: The id of the experiment.
+        sweep: The manifest's entry about the sweep.
+        started: When the job started, in milliseconds since 1970.
+        under: A run of the user's own that is the parent instead; it keeps running.
+    """
+    if under is None:
+        parent = parent_run(client, experiment, sweep, started=started)
+    else:
+        parent = str(under.info.run_id)
+        if under.data.tags.get(ROLE) != "sweep":
+            client.set_tag(parent, ROLE, "sweep")
+    return {PARENT: parent, SWEEP: _identity(sweep)}
 
 
 def _identity(sweep: Json) -> str:
@@ -87,11 +112,12 @@ def _create(
         ROLE: "sweep",
         "mlflow.source.name": "evalkit run -m",
         "mlflow.source.type": "LOCAL",
+        USER: user(),
     }
     return client.create_run(
         experiment,
         start_time=started,
-        tags=tags,
+        tags={key: text for key, text in tags.items() if text is not None},
         run_name=str(sweep.get("name") or identity),
     )
 
@@ -176,6 +202,7 @@ def tags_of(board: Json) -> dict[str, str]:
         "evalkit.sweep.swept": swept[:MAX_PARAM],
         "evalkit.sweep.ranked_by": board.get("by"),
         "evalkit.sweep.best": f"{best['name']} (job {best['job']})" if best else None,
+        DECISION: (best.get("decision") or {}).get("use") if best else None,
     }
     return {key: str(value) for key, value in values.items() if value}
 

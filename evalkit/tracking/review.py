@@ -32,6 +32,7 @@ from evalkit.tracking.connection import (
     sqlite_file,
     tracking_uri,
 )
+from evalkit.tracking.surrounding import experiment_name
 from evalkit.tracking.traces import (
     CLASS,
     QUESTIONS,
@@ -208,7 +209,7 @@ def send_tasks(
         from evalkit.tracking.mlflow_tracker import experiment_of
 
         client = open_client(uri)
-        name = f"{config.experiment} labels"
+        name = f"{experiment_name(config)} labels"
         experiment = experiment_of(client, uri, name)
         queues = {}
         sent = [
@@ -344,7 +345,8 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         )
     with _label_errors(uri):
         client = open_client(uri)
-        found_experiment = client.get_experiment_by_name(f"{config.experiment} labels")
+        name = f"{experiment_name(config)} labels"
+        found_experiment = client.get_experiment_by_name(name)
         traces = (
             list(_traces(client, str(found_experiment.experiment_id), run_of(result)))
             if found_experiment

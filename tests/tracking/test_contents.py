@@ -44,6 +44,17 @@ def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
     assert "rubric.levels" not in params
 
 
+def test_params_are_those_that_apply_and_the_swept_ones_come_first(make_result, tmp_path):
+    sweep = {"overrides": ["runner.concurrency=16", "+tie.min_confidence=0"]}
+    params = list(contents.params(make_result(tmp_path, sweep=sweep)))
+    assert params[:2] == ["tie.min_confidence", "runner.concurrency"]
+    assert {"judge.model", "swap.policy", "criteria.accuracy.weight"} <= {*params}
+    # Of panels, cascades, scales and stores there is nothing; config.yaml has the defaults.
+    other_settings = ("judge.vote", "judge.delta", "rubric.", "store.", "tracking.", "runner.p")
+    assert not [key for key in params if key.startswith(other_settings)]
+    assert len(params) <= 20
+
+
 def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
     result = make_result(tmp_path)
     config = result.config.model_copy(update={"prompt": PromptConfig(template="x" * 7_000)})

@@ -9,11 +9,12 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from evalkit.cli import main
-from evalkit.cli.ui import _runs_with_metrics
+from evalkit.cli.ui import runs_page
 from evalkit.config import TrackingConfig
 from evalkit.errors import ExitStatus, TrackingError
 from evalkit.tracking import connection, contents
@@ -314,14 +315,25 @@ def test_an_experiment_has_a_view_with_metric_columns_that_the_command_links_to(
     columns = json.loads(zlib.decompress(base64.b64decode(text)))["selectedColumns"]
     assert (header, *columns[:2]) == ("deflate", "tags.`decision`", "metrics.`agreement/accuracy`")
 
-    reply = {
-        "experiment": {
-            "experiment_id": "7",
-            "tags": [{"key": "mlflow.sharedViewState.evalkit", "value": "…"}],
-        }
+    named = {"experiment_id": "7", "name": "judges", "tags": []}
+    viewed = {
+        "experiment_id": "8",
+        "name": "later",
+        "tags": [{"key": "mlflow.sharedViewState.evalkit", "value": "…"}],
     }
-    opener = SimpleNamespace(open=lambda query, timeout: BytesIO(json.dumps(reply).encode()))
-    found = _runs_with_metrics(opener, "http://127.0.0.1:5000", "judges")
-    assert found == "http://127.0.0.1:5000/#/experiments/7/runs?viewStateShareKey=evalkit"
-    reply["experiment"]["tags"] = []
-    assert _runs_with_metrics(opener, "http://127.0.0.1:5000", "judges") is None
+    replies = {
+        "experiments": {"experiments": [named, viewed]},
+        "runs": {"runs": [{"info": {"experiment_id": "8"}}]},
+    }
+
+    def answer(request: Any, timeout: float) -> BytesIO:
+        return BytesIO(json.dumps(replies[request.full_url.split("/")[-2]]).encode())
+
+    opener = SimpleNamespace(open=answer)
+    site = "http://127.0.0.1:5000"
+    last_written = f"{site}/#/experiments/8/runs?viewStateShareKey=evalkit"
+    assert runs_page(opener, site, None) == last_written
+    assert runs_page(opener, site, "judges") == f"{site}/#/experiments/7/runs"
+    assert runs_page(opener, site, "unknown") == site
+    replies["runs"]["runs"] = []
+    assert runs_page(opener, site, None) == site

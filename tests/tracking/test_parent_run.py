@@ -57,6 +57,7 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
 
         query = "SELECT runs.name, tags.value FROM runs JOIN tags USING (run_uuid) WHERE tags.key = 'decision'"
         children = dict(database.execute(query).fetchall())
+        del children["swept"]  # the parent has the decision about the best job
         params, tags, metrics = values("params"), values("tags"), values("latest_metrics")
         [(artifacts,)] = database.execute(
             "SELECT artifact_uri FROM runs JOIN tags USING (run_uuid) WHERE key = 'evalkit.role'"
@@ -70,6 +71,7 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     assert tags["evalkit.sweep.swept"] == "judge.model=openai/bad,openai/good tie=allow,forbid"
     assert tags["evalkit.sweep.ranked_by"] == "agreement/accuracy"
     assert tags["evalkit.sweep.best"].startswith("judge.model=openai/good")
+    assert tags["decision"] == board["rows"][0]["decision"]["use"]
     best = board["rows"][0]["metrics"]["agreement/accuracy"]
     assert metrics["agreement/accuracy"] == best["value"] == 1
     assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (
