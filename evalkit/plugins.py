@@ -227,7 +227,7 @@ class Offer:
     name: str
     value: str
     package: str
-    place: str = ""
+    location: str = ""
     problem: str = ""
 
 

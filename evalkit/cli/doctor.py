@@ -127,8 +127,8 @@ def _row(offer: Offer) -> tuple[str, str, str, str]:
     origin = (
         f"wrong: {offer.problem}"
         if offer.problem
-        else f"{offer.value} ({offer.place})"
-        if offer.place
+        else f"{offer.value} ({offer.location})"
+        if offer.location
         else offer.value
     )
     return GROUPS[offer.group], offer.name, offer.package, origin

@@ -402,7 +402,7 @@ def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
     while batch := calls.batch():
         for call in batch:
             paraphrased[call.group.case.id] = f"{original_of(call.group.case, config)}…"
-            read = rewriter.read(call.request, call.found) if call.found else None
+            read = rewriter.read(call.request, call.stored) if call.stored else None
             if isinstance(read, Judgment):
                 paraphrased.pop(call.group.case.id)
                 paraphrased |= paraphrases([read])

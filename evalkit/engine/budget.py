@@ -274,13 +274,13 @@ class AnswerLengths:
     earlier: dict[int, int] = field(default_factory=dict)
     unlimited: set[int] = field(default_factory=set)
     _longest: dict[int, int] = field(default_factory=dict)
-    _seen: Counter[int] = field(default_factory=Counter)
+    _observed: Counter[int] = field(default_factory=Counter)
 
     def observe(self, judge: int, completion: Completion) -> None:
         """Record the length of an answer, stored or new."""
         tokens = completion.usage.completion_tokens
         if tokens is not None:
-            self._seen[judge] += 1
+            self._observed[judge] += 1
             self._longest[judge] = max(tokens, self._longest.get(judge, 0))
 
     def limit(self, judge: int, request: JudgeRequest) -> int | None:
@@ -288,7 +288,7 @@ class AnswerLengths:
         if judge in self.unlimited:
             return None
         longest = AMPLE * self._longest.get(judge, 0)
-        if self._seen[judge] < ENOUGH:
+        if self._observed[judge] < ENOUGH:
             earlier = self.earlier.get(judge)
             guess = (
                 UNOBSERVED * expected_tokens(request.answer)

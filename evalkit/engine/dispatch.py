@@ -598,7 +598,7 @@ class Sender:
 
     async def prepare(self, calls: Sequence[PlannedCall]) -> None:
         """Prepare the judges of calls that are not stored; a failure is reported by the calls themselves."""
-        for index in {call.judge for call in calls if call.found is None}:
+        for index in {call.judge for call in calls if call.stored is None}:
             with suppress(EvalkitError):
                 await self._prepare_judge(index)
 
@@ -771,7 +771,7 @@ class Sender:
         units = set[tuple[int, Unit]]()
         keys = set[str]()
         for call in calls:
-            if call.found is not None or call.key in keys or call.key in self._flights:
+            if call.stored is not None or call.key in keys or call.key in self._flights:
                 continue
             keys.add(call.key)
             count = 1 + steps_left(call.request)

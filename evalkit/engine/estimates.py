@@ -97,9 +97,9 @@ def estimate_length(
         limit: the most tokens of an answer, if it is limited.
     """
     lengths = [
-        (kind.wanted, _length(kind, recent, limit))
+        (kind.to_request, _length(kind, recent, limit))
         for kind in plan.kinds
-        if kind.wanted
+        if kind.to_request
     ]
     if not lengths:
         return Length(0.0, None, "own")
@@ -130,23 +130,23 @@ def _length(
 ) -> Length:
     sample = kind
     origin = get_args(Origin)[0]
-    if not kind.found:
+    if not kind.stored:
         sample = Kind(kind.answer)
         origin = "alike"
         for completion in recent():
             if sample_fits(kind.answer, completion):
                 sample.add(completion)
-    if not sample.found:
+    if not sample.stored:
         guess = kind.guess()
         return Length(guess if limit is None else min(guess, limit), None, "assumed")
-    seconds = sample.seconds / sample.found or None  # batch answers have no latency
-    cost = None if sample.cost_usd is None else sample.cost_usd / sample.found
+    seconds = sample.seconds / sample.stored or None  # batch answers have no latency
+    cost = None if sample.cost_usd is None else sample.cost_usd / sample.stored
     # How far answers to other prompts differ from these is unknown: they have no interval.
     return Length(
-        sample.tokens / sample.found,
+        sample.tokens / sample.stored,
         seconds,
         origin,
-        sample.found,
+        sample.stored,
         kind.half_width(),
         cost,
     )

@@ -584,7 +584,7 @@ class _Run:
         self.tally.stored -= len(judgment.keys)
         self.tally.planned -= len(judgment.keys) - 1
         self.tally.again += 1
-        again = await self._first_judgment(replace(call, found=None), again=True)
+        again = await self._first_judgment(replace(call, stored=None), again=True)
         never_sent = again.status == "failed" and again.error_kind in NEVER_SENT
         return judgment if never_sent else again
 
@@ -596,14 +596,14 @@ class _Run:
         stored = True
         while True:
             if again:
-                call = replace(call, found=None)
+                call = replace(call, stored=None)
             outcome, is_stored = await self._outcome(call, again=again)
             if isinstance(outcome, Failure):
                 failed = _blank(call.request, "failed", outcome.message)
                 return replace(
                     failed, error_kind=outcome.kind, keys=keys, earlier=earlier
                 )
-            self.answers += call.found is None
+            self.answers += call.stored is None
             keys = (*keys, call.key)
             stored = stored and is_stored
             read = self._read(call.request, outcome)
@@ -634,7 +634,7 @@ class _Run:
         self, call: PlannedCall, *, again: bool
     ) -> tuple[Completion | Failure, bool]:
         """Return the answer to a call, and whether it was stored."""
-        if call.found is None:
+        if call.stored is None:
             try:
                 return await self.sender.obtain(call, again=again)
             except AccessError as error:
@@ -644,8 +644,8 @@ class _Run:
         self.answers += 1
         self.tally.stored += 1
         self.tally.keep(call.key)
-        self.sender.lengths.observe(call.judge, call.found)
-        return call.found, True
+        self.sender.lengths.observe(call.judge, call.stored)
+        return call.stored, True
 
     def _read(
         self, request: JudgeRequest, completion: Completion
@@ -670,7 +670,7 @@ class _Run:
 
     def keeps(self) -> bool:
         """Return whether there are answers, or stored ones among the next calls."""
-        return self.answers > 0 or any(call.found is not None for call in self.queue)
+        return self.answers > 0 or any(call.stored is not None for call in self.queue)
 
     def report(self) -> None:
         """Report the progress."""

@@ -174,16 +174,16 @@ def plan(
             )  # free text, about as long as the responses
             name = _OWN if is_free_text else answer.name if answer else None
             kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
-            if step.found is None:
-                kind.wanted += 1
+            if step.stored is None:
+                kind.to_request += 1
                 kind.likely += response_tokens(step.group.case) if is_free_text else 0.0
                 to_send.add(int(step.key[:_KEY], 16) - _HALF, tokens)
                 continue
             stored += 1
-            kind.add(step.found)
-            if step.found.usage.prompt_tokens is not None:
+            kind.add(step.stored)
+            if step.stored.usage.prompt_tokens is not None:
                 counted += tokens
-                reported += step.found.usage.prompt_tokens
+                reported += step.stored.usage.prompt_tokens
     ratio = reported / counted if reported and counted else 1.0
     return Plan(requests, stored, 0, 0, to_send, tuple(kinds.values()), ratio).after(())
 
@@ -199,9 +199,9 @@ def _planned(
     """Return the calls that a call needs; with `again`, one without its stored answer if that cannot be used."""
     steps = _steps(call, evaluator, specs, store)
     last = steps[-1]
-    if not again or last.found is None or any(step.found is None for step in steps):
+    if not again or last.stored is None or any(step.stored is None for step in steps):
         return steps
-    read = evaluator.read(last.request, last.found)
+    read = evaluator.read(last.request, last.stored)
     for _ in range(_MOST_TURNS):
         if isinstance(read, Judgment):
             break
@@ -209,11 +209,11 @@ def _planned(
         key = call_key(specs[last.judge], read)
         answer = store.get_many([key]).get(key) if store is not None else None
         if answer is None:
-            return [*steps, replace(last, request=read, key=key, found=None)]
+            return [*steps, replace(last, request=read, key=key, stored=None)]
         read = evaluator.read(read, answer)
     if isinstance(read, Judgment) and read.status in USABLE:
         return steps
-    return [replace(step, found=None) for step in steps]
+    return [replace(step, stored=None) for step in steps]
 
 
 def _steps(
@@ -225,16 +225,16 @@ def _steps(
     """Return a call and the calls that need its answer; without that answer, their keys only identify equal calls."""
     if call.request.then is None:
         return (call,)
-    read = evaluator.read(call.request, call.found or UNKNOWN)
+    read = evaluator.read(call.request, call.stored or UNKNOWN)
     if not isinstance(read, JudgeRequest) or read.then == call.request.then:
         return (call,)
     key = call_key(specs[call.judge], read)
     answer = (
-        store.get_many([key]).get(key) if store is not None and call.found else None
+        store.get_many([key]).get(key) if store is not None and call.stored else None
     )
     return (
         call,
         *_steps(
-            replace(call, request=read, key=key, found=answer), evaluator, specs, store
+            replace(call, request=read, key=key, stored=answer), evaluator, specs, store
         ),
     )

@@ -46,7 +46,7 @@ class PlannedCall:
         request: The request.
         key: The content key.
         group: The calls of the same unit to the same judge.
-        found: The stored answer; `None` if there is none.
+        stored: The stored answer; `None` if there is none.
         after: 0 for a planned call; follow-up calls of a group are numbered from 1 and come after
             its last call.
     """
@@ -56,7 +56,7 @@ class PlannedCall:
     request: JudgeRequest
     key: str
     group: CallGroup
-    found: Completion | None = None
+    stored: Completion | None = None
     after: int = 0
 
 
@@ -127,7 +127,7 @@ class PlannedCalls:
             return calls
         stored = self._store.get_many(list({call.key for call in calls}))
         return [
-            replace(call, found=stored[call.key]) if call.key in stored else call
+            replace(call, stored=stored[call.key]) if call.key in stored else call
             for call in calls
         ]
 
@@ -192,8 +192,8 @@ class Kind:
 
     Attributes:
         answer: The format.
-        wanted: The number of answers to request.
-        found: The number of stored answers.
+        to_request: The number of answers to request.
+        stored: The number of stored answers.
         tokens: The sum of the stored answers' tokens.
         squares: The sum of their squares.
         seconds: The sum of the stored answers' latencies, in seconds.
@@ -203,8 +203,8 @@ class Kind:
     """
 
     answer: AnswerFormat | None
-    wanted: int = 0
-    found: int = 0
+    to_request: int = 0
+    stored: int = 0
     tokens: int = 0
     squares: int = 0
     seconds: float = 0.0
@@ -214,7 +214,7 @@ class Kind:
     def add(self, completion: Completion) -> None:
         """Add a stored answer, if its number of tokens is known."""
         if completion.usage.completion_tokens is not None:
-            self.found += 1
+            self.stored += 1
             self.tokens += completion.usage.completion_tokens
             self.squares += completion.usage.completion_tokens**2
             self.seconds += completion.latency
@@ -228,7 +228,9 @@ class Kind:
     def guess(self) -> float:
         """Return the estimated tokens of one answer from its format, without stored answers."""
         return (
-            self.likely / self.wanted if self.likely else expected_tokens(self.answer)
+            self.likely / self.to_request
+            if self.likely
+            else expected_tokens(self.answer)
         )
 
     def half_width(self) -> float | None:
@@ -238,19 +240,19 @@ class Kind:
         1977, section 2.8). The quantile of Student's t comes from the first terms of its expansion
         (Abramowitz and Stegun 26.7.5). `None` for fewer than eight answers.
         """
-        if self.found < _FEWEST:
+        if self.stored < _FEWEST:
             return None
-        freedom = self.found - 1
-        variance = max(0.0, self.squares - self.tokens**2 / self.found) / freedom
+        freedom = self.stored - 1
+        variance = max(0.0, self.squares - self.tokens**2 / self.stored) / freedom
         # the finite population correction: stored answers have no sampling error
-        unsampled = self.wanted / (self.wanted + self.found)
+        unsampled = self.to_request / (self.to_request + self.stored)
         z = _Z
         quantile = (
             z
             + (z**3 + z) / (4 * freedom)
             + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
         )
-        return float(quantile * (variance * unsampled / self.found) ** 0.5)
+        return float(quantile * (variance * unsampled / self.stored) ** 0.5)
 
 
 def response_tokens(case: Case) -> float:

@@ -78,8 +78,8 @@ class Task:
 class Label:
     """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
 
-    `unit` is empty if a grade or an answer does not name its response. `place` is the label's
-    location. `item` is the id of the checklist item, if the label is the answer to one.
+    `unit` is empty if a grade or an answer does not name its response. `location` is the label's
+    file and line. `item` is the id of the checklist item, if the label is the answer to one.
     `probability` is that with which the case was chosen for labeling, if the label is of a task:
     any value from its file, or UNKNOWN.
     """
@@ -88,7 +88,7 @@ class Label:
     unit: Unit
     annotator: str
     value: Winner | float | str
-    place: str = field(default="", compare=False)
+    location: str = field(default="", compare=False)
     item: str = ""
     probability: Any = field(default=None, compare=False)
 
@@ -246,7 +246,7 @@ def with_labels(
             problem = f"the run has no case '{label.case_id}'"
             raise DatasetError(
                 problem,
-                where=label.place or f"label by {label.annotator}",
+                where=label.location or f"label by {label.annotator}",
                 remedy="use ids of cases in this run",
             )
         if label.item:
@@ -281,7 +281,7 @@ def has_own_label(case: Case) -> bool:
 
 def _response_of(label: Label, case: Case) -> int:
     """Return the index of the response that an item's answer is about; it can be omitted if the case has one."""
-    where = f"{label.place or label.annotator}, case '{case.id}'"
+    where = f"{label.location or label.annotator}, case '{case.id}'"
     item_ids = [item.id for item in leaves(case.checklist)]
     if label.item not in item_ids:
         problem = f"'{label.item:.60}' is not an item that a judge answers"
@@ -327,7 +327,7 @@ def _with_answers(case: Case, answered: Sequence[tuple[Label, int]]) -> Case:
 
 def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
     """Return the unit of a label; a grade can omit it if the case has one response."""
-    where = f"{label.place or label.annotator}, case '{case.id}'"
+    where = f"{label.location or label.annotator}, case '{case.id}'"
     if not label.unit:
         if len(case.responses) == 1:
             return (0,)

@@ -100,7 +100,7 @@ class DirectTransport:
         rung = self.config.response_format
         if rung == "auto":
             rung = setup.top_rung(
-                known=target.name in prices or target.model in prices,
+                listed=target.name in prices or target.model in prices,
                 response_schema=bool(self._entry.get("supports_response_schema")),
                 functions=bool(self._entry.get("supports_function_calling")),
                 supported=SUPPORTED,

@@ -127,18 +127,18 @@ class Target:
 
 
 def top_rung(
-    *, known: bool, response_schema: bool, functions: bool, supported: Collection[str]
+    *, listed: bool, response_schema: bool, functions: bool, supported: Collection[str]
 ) -> Rung:
     """Return the highest rung that a model can be expected to support.
 
     Args:
-        known: Whether the price list has the model; for an unknown model, the best rung is tried
+        listed: Whether the price list has the model; for an unknown model, the best rung is tried
             first.
         response_schema: Whether the model supports a JSON schema.
         functions: Whether the model can call tools.
         supported: The parameters that the provider accepts.
     """
-    if "response_format" in supported and (response_schema or not known):
+    if "response_format" in supported and (response_schema or not listed):
         return "json_schema"
     if "tools" in supported and functions:
         return "tool"
@@ -273,7 +273,7 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     rung = config.response_format
     if rung == "auto":
         rung = top_rung(
-            known=target.name in litellm.model_cost
+            listed=target.name in litellm.model_cost
             or target.model in litellm.model_cost,
             response_schema=litellm.supports_response_schema(
                 target.name, target.provider

@@ -102,7 +102,7 @@ def choose_mark(
     read: Callable[[str], T],
     *,
     take: Take,
-    wanted: str,
+    form: str,
     alone: bool = True,
 ) -> T:
     """Return the value of the selected mark.
@@ -112,7 +112,7 @@ def choose_mark(
         find: Returns the marks in a text, in order.
         read: Returns the value of a mark's content, or raises UnreadableError.
         take: Which of several marks to select.
-        wanted: The form of a mark, for error messages.
+        form: The form of a mark, for error messages.
         alone: Whether a mark must be alone on its line or after a label if the judge may be
             quoting.
 
@@ -124,7 +124,7 @@ def choose_mark(
     cut_off = reply.cut_off
     marks = find(text)
     if not marks:
-        raise UnreadableError("no_answer", f"there is no verdict: {wanted} is missing")
+        raise UnreadableError("no_answer", f"there is no verdict: {form} is missing")
     if reply.drafts:
         _agree(_values(marks, read))
     sources = {
@@ -148,7 +148,7 @@ def choose_mark(
     if reply.at_end and take != "first":
         ends = _at_end(text, marks, cut_off=cut_off)
         if not ends:
-            problem = f"a verdict counts only at the end of a line: write {wanted} on the last line"
+            problem = f"a verdict counts only at the end of a line: write {form} on the last line"
             raise UnreadableError("no_answer", problem)
         if take == "last":  # what is said after it must not contradict it
             after = [mark for mark in marks if mark.start > ends[-1].start]
@@ -312,20 +312,20 @@ def read_marks(reply: Reply, output: OutputConfig, task: AnswerTask) -> float | 
     """
     if task.scale is not None:
         return choose_mark(
-            reply, _ratings, task.value, take=output.take, wanted="[[score]]"
+            reply, _ratings, task.value, take=output.take, form="[[score]]"
         )
     if task.classes is not None:
         form = " or ".join(f"[[{name}]]" for name in task.classes.answers)
-        return choose_mark(reply, marks, task.value, take=output.take, wanted=form)
+        return choose_mark(reply, marks, task.value, take=output.take, form=form)
     if output.graded:
         form = "[[A>>B]], [[A>B]], [[A=B]], [[B>A]] or [[B>>A]]"
-        return choose_mark(reply, marks, _graded, take=output.take, wanted=form)
+        return choose_mark(reply, marks, _graded, take=output.take, form=form)
     return choose_mark(
         reply,
         marks,
         lambda mark: MARGINS[_marked(mark)],
         take=output.take,
-        wanted="[[A]], [[B]] or [[C]]",
+        form="[[A]], [[B]] or [[C]]",
     )
 
 
@@ -380,7 +380,7 @@ class Pattern:
         )  # the pattern says where the decision is
         form = "a match of output.pattern"
         return choose_mark(
-            anywhere, find, read, take=self._output.take, wanted=form, alone=False
+            anywhere, find, read, take=self._output.take, form=form, alone=False
         )
 
     def _captured(self, text: str) -> list[Mark]:
@@ -575,7 +575,7 @@ def read_marked_item(reply: Reply, take: Take) -> ItemAnswer:
     Raises:
         UnreadableError: If there is none, an unknown one, or an ambiguous one.
     """
-    return choose_mark(reply, marks, read_item_answer, take=take, wanted=WANTED)
+    return choose_mark(reply, marks, read_item_answer, take=take, form=WANTED)
 
 
 def read_marked_items(

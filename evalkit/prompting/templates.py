@@ -53,7 +53,7 @@ class Reasons:
     languages.
     """
 
-    known: tuple[tuple[re.Pattern[str], str], ...]
+    translations: tuple[tuple[re.Pattern[str], str], ...]
     otherwise: str
 
     @classmethod
@@ -91,7 +91,7 @@ class Reasons:
         )
 
     def _one(self, reason: str) -> str | None:
-        for pattern, translation in self.known:
+        for pattern, translation in self.translations:
             if match := pattern.fullmatch(reason):
                 return translation.format_map(self._groups(match))
         return None

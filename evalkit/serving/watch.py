@@ -142,8 +142,10 @@ def take_look(
         RunInterruption: On Ctrl-C; received answers are stored, and the next call takes the rest.
     """
     if config.store.mode != "read_write":
-        what = f"with '{config.store.mode}' the answers of a look that is cut would be lost"
-        raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
+        problem = f"with '{config.store.mode}' the answers of a look that is cut would be lost"
+        raise ConfigError(
+            problem, where="store.mode", remedy="set store.mode=read_write"
+        )
     stored = earlier = read_watch(folder)
     materials = load_materials(config, templates=templates)
     current = Baseline(
@@ -156,14 +158,14 @@ def take_look(
     if reset or not earlier:
         earlier = (*earlier, current)
     before = earlier[-1]
-    for name, what in (
+    for name, subject in (
         ("config_hash", "configuration"),
         ("fingerprint", "cases"),
         ("prompt_hashes", "templates"),
     ):
         if getattr(before, name) != getattr(current, name):
             raise ConfigError(
-                f"its looks had other {what}", where=str(folder), remedy=_REMEDY
+                f"its looks had other {subject}", where=str(folder), remedy=_REMEDY
             )
     run_async(check_judges(config))
     if (

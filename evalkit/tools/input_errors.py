@@ -25,7 +25,7 @@ def input_error(error: ValidationError, model: type[BaseModel]) -> ConfigError:
     problems = error.errors(include_url=False)
     # A misspelled field is also a missing one; its name says more.
     problem = next(
-        (one for one in problems if one["type"] == "extra_forbidden"), problems[0]
+        (entry for entry in problems if entry["type"] == "extra_forbidden"), problems[0]
     )
     path = problem["loc"]
     where = ".".join(str(part) for part in path)

@@ -99,7 +99,7 @@ class _Logged:
     task: Task
     annotator: str
     run: str
-    place: int
+    position: int
     started: int
     width: int
 
@@ -107,7 +107,7 @@ class _Logged:
     def trace(self) -> Trace:
         """The trace, with an id from what it is about."""
         task = f"{self.run} {self.annotator} {self.task.name} {self.started}"
-        return Trace.of(task, f"to label {self.place + 1}", self.started)
+        return Trace.of(task, f"to label {self.position + 1}", self.started)
 
     def parts(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the prompt and the responses to label."""

@@ -264,21 +264,21 @@ def test_a_stored_answer_is_known_for_one_of_a_format():
 def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges():
     long = replace(cases(1)[0], responses=(Response("word " * 100), Response("评" * 75)))
     own, verdict = plan([long], Prepared(Both()), [JudgeSpec("fake", "fake/model")], None).kinds
-    assert (own.wanted, verdict.wanted) == (2, 2)
+    assert (own.to_request, verdict.to_request) == (2, 2)
     assert (own.guess(), verdict.guess()) == (100.0, FREE_TEXT)
 
 
 @pytest.mark.parametrize("found", [8, 20, 200])
 def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found):
     tokens = [100 + 7 * k % 31 for k in range(found)]
-    kind = Kind(None, wanted=80)
+    kind = Kind(None, to_request=80)
     for count in tokens:
         kind.add(Completion("x", usage=Usage(1, count)))
     error = stats.sem(tokens) * (80 / (80 + found)) ** 0.5
     assert kind.half_width() == pytest.approx(stats.t.ppf(0.975, found - 1) * error, rel=0.01)
-    kind.wanted = 0
+    kind.to_request = 0
     assert kind.half_width() == 0
-    assert Kind(None, wanted=9, found=7, tokens=70).half_width() is None
+    assert Kind(None, to_request=9, stored=7, tokens=70).half_width() is None
 
 
 def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():
@@ -292,7 +292,7 @@ def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():
     assert after.token_ratio == 2
     assert after.prompt_tokens == 2 * (before.prompt_tokens - prompt_tokens(first))
     [kind] = after.kinds
-    assert (kind.wanted, kind.found, kind.tokens, kind.seconds) == (5, 1, 40, 0.5)
+    assert (kind.to_request, kind.stored, kind.tokens, kind.seconds) == (5, 1, 40, 0.5)
     assert after.after([before]).unique == 0
 
 

@@ -170,7 +170,7 @@ def test_the_first_rung_follows_what_the_model_can_do(
     known, response_schema, functions, supported, rung
 ):
     assert rung == top_rung(
-        known=known, response_schema=response_schema, functions=functions, supported=supported
+        listed=known, response_schema=response_schema, functions=functions, supported=supported
     )
 
 
