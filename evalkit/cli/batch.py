@@ -267,6 +267,7 @@ def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> No
         )
     if not counts:
         return
+    # without the round that was read
     rounds_left = max(index.files[position][1].rounds for position in counts) - 1
     likely = (
         f"about {rounds_left} more round{'s' * (rounds_left > 1)} likely"

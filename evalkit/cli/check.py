@@ -161,6 +161,7 @@ def _read(
     # an export of evalkit has known columns; choices would be about a table
     if len(paths) == 1 and choices == Choices() and peek(path).has(*EXPORTED):
         return _Checked(import_judgments(GENERIC, path, Options()))
+    # choices beyond one judge and one label are about the columns of a table
     plain = choices == Choices(choices.judges[:1], choices.labels[:1])
     if plain and (logs := {log: name for file in paths for log, name in _logs(file)}):
         name, *other_formats = dict.fromkeys(logs.values())

@@ -128,6 +128,7 @@ def find_sweep_jobs(
     folder = sweep_place.folder.absolute()
     check_place(folder, Path.cwd(), overrides)
     jobs = None
+    # an optimizing sweeper chooses its jobs one by one
     if sweep_place.known:
         jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
     folder, claim, resumed = _claim_sweep(folder, jobs, overrides)

@@ -85,6 +85,7 @@ class LabelPage:
 
     async def _respond(self, request: Request) -> Response:
         self._admission.check(request)
+        # the address has the secret, so it is compared in constant time
         authentic = secrets.compare_digest(
             request.url.path.encode(), self.path.encode()
         )

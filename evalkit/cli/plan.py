@@ -292,6 +292,7 @@ def main(arguments: Namespace) -> int:
     planned: list[JobPlan] = []
     for job in (part for whole in jobs for part in whole.by_probe()):
         parts = sent_after(plan_job(job, noted))
+        # a request that an earlier job sends is not sent again
         earlier = [
             part for plan in planned if _shares(plan, job) for part in plan.parts
         ]

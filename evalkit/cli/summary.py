@@ -418,6 +418,7 @@ def leaderboard_table(
         max(map(cell_len, cells), default=0) for cells in (map(_rank, rows), marks)
     ]
     sides.append(min(DECISION, max(map(cell_len, ("decision", *decisions)))))
+    # the width for metrics; the last column has no gap of 2 after it
     remaining = (
         width
         + 2
@@ -433,6 +434,7 @@ def leaderboard_table(
         )
         lines = [SHORT_TITLES.get(name, name), *cells]
         remaining -= max(map(cell_len, lines)) + 2
+        # at least one metric, even if it does not fit
         if remaining >= 0 or not displayed:
             displayed.add(name)
             room = remaining

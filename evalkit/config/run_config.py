@@ -759,6 +759,8 @@ def _without_later_keys(value: Any) -> Any:
         return [_without_later_keys(element) for element in value]
     if not isinstance(value, Mapping):
         return value
+    # a later key counts only if it differs from its default, so that older configs keep
+    # their hashes
     return {
         key: _without_later_keys(part)
         for key, part in value.items()

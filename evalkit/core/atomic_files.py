@@ -58,6 +58,8 @@ def write_files(
             _stage(target, some, leftovers, private)
             for target, some in zip(targets, contents.values(), strict=True)
         ]
+        # on disk before they are moved, so that a crash leaves no empty file under a
+        # name
         _sync(staged)
         for written, target in sorted(
             zip(staged, targets, strict=True), key=lambda pair: pair[1].name == last

@@ -100,6 +100,7 @@ def read_items(
         items.append(item)
         todo += [
             (part, f"{number}.{k}", item.id, depth + 1)
+            # reversed: `todo` is read from its end
             for k, part in reversed([*enumerate(parts, 1)])
         ]
     if not items:

@@ -104,6 +104,7 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     results = unit_of(case.prompt) is not None or any(
         unit_of(response.text) is not None for response in case.responses
     )
+    # results of tools alone may not be long enough to cut
     results = results and fits(_cut(case, 1, results=True))
     texts = [
         case.prompt,

@@ -123,6 +123,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _names_unit(text: str, at: int) -> bool:
+    # compared by their looks, as a judge reads them
     letters = ""
     for index in range(at, len(text)):
         letters += visual_form(text[index]).strip()

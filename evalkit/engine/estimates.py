@@ -103,6 +103,7 @@ def estimate_length(
     ]
     if not lengths:
         return Length(0.0, None, "own")
+    # the mean over formats, by their numbers of answers to request
     count = sum(n for n, _ in lengths)
     timed = [(n, length.seconds) for n, length in lengths if length.seconds is not None]
     variance = total(
@@ -157,6 +158,8 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     sending = [part for part in parts if part.plan.unique]
     if runner.kind == "batch":
         return None if sending else 0.0
+    # the slowest bound counts: each judge's limits per minute, all slots, and the slots
+    # of each judge
     bounds = [
         amount / limit
         for part in sending

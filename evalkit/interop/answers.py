@@ -173,6 +173,7 @@ def _answers(
             verdicts[judgment.unit[0]][judgment.judge] = value
     labels: Json = case.labels
     messages = case.metadata.get(MESSAGES)
+    # several answers have a conversation each; a single one has its own, not in a list
     by_answer = (
         messages
         if messages and len(case.responses) > 1
@@ -237,9 +238,11 @@ def _joined(logs: Mapping[Path, _Log], notes: dict[str, None]) -> _Log:
         different += any(
             sample.case.prompt != case.prompt for sample in samples.values()
         )
+        # a repeat needs an answer in each log
         repeats = min(len(sample.answers) for sample in samples.values())
         for repeat in range(repeats):
             answers = [sample.answers[repeat] for sample in samples.values()]
+            # answers of one model in several logs need different names
             if len(set(models)) < len(models):
                 answers = [
                     replace(answer, model=f"{answer.model}, {bare_name(path)}")
@@ -272,6 +275,7 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
     """Return the row of a sample; metadata with the name of a field get another, so that they are not read as it."""
     case = sample.case
     answers = sample.answers
+    # without classes in the rubric, labels that are classes can only be metadata
     as_labels = classes or not _has_classes(sample)
     metadata = {
         f"log {key}" if key in FIELDS else key: value

@@ -294,6 +294,7 @@ def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
             f"model_{position}": case.responses[index].model or f"response {index + 1}"
             for position, index in enumerate(unit, 1)
         }
+        # game 1 shows the responses in the unit's order, game 2 in the other one
         for game, in_unit_order in (("g1", True), ("g2", False)):
             game_judgment = by_order.get(in_unit_order)
             order = unit if in_unit_order else unit[::-1]

@@ -413,6 +413,7 @@ def _with_label(
 def _annotation(
     case: Case, before: Annotation | None, values: Mapping[Unit, Winner | float | str]
 ) -> Annotation:
+    # an annotator's labels of one case are classes, choices or grades
     classes = {
         unit[0]: value
         for unit, value in values.items()

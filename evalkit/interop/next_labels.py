@@ -143,6 +143,7 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     ) / len(units)
     variance = _variance(sizes, after, spread) + between
     weighted = any(isinstance(probability, float) for probability in chances.values())
+    # the variance with the labels so far, which may be a simple random sample
     old = (
         _variance(sizes, before, spread) + between
         if weighted
@@ -153,6 +154,8 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     if metric is None or old == inf or metric.low is None or metric.high is None:
         return NextLabels(sample, total, single / variance)
     now = metric.high - metric.low
+    # a width goes with the root of the variance; the labels so far are worth `single /
+    # old` labels at random
     width, at_random = (
         now * sqrt(new / old)
         for new in (variance, single / (single / old + total - len(labeled)))
@@ -265,6 +268,7 @@ def _spreads(
     spread = dict[str, float]()
     between = 0.0
     for name, stratum_residuals in by_stratum.items():
+        # a stratum with few labels is close to what is usual for its kind
         prior = next(
             (variance for kind, variance in PRIOR.items() if name.startswith(kind)),
             PRIOR["flip"],

@@ -98,6 +98,7 @@ def word_of(value: str, by_word: Mapping[str, str]) -> str | None:
         words = (
             [first[1]] if first and first[1] not in _ASIDE and len(folded) > 2 else []
         )
+        # a sentence with a doubt or a negation states no verdict
         if not _DOUBT.search(end):
             words += _END.findall("\n" + end) if end != folded else _END.findall(end)
             words += [word for sides in _SIDE.findall(end) for word in sides if word]

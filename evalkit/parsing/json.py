@@ -112,6 +112,7 @@ def property_names(schema: Json) -> frozenset[str]:
 def _find(
     text: str, keys: Collection[str], quoted: _Sources, *, cut_off: bool
 ) -> _Found:
+    # an answer that is only JSON needs no search
     whole = _decoded(text)
     if isinstance(whole, dict):
         if quoted.contain(whole):

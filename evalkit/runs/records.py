@@ -374,6 +374,7 @@ def _row(judgment: Judgment) -> JsonObject:
             if isinstance(row[name], str):
                 row[name].encode()
     except ValueError:
+        # what the columns cannot hold is kept as a line of JSON
         return {LINE: _json(judgment)}
     return {
         name: value if name in _TYPES else _json(value) for name, value in row.items()

@@ -126,6 +126,7 @@ class AdaptedJudge:
             answered = {"response_a" if pairs else "response": output}
         if not expected_fields and expected is not None:
             expected_fields = {"response_b" if pairs else "reference": expected}
+        # the input wins if several parts name a field
         case = answered | expected_fields | input_fields
         columns = _columns(metadata)
         if columns:

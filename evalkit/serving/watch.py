@@ -198,6 +198,7 @@ def take_look(
             if batched or _has_answers(
                 config, folder, templates
             ):  # a batch at the provider will have some
+                # the look stays, and the next command requests the rest
                 unanswered.pop_all()
                 if isinstance(error, RunInterruption):
                     spend = error.judged.spend
@@ -209,6 +210,7 @@ def take_look(
             for judgment in result.judgments
         ):
             raise _unanswered(config, result)
+        # the look has answers, so it stays
         unanswered.pop_all()
         baseline = _finished(baseline, look, result)
         _write(folder, (*earlier[:-1], baseline))

@@ -122,6 +122,7 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
         if (spec := CATALOG.spec(name)) is not None and spec.benchmark
     ]
     main = [
+        # a benchmark's metrics get at most a third of the main ones
         *CATALOG.main(of_benchmarks, MAIN // 3),
         *columns,
         *CATALOG.main(present, len(present)),

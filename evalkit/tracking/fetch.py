@@ -77,6 +77,7 @@ def job_runs(uri: str, run_id: str) -> dict[str, str] | None:
     jobs = sorted(runs, key=lambda job: (job.info.start_time, job.info.run_id))
     names = [str(job.info.run_name) for job in jobs]
     return {
+        # jobs with the same name get their ids
         name if names.count(name) == 1 else f"{name} ({job.info.run_id})": str(
             job.info.run_id
         )

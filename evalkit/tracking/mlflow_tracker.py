@@ -458,6 +458,7 @@ def _version(
     filter_string = (
         f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
     )
+    # two processes must not both create the prompt
     with one_at_a_time(f"{client.tracking_uri} prompt {name}"):
         prompt = client.get_prompt(name)
         if prompt is None:

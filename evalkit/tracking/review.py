@@ -78,6 +78,7 @@ def log_tasks(
     if not tasks:
         return []
     logged = [
+        # a millisecond apart, which keeps their order
         _Logged(task, annotator, run_of(result), position, now + position, width)
         for position, task in enumerate(tasks)
     ]

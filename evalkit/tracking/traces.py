@@ -44,8 +44,10 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
     kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
     for verdict in result.verdicts:
         unit = (verdict.case_id, verdict.unit)
+        # popped: a unit with several verdicts counts once
         if indices := by_unit.pop(unit, None):
             kinds[kind(verdict, missing=unit in missing)].append(indices)
+    # units without a verdict
     kinds["plain"].extend(by_unit.values())
     chosen = islice(
         (index for indices in _in_turn(list(kinds.values())) for index in indices),

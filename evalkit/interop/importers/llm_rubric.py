@@ -101,6 +101,7 @@ def _score(row: Json, question: str, location: str) -> JsonObject:
     if not total:
         return {"error": "no answer has a probability"}
     expected = sum(answer * chance for answer, chance in probabilities.items()) / total
+    # the probabilities of answers may sum to less than 1: their sum is the mass
     weighted = WeightedJudgment(criteria={question: expected}, mass=min(total, 1.0))
     return {
         f"score.{question}": max(probabilities, key=lambda k: probabilities[k]),

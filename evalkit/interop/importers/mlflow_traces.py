@@ -70,6 +70,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     )
     name = options.dimension or (next(iter(labeled)) if len(labeled) == 1 else None)
     chosen = [key for key in judged if name in (None, key[0])]
+    # judges whose values differ in kind cannot be read together
     kinds = {
         key: _kind(
             [
