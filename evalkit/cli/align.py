@@ -240,7 +240,10 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
         if labels.kind is SCORES
         else "by a judge that corrects verdicts and breaks none"
     )
-    claim = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
+    claim = (
+        f"smallest gain in {labels.metric} that these labels can prove, with a probability of"
+        " 0.8"
+    )
     yield f"{claim}: {number(smallest)}, {method}"
     if metric.value is not None and metric.value + smallest > 1:
         yield (
@@ -370,7 +373,8 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
             else f"copy it to conf/{group}, and "
         )
         console.print(
-            f"{verb}: {alignment.preset}; {moved}use it with {quote(f'{group}={alignment.preset.stem}')}"
+            f"{verb}: {alignment.preset}; {moved}use it with"
+            f" {quote(f'{group}={alignment.preset.stem}')}"
         )
     console.print(f"written: {folder / ALIGNMENTS}")
 

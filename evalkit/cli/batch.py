@@ -114,7 +114,8 @@ def _write_requests(
     )
     print(
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about"
-        f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be requested again need"
+        f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be"
+        " requested again need"
         " one more"
     )
     return ExitStatus.DONE

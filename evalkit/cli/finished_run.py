@@ -351,13 +351,17 @@ def _reproduce_jobs(
 def _in_one_line(reproduction: Reproduction) -> str:
     if reproduction.equal:
         return (
-            f"reproduced, all {reproduction.compared} metrics are equal{_added_metrics(reproduction)}"
+            f"reproduced, all {reproduction.compared} metrics are"
+            f" equal{_added_metrics(reproduction)}"
             f" ({_what_was_checked(reproduction)})"
         )
     first = reproduction.metrics[0]
     differing = len({change.what.split(" ")[0] for change in reproduction.metrics})
     example = f"{first.what} was {_short(first.was)}, is {_short(first.now)}"
-    return f"not reproduced, {differing} of {reproduction.compared} metrics differ, for example {example}"
+    return (
+        f"not reproduced, {differing} of {reproduction.compared} metrics differ, for example"
+        f" {example}"
+    )
 
 
 def _added_metrics(reproduction: Reproduction) -> str:
@@ -398,7 +402,8 @@ def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
         )
     if reproduction.carried:
         console.print(
-            f"note: {reproduction.carried} failed requests have no answer and are copied as failures"
+            f"note: {reproduction.carried} failed requests have no answer and are copied as"
+            " failures"
         )
     if reproduction.equal:
         console.print(

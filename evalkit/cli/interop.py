@@ -411,7 +411,8 @@ def _next(result: RunResult, arguments: Namespace) -> LabelSample:
             " sampled"
         )
     print(
-        f"{next_sample.labels:,} labels will be about as precise as {next_sample.effective:,.0f} at random"
+        f"{next_sample.labels:,} labels will be about as precise as"
+        f" {next_sample.effective:,.0f} at random"
     )
     if (
         (metric := next_sample.metric) is not None

@@ -487,7 +487,8 @@ def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
         )
     lines += [
         f"{names[contradiction.scores]} contradicts {names[contradiction.comparisons]} in "
-        f"{_cell(contradiction.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs that both decide."
+        f"{_cell(contradiction.metrics[CONTRADICTION]).replace(NEWLINE, ' ')} of the pairs"
+        " that both decide."
         for contradiction in board.contradictions[:SHOWN]
     ]
     if any(row.pareto for row in board.rows):

@@ -411,7 +411,8 @@ class RunConfig(Section):
             ):
                 continue
             problems.append(
-                f"dataset.label_map.{label}: '{value}' is not {_listed(meanings)}{also}: write one of"
+                f"dataset.label_map.{label}: '{value}' is not {_listed(meanings)}{also}:"
+                " write one of"
                 " them"
             )
         winners = (

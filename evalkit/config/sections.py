@@ -485,7 +485,10 @@ class Example(Section):
     def _scored_once(self) -> Self:
         answers = [self.scores or None, self.score, self.class_name, self.winner]
         if sum(answer is not None for answer in answers) != 1:
-            alternatives = "class_name, if the rubric has classes; or winner, if a pair was compared"
+            alternatives = (
+                "class_name, if the rubric has classes; or winner, if a pair was"
+                " compared"
+            )
             raise ValueError(
                 f"set either scores (one per criterion) or score; or {alternatives}"
             )
@@ -587,12 +590,14 @@ class RubricConfig(Section):
         )
         if conflicting and self.real:
             return (
-                f"it is real and has {conflicting[0]}: any number is a score, so remove {conflicting[0]}, or"
+                f"it is real and has {conflicting[0]}: any number is a score, so remove"
+                f" {conflicting[0]}, or"
                 " set real=false"
             )
         if conflicting:
             return (
-                f"it has both classes and {conflicting[0]}: a rubric has either a scale or classes, so"
+                f"it has both classes and {conflicting[0]}: a rubric has either a scale or"
+                " classes, so"
                 " start from rubric=own"
             )
         return self._scale_problem() if self.real else None

@@ -70,7 +70,10 @@ def check_yaml(text: str) -> None:
                 anchors[name] = size
             sizes[-1] += size
             if sizes[-1] > LARGEST and anchors:
-                problem = f"has more than {LARGEST:,} values when its aliases (*NAME) are written out"
+                problem = (
+                    f"has more than {LARGEST:,} values when its aliases (*NAME) are written"
+                    " out"
+                )
                 raise UnboundedError(problem, line, "write less with aliases")
     except RecursionError:
         raise UnboundedError(

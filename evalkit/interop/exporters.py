@@ -275,7 +275,10 @@ def _single(judgment: Judgment, case: Case) -> Row:
 
 def _marked(case: Case, index: int, side: str) -> str:
     assistant = f"Assistant {side}".strip()
-    return f"[The Start of {assistant}'s Answer]\n{case.responses[index].text}\n[The End of {assistant}'s Answer]"
+    return (
+        f"[The Start of {assistant}'s Answer]\n{case.responses[index].text}\n[The End of"
+        f" {assistant}'s Answer]"
+    )
 
 
 def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:

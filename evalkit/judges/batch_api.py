@@ -79,7 +79,10 @@ class BatchApi:
         if is_withheld(
             self._config.api_base
         ):  # their clients read the environment, too
-            problem = f"a file names {self._config.api_base}, which gets no key, and batches need one"
+            problem = (
+                f"a file names {self._config.api_base}, which gets no key, and batches need"
+                " one"
+            )
             host = host_of(str(self._config.api_base))
             remedy = f"if you trust this server, add {FLAG} {host}"
             raise JudgeSetupError(problem, where="judge.api_base", remedy=remedy)

@@ -160,7 +160,8 @@ def _odd_faults(
             yield from (f"{description}: {fault}" for fault in wrong)
             if judgment is not None and (judgment.readable or _has_value(judgment)):
                 yield (
-                    f"{description}: read as {judgment.status} with a value, but a missing answer is never"
+                    f"{description}: read as {judgment.status} with a value, but a missing"
+                    " answer is never"
                     " a score"
                 )
 

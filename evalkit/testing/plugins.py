@@ -264,7 +264,8 @@ def _recognition_faults(benchmark: Benchmark, path: Path, mode: str) -> Iterator
     recognition = recognize_benchmark(path)
     if recognition is None or recognition.name != benchmark.name:
         yield (
-            f"{path} is recognized as {recognition.name if recognition else 'nothing'} instead: see `shapes`,"
+            f"{path} is recognized as {recognition.name if recognition else 'nothing'}"
+            " instead: see `shapes`,"
             " `holds`"
         )
     if benchmark.looks_like(_PLAIN):

@@ -102,7 +102,10 @@ def _content_faults(store: Store, second: Store) -> Iterator[str]:
         completions = opened.get_many([*kept, "e" * 64])
         for key in kept.keys() | completions.keys():
             if completions.get(key) != kept.get(key):
-                yield f"{name} returns {str(completions.get(key))[:80]!r} for {str(kept.get(key))[:80]!r}"
+                yield (
+                    f"{name} returns {str(completions.get(key))[:80]!r} for"
+                    f" {str(kept.get(key))[:80]!r}"
+                )
     if len(store.get_many([f"{n:064x}" for n in range(5000)])) != len(
         _TEXTS
     ) or store.get_many([]):

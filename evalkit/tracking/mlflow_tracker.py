@@ -294,7 +294,10 @@ def experiment_of(client: MlflowClient, uri: str, name: str) -> str:
         client, uri, name
     )
     if experiment.lifecycle_stage == "deleted":
-        remedy = f"restore it with `mlflow experiments restore --experiment-id {experiment.experiment_id}`"
+        remedy = (
+            "restore it with `mlflow experiments restore --experiment-id"
+            f" {experiment.experiment_id}`"
+        )
         raise TrackingError(
             f"tracking.experiment: '{name}' was deleted in MLflow: {remedy}, or name another"
         )

@@ -134,7 +134,8 @@ class ShardTask:
         location = store_location(store_url(self.config.store.url))
         if location != self.store:
             problem = (
-                f"store.url: the worker's store is {location}, not {self.store}; set EVALKIT_STORE where"
+                f"store.url: the worker's store is {location}, not {self.store}; set"
+                " EVALKIT_STORE where"
                 " workers run"
             )
             return replace(report, error=problem, status=int(ExitStatus.WRONG))
