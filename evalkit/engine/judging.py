@@ -462,7 +462,7 @@ class _Run:
     def _complete(
         self, call: PlannedCall, judgment: Judgment, following: int, until: Until
     ) -> None:
-        """Count a judgment of a case, which `following` follow; a complete case may be the last that is needed."""
+        """Count a judgment of a case, before `following` more; a complete case may be the last needed."""
         missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
         judgments.append(judgment)
         if missing + following > 1:

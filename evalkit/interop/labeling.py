@@ -231,8 +231,9 @@ def with_labels(
     """Return cases with annotators' labels added; an annotator's new label replaces an older one.
 
     A case's own label or grades, which belong to no annotator, remain the reference for verdicts.
-    Other cases use the majority or the mean grade. `with_own_label` are the cases that have their own label in
-    addition to annotators' labels. `classes` are those of the rubric, if labels are classes.
+    Other cases use the majority or the mean grade. `with_own_label` are the cases that have their
+    own label in addition to annotators' labels. `classes` are those of the rubric, if labels are
+    classes.
 
     Raises:
         DatasetError: If a label is for an unknown case or does not apply to it.
