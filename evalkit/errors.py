@@ -122,7 +122,7 @@ class CallError(EvalkitError):
 
     Args:
         kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `too_long`,
-            `auth`, `account`, `not_found`, `content_filter` and `bad_response`.
+            `auth`, `account`, `not_found`, `content_filter`, `truncated` and `bad_response`.
         message: The provider's message, on one line and without secrets.
         retryable: Whether the same call may succeed later.
         retry_after: Seconds that the provider asked to wait; `None` if it did not ask.

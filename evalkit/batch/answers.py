@@ -20,6 +20,7 @@ from evalkit.core.regular_files import open_file
 from evalkit.engine.progress import Tally
 from evalkit.errors import CallError
 from evalkit.judges.error_mapping import clean_message
+from evalkit.judges.model_judge import ended_answer
 from evalkit.judges.pricing import listed_cost
 from evalkit.judges.responses import (
     answer_in_line,
@@ -175,14 +176,9 @@ def _read_line(
     try:
         completion = _completion(row, target, rung, number, weighable)
     except CallError as error:
-        outcome: Outcome = error
-        if error.kind == "content_filter":
-            outcome = Completion(
-                "", finish_reason="content_filter", refusal=error.message, rung=rung
-            )
-        elif row.get("error") and not row.get(
-            "response"
-        ):  # the batch did not send it: it expired, for example
+        outcome: Outcome = ended_answer(error, rung) or error
+        if outcome is error and row.get("error") and not row.get("response"):
+            # the batch did not send it: it expired, for example
             outcome = CallError(error.kind, error.message, retryable=True)
         raise _FaultError(
             f"failed ({error.kind})",

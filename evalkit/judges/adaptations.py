@@ -154,7 +154,7 @@ def _lower_top(complaint: str, top: int) -> int | None:
 def is_unspecific(error: CallError) -> bool:
     """Return whether an error names no cause, so that the format may be the reason."""
     if error.kind == "bad_request":
-        return error.http_status in (400, 422) and error.scope == "request"
+        return error.http_status in (400, 404, 422) and error.scope == "request"
     return error.kind in ("server", "bad_response") and error.http_status == 500
 
 

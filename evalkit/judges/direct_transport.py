@@ -15,17 +15,15 @@ from evalkit.guard.credentials import is_withheld, stand_in
 from evalkit.judges import context, setup
 from evalkit.judges.adaptations import OPTIONAL, Shape
 from evalkit.judges.error_mapping import clean_message
-from evalkit.judges.model_judge import Reply
-from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
-from evalkit.judges.responses import (
+from evalkit.judges.http_bodies import (
     ENCODINGS,
-    Answer,
-    answer_in,
-    positive,
+    body_of,
     read_body,
-    reported_context,
     unless_redirected,
 )
+from evalkit.judges.model_judge import Reply
+from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
+from evalkit.judges.responses import Answer, answer_in, positive, reported_context
 from evalkit.judges.setup import LOCAL
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
@@ -214,11 +212,9 @@ class DirectTransport:
                 unless_redirected(response.status, headers)
                 chunks = response.content.iter_chunked(_CHUNK)
                 encoding = headers.get("content-encoding", "")
-                return (
-                    response.status,
-                    await read_body(chunks, encoding, self.config.max_answer_bytes),
-                    headers,
-                )
+                limit = self.config.max_answer_bytes
+                body_read = await body_of(response.status, chunks, encoding, limit)
+                return response.status, body_read, headers
         except (
             TimeoutError
         ) as error:  # before ClientError: aiohttp's own timeouts are both

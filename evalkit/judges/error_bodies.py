@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.judges.error_mapping import writable
+from evalkit.values import Json
 
 _SHOWN = 200
 _PAGE = re.compile(rb"\s*(?:<!doctype|<\?xml|<html|<head|<body|<h\d)", re.IGNORECASE)
@@ -15,6 +16,8 @@ _UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.
 _TAG = re.compile(r"<[^>]*>")
 _LONGEST_PAGE = 2**16
 _NO_MESSAGE = "an error without a message"
+_WORDS = ("message", "detail", "Message", "errors", "error_msg", "status_msg", "msg")
+_CODES = ("code", "error_code")
 
 
 def start_of(body: bytes, status: int) -> str:
@@ -22,7 +25,7 @@ def start_of(body: bytes, status: int) -> str:
     if not body.strip():
         return f"an empty response with status {status}"
     if not _PAGE.match(body):
-        return body[:_SHOWN].decode("utf-8", "replace")
+        return " ".join(body[:_SHOWN].decode("utf-8", "replace").split())
     page = body[:_LONGEST_PAGE].decode("utf-8", "replace")
     words = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", page)))
     text = " ".join(words.split())[:_SHOWN]
@@ -41,12 +44,12 @@ def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
         parsed = parsed[0]  # as Google writes it
     if not isinstance(parsed, Mapping):
         return None
-    error = parsed.get("error") or (parsed if "choices" not in parsed else None)
+    whole = None if parsed.get("choices") else parsed
+    error = parsed.get("error") or _other_error(parsed) or whole
     if not isinstance(error, Mapping):
         return None if error is None else (_message(error, status), None)
-    words = (error.get(name) for name in ("message", "detail", "Message", "errors"))
-    message = next(filter(None, words), None)
-    code = error.get("code")
+    message = next(filter(None, (error.get(name) for name in _WORDS)), None)
+    code = next((error[name] for name in _CODES if error.get(name) is not None), None)
     code = code if code is not None else error.get("type") if message else None
     if not message and code is None:
         return (_without_words(status), None) if status >= 400 else None
@@ -54,8 +57,18 @@ def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
     return _message(message or code, status), name
 
 
+def _other_error(parsed: Json) -> Json | None:
+    """Return the error in MiniMax's `base_resp`, whose status is 0 in a good answer."""
+    status = parsed.get("base_resp")
+    if isinstance(status, Mapping) and status.get("status_code"):
+        return status
+    return None
+
+
 def _message(value: object, status: int) -> str:
     """Return a message; of a list of problems, as FastAPI has them, each with its place."""
+    if isinstance(value, Mapping):  # as Mistral nests them
+        value = value.get("detail") or value.get("message") or value
     if isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
         value = "; ".join(filter(None, map(_problem, value))) or value
     text = text_of(value)

@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
 from evalkit.errors import CallError, Scope
-from evalkit.judges.waits import retry_after, wait_in_body
+from evalkit.judges.waits import pause_from_headers, retry_after, wait_in_body
 from evalkit.values import frozen
 
 LONGEST_MESSAGE = 300
@@ -132,17 +132,23 @@ _SPENT_CODES = _names(
     *("insufficient_balance", "insufficient_credits", "credits_exhausted", "arrearage"),
     *("exceeded_current_quota_error", "billing_not_active", "account_deactivated"),
     *("payment_required", "billing_error", "quota_exhausted", "access_terminated"),
-    *("spend_limit_exceeded", "1113"),
+    *("spend_limit_exceeded", "1113", "setlimitexceeded", "accountoverdueerror"),
+    *("billing_disabled", "token_quota_reached"),
 )
 _SPENT = _words(
     r"insufficient[_ ](?:quota|funds|balance|credit)",
     r"(?:credit )?balance is (?:too low|insufficient)",
     r"budget has been exceeded|exceeded ?budget|over (?:its|the|your) budget",
-    r"(?:out of|used all (?:available )?|no|any|not enough|more) credits?\b",
+    r"(?:out of|used all (?:available )?|no|any|not enough|more) credits?\b"
+    r"(?! (?:was|were|are|will be) (?:charged|used|deducted))",
+    r"credits? (?:is |are |has been |have been )?(?:depleted|exhausted|used up|expired)",
+    r"free allocation|overdue balance|requires billing",
     r"(?:monthly|total|spend(?:ing)?|credit|usage|hard|key|budget) limit (?:reached|exceeded)",
     r"(?:reached|exceeded|exceeds) (?:its|your|the) "
     r"(?:monthly |total |specified )*(?:spend(?:ing)?|credit|usage|hard|api usage) ?(?:limits?|cap)",
-    r"account (?:is |has been |was )?(?:not active|suspended|deactivated|disabled|overdue)",
+    r"(?:account|organi[sz]ation)(?: \S{1,40})? (?:is |has been |was )"
+    r"(?:not active|suspended|deactivated|disabled|overdue)",
+    r"account (?:not active|suspended|deactivated|disabled|overdue)",
     r"余额不足|欠费|额度已用尽|请充值",
 )
 _QUOTA = _words("exceeded your current quota")
@@ -168,35 +174,42 @@ _FILTER_CODES = _names(
         "sensitive_content",
     ),
     *("guardrail_intervened", "policy_violation", "safety", "invalid_prompt"),
+    *("sensitivecontentdetected", "inputtextsensitivecontentdetected"),
+    *("outputtextsensitivecontentdetected", "inputtextriskdetection"),
 )
 _FILTERED = _words(
     r"content.?(?:policy|policies|filter|management|moderation|safety)|safety (?:system|filter|polic)",
-    r"usage polic|flagged|moderation|guardrail|data.?inspection|inappropriate",
-    r"(?:input|prompt|request|output|content|message).{0,40}(?:sensitive|harmful|unsafe|blocked)",
+    r"(?:usage|use) (?:polic|guideline)|terms of (?:service|use)|flagged|moderation|guardrail",
+    r"data.?inspection|inappropriate|jailbreak|prompt.?injection|content exists risk",
+    r"(?:input|prompt|request|output|content|message|text).{0,40}"
+    r"(?:sensitive|harmful|unsafe|blocked|risky|prohibited)",
+    r"(?:harmful|unsafe|prohibited) content",
     r"敏感|违规|不当内容|不安全",
 )
 _LONG_CODES = _names(
     *("context_length_exceeded", "string_above_max_length", "request_too_large"),
     *("exceed_context_size_error", "context_window_exceeded", "prompt_too_long"),
-    *("token_limit_exceeded", "max_tokens_exceeded", "input_too_long"),
+    *("token_limit_exceeded", "max_tokens_exceeded", "input_too_long", "1261"),
 )
 _TOO_LONG = _words(
     r"context.?(?:length|window|size)|maximum (?:context|prompt length|model length|input length)",
     r"exceed_context_size|exceeds the available context|exceeds? (?:the )?context",
-    r"(?:prompt|input|request|messages?|text)s? (?:is|are|was) too (?:long|large)|too long (?:to|for)",
+    r"(?:prompt|input|request|messages?|text)s? (?:is|are|was|you \w+ was) too (?:long|large)",
+    r"too long (?:to|for)",
     r"must have less than \d+ tokens|too many (?:input )?tokens|reduce the length",
     r"(?:number of (?:input )?tokens|(?:input )?token count).{0,40}exceed",
+    r"(?:prompt|input|total|message)s? ?_?(?:length|tokens?)\b.{0,40}(?:exceed|larger than|> ?\d)",
+    r"exceed\w* (?!.{0,40}(?:daily|monthly|per ))[^.]{0,40}(?:token limit|number of tokens)",
+    r"max_(?:prompt|input|seq)_len",
+    r"max_tokens must be at least \d+, got -|range of input length|超长|长度超|超过.{0,8}长度",
     r"too large for model|max_new_tokens`? must be <=|request too large for model",
 )
 _KEY_CODES = _names(
     *("invalid_api_key", "api_key_invalid", "unauthenticated", "authentication_error"),
     *("invalid_authentication", "incorrect_api_key", "unrecognizedclientexception"),
     *("expiredtokenexception", "invalidsignatureexception", "account_suspended"),
-    *(
-        "accessdeniedexception",
-        "unsupported_country_region_territory",
-        "expired_api_key",
-    ),
+    *("unsupported_country_region_territory", "expired_api_key", "service_disabled"),
+    "accessdeniedexception",
 )
 _KEY = _words(
     r"api.?key|invalid (?:key|token|credential)|token .{0,30}(?:invalid|expired)",
@@ -205,23 +218,20 @@ _KEY = _words(
 )
 _ACCESS = _words(
     r"access (?:is |was )?denied|have access|permission|country|region|territory|ip address",
-    r"your (?:account|organi[sz]ation|project|team|plan)\b",
+    r"(?:your|this) (?:account|organi[sz]ation|project|team|plan)\b",
 )
 """What is said of a key without rights, and of a request that goes beyond them."""
 _MODEL_CODES = _names(
     *("model_not_found", "model_decommissioned", "model_not_exist", "invalid_model"),
-    *(
-        "deploymentnotfound",
-        "model_not_available",
-        "unknown_model",
-        "model_not_supported",
-    ),
+    *("deploymentnotfound", "model_not_available", "unknown_model", "1211"),
+    *("model_not_supported", "operationnotsupported"),
 )
 _NO_MODEL = _words(
     r"invalid model(?: name| id)?\b|not a valid model|unknown model|no such model",
     r"model(?: name| id| identifier)?\b.{0,80}(?:not exist|not found|not available|decommissioned"
     r"|is invalid|deprecated|no longer|is not supported|not recognized)",
     r"(?:does not|doesn't) have (?:this|the|that) model|unsupported model",
+    r"does not work with the specified model|on-demand throughput|模型.{0,20}不存在",
 )
 _LIMIT_CODES = _names(
     *("rate_limit_exceeded", "rate_limit_error", "throttlingexception", "throttling"),
@@ -233,6 +243,15 @@ _LIMIT = _words(
     r"rate.?limit(?:ed)? (?:is |was |has been )?(?:reached|exceeded|hit)|rate_limit_(?:exceeded|error)",
     r"(?:exceeded|reached|hit) (?:the |your |its )?(?:\w+ )?rate.?limit",
 )
+_TOO_LARGE = _words(r"request too large for", r"tokens must be reduced")
+"""What is said of a request that is more than the limit of a minute, whenever it is sent."""
+_UNWRITTEN_CODES = _names(
+    "json_validate_failed", "tool_use_failed", "output_parse_failed"
+)
+"""The model did not write what was asked for; it may the next time."""
+_UNFINISHED = _words(r"max_tokens or model output limit was reached")
+_TOO_BIG = _words(r"requires more system memory")
+_ROUTE = _words(r"endpoints? found that (?:can handle|supports?)")
 _BUSY_CODES = _names(
     *(
         "overloaded_error",
@@ -279,7 +298,10 @@ _RULES = (
     _Rule("account", False, "account", (429,), text=_QUOTA, waits=False),
     _Rule("auth", False, "key", (401, 407)),
     _Rule("auth", False, "key", (400, 403), _KEY_CODES),
+    _Rule("too_long", False, "request", (400, 413, 429), text=_TOO_LARGE),
     _Rule("rate_limit", True, "server", (*_ASKING, 0, 200), _LIMIT_CODES, text=_LIMIT),
+    _Rule("bad_response", True, "request", (400, 422), _UNWRITTEN_CODES),
+    _Rule("truncated", False, "request", (400,), text=_UNFINISHED),
     _Rule("content_filter", False, "request", (*_ASKING, 500), _FILTER_CODES),
     _Rule("too_long", False, "request", (*_ASKING, 500), _LONG_CODES),
     _Rule("too_long", False, classes=_names("ContextWindowExceededError")),
@@ -287,6 +309,7 @@ _RULES = (
     _Rule("not_found", False, "model", (*_ASKING, 410), _MODEL_CODES),
     _Rule("too_long", False, "request", (*_ASKING, 500), text=_TOO_LONG),
     _Rule("content_filter", False, "request", (400, 403, 422, 451), text=_FILTERED),
+    _Rule("bad_request", False, "request", (404,), text=_ROUTE),
     _Rule("bad_request", False, "capability", (403, 404), text=_CAPABILITY),
     _Rule("bad_request", False, "capability", (400, 422), text=_PARAMETER),
     _Rule("not_found", False, "model", (400, 403, 422), text=_NO_MODEL),
@@ -296,7 +319,8 @@ _RULES = (
     _Rule("auth", False, "key", (403,), text=_KEY),
     _Rule("auth", False, "model", (403,), text=_ACCESS),
     _Rule("auth", False, "request", (403,)),
-    _Rule("not_found", False, "model", (404, 410)),
+    _Rule("not_found", False, "model", (404, 405, 410)),
+    _Rule("not_found", False, "model", (500,), text=_TOO_BIG),
     _Rule("timeout", True, "server", (408,)),
     _Rule("rate_limit", True, "server", (429,)),
     _Rule("too_long", False, "request", (413,)),
@@ -338,11 +362,14 @@ def call_error(error: BaseException) -> CallError:
         text = message or type(error).__name__
         return CallError("bad_response", text, retryable=False, status=fault.status)
     retryable = rule.retryable and fault.final is not True
+    wait = fault.wait
+    if wait is None and rule.kind == "rate_limit":
+        wait = pause_from_headers(headers_of(error)) or None
     return CallError(
         rule.kind,
         message,
         retryable=retryable,
-        retry_after=fault.wait if retryable else None,
+        retry_after=wait if retryable else None,
         scope=rule.scope,
         status=fault.status,
     )

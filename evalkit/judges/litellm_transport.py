@@ -38,10 +38,10 @@ from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.error_mapping import call_error
+from evalkit.judges.http_bodies import ENCODINGS, body_of, unless_redirected
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import (
-    ENCODINGS,
     Answer,
     OtherEnd,
     amount,
@@ -50,8 +50,6 @@ from evalkit.judges.responses import (
     bad_response,
     error_in,
     other_end,
-    read_body,
-    unless_redirected,
 )
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
@@ -408,8 +406,11 @@ def _guard_transport(transport: Any) -> Any:
             headers = {name.lower(): value for name, value in response.headers.items()}
             unless_redirected(response.status_code, headers)
             assert isinstance(response.stream, AsyncByteStream)
-            body = await read_body(
-                response.stream, headers.get("content-encoding", ""), guard.limit
+            body = await body_of(
+                response.status_code,
+                response.stream,
+                headers.get("content-encoding", ""),
+                guard.limit,
             )
             if response.status_code >= 400:
                 guard.failure = error_in(response.status_code, body, headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -34,7 +35,7 @@ from evalkit.judges.model_list import confirm
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
 from evalkit.judges.setup import COPIES, ENDPOINT, FREE, HEADERS, LOCAL
 from evalkit.judges.waits import pause_from_headers
-from evalkit.types import Completion, JudgeRequest, JudgeSpec
+from evalkit.types import Completion, JudgeRequest, JudgeSpec, Rung
 from evalkit.values import Json, JsonObject, frozen
 
 _log = logging.getLogger("evalkit.judges")
@@ -45,7 +46,7 @@ _ROUNDING = 8
 _ADAPTABLE = ("bad_request", "auth", "server", "bad_response")
 _ENDING = ("key", "account")
 _DENIALS = 3
-"""Requests that are denied without a reason, before any answer, until the key is taken for refused."""
+"""Requests that are denied, before any answer, until the key or a parameter is taken for the reason."""
 
 
 @frozen
@@ -255,8 +256,8 @@ class ModelJudge:
             try:
                 return await self._send(request, shape)
             except CallError as error:
-                if error.kind == "content_filter":
-                    return _filtered(error, shape)
+                if (ended := ended_answer(error, shape.rung)) is not None:
+                    return ended
                 if self._step(shape, request, error):
                     continue
                 answer = await self._other_format(shape, request, error)
@@ -347,6 +348,8 @@ class ModelJudge:
             return False
         if error.kind != "bad_request" and error.http_status < 400:
             return False
+        if error.kind == "bad_response" and error.http_status < 500:
+            return False  # the endpoint accepted the request; the model failed
         if self._shape != sent:  # another request changed it in the meantime
             return True
         # An error of the server's own names a parameter in passing.
@@ -406,8 +409,8 @@ class ModelJudge:
                 try:
                     answer = await self._send(request, shape)
                 except CallError as refusal:
-                    if refusal.kind == "content_filter":
-                        return _filtered(refusal, shape)
+                    if (ended := ended_answer(refusal, shape.rung)) is not None:
+                        return ended
                     if refusal.kind not in _ADAPTABLE or refusal.scope in _ENDING:
                         break
                     shape = lower_rung(shape)
@@ -426,24 +429,37 @@ class ModelJudge:
             return setup.setup_error(self._target, error, endpoint, rung)
         if self._answered:  # so the key, the model and the format are right
             return error
-        if error.kind == "auth" and error.scope == "request":
-            # Nothing says whether the key or this input is refused.
+        fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
+        unproven = error.kind == "auth" and error.scope == "request"
+        blames = self._blames(error)
+        if unproven or (blames and not fixed):
+            # Nothing says whether the key, the parameter or this input is refused.
             self._denials += 1
             if self._denials < _DENIALS:
                 return error
-        fixed = rung != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
         ends = error.kind in ("auth", "not_found") or (
-            error.kind == "bad_request" and fixed
+            error.kind == "bad_request" and (fixed or blames)
         )
         if ends:
             return setup.setup_error(self._target, error, endpoint, rung)
         return error
 
+    def _blames(self, error: CallError) -> bool:
+        """Return whether an error names a parameter that the config sets, so that every request has it."""
+        if error.kind != "bad_request":
+            return False
+        return any(
+            re.search(rf"\b{re.escape(name)}\b", error.message)
+            for name in self.spec.params
+        )
 
-def _filtered(error: CallError, shape: Shape) -> Completion:
-    return Completion(
-        "",
-        finish_reason="content_filter",
-        refusal=error.message,
-        rung=shape.rung,
-    )
+
+def ended_answer(error: CallError, rung: Rung) -> Completion | None:
+    """Return the answer that an error stands for, because the provider ended it; `None` if there is none."""
+    if error.kind == "content_filter":
+        return Completion(
+            "", finish_reason="content_filter", refusal=error.message, rung=rung
+        )
+    if error.kind == "truncated":
+        return Completion("", finish_reason="length", rung=rung)
+    return None

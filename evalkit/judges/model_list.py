@@ -11,7 +11,8 @@ from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
-from evalkit.judges.responses import ENCODINGS, error_in, read_body
+from evalkit.judges.http_bodies import ENCODINGS, read_body
+from evalkit.judges.responses import error_in
 
 _LONGEST = 4_000_000
 _SHOWN = 5

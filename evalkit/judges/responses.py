@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from types import MappingProxyType
@@ -104,6 +103,8 @@ def answer_of(
         reasoning, content = thought.groups()
     calls = _get(message, "tool_calls")
     calls = calls if _is_list(calls) else ()
+    if not calls and (older := _get(message, "function_call")):
+        calls = ({"function": older},)
     raw_logprobs = _get(choice, "logprobs")
     finish = finish_of(end or _get(choice, "finish_reason"))
     finish = "tool_calls" if finish == "stop" and calls else finish
@@ -321,17 +322,22 @@ def _is_list(value: object) -> bool:
 
 
 def _content(content: object) -> str | None:
-    """Return a message's content as text, with its parts joined; empty for null, `None` if it is not text."""
+    """Return a message's content as text, with its parts joined; empty for null, `None` if it is not text.
+
+    An object is the JSON that the model wrote, which the server has parsed.
+    """
     if content is None:
         return ""
     if isinstance(content, str):
         return writable(content)
+    if isinstance(content, Mapping) and "type" not in content:
+        return _dumped(content)
     if not isinstance(content, list):
         return None
     parts = [
-        _get(part, "text")
+        part if isinstance(part, str) else _get(part, "text")
         for part in content
-        if _get(part, "type") in ("text", "output_text")
+        if isinstance(part, str) or _get(part, "type") in ("text", "output_text")
     ]
     return (
         writable("".join(parts))
@@ -343,11 +349,16 @@ def _content(content: object) -> str | None:
 def _arguments(call: object) -> str | None:
     arguments = _get(_get(call, "function"), "arguments")
     if isinstance(arguments, Mapping):
-        try:
-            arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-        except (ValueError, TypeError, RecursionError):
-            return None
+        return _dumped(arguments)
     return writable(arguments) if isinstance(arguments, str) and arguments else None
+
+
+def _dumped(parsed: Json) -> str | None:
+    """Return an object as the JSON text that it was; `None` if it has no such text."""
+    try:
+        return writable(json.dumps(parsed, ensure_ascii=False, allow_nan=False))
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _text(*values: object) -> str | None:
@@ -437,66 +448,6 @@ def _writable_token(token: TokenLogprob) -> TokenLogprob:
     )
 
 
-ENCODINGS = "gzip, deflate"
-"""The content encodings that `read_body` can decompress."""
-_PLAIN = ("", "identity")
-_ZLIB = ("gzip", "x-gzip", "deflate")
-
-
-async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
-    """Return a decompressed body.
-
-    Args:
-        chunks: The body as it arrives.
-        encoding: The value of the `content-encoding` header.
-        limit: The largest decompressed size, in bytes; a longer body is refused while it is read.
-
-    Raises:
-        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of
-            `ENCODINGS`.
-    """
-    encoding = encoding.strip().lower()
-    if encoding not in (*_PLAIN, *_ZLIB):
-        raise bad_response(
-            f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested"
-        )
-    inflating = None if encoding in _PLAIN else zlib.decompressobj(wbits=47)
-    body = bytearray()
-    try:
-        async for chunk in chunks:
-            # Allow one byte above the limit, to distinguish a body that is too long from one that
-            # just fits.
-            body += (
-                chunk
-                if inflating is None
-                else inflating.decompress(chunk, limit + 1 - len(body))
-            )
-            if len(body) > limit:
-                message = f"the answer is longer than judge.max_answer_bytes={limit:,}"
-                raise bad_response(message, retryable=False)
-    except zlib.error as error:
-        raise bad_response("the answer's compressed data is corrupt") from error
-    return bytes(body)
-
-
-def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
-    """Refuse a redirect: following it would send the prompt, and perhaps the key, to another server.
-
-    Raises:
-        CallError: Of kind `bad_response`, if the status is a redirect.
-    """
-    if 300 <= status < 400:
-        target = (
-            writable(headers.get("location", "")).partition("?")[0][:200]
-            or "an unnamed address"
-        )
-        message = (
-            f"status {status} redirects to {target}, and redirects are not followed; check"
-            " judge.api_base"
-        )
-        raise bad_response(message, retryable=False)
-
-
 def answer_in(
     status: int,
     body: bytes,
@@ -515,10 +466,14 @@ def answer_in(
         CallError: If the response is an error or not an answer.
     """
     try:
-        parsed = json.loads(body)
+        parsed = json.loads(_COMMENTS.sub(b"", body, count=1))
     except (ValueError, RecursionError):
         parsed = None
     return _answer_from(status, parsed, body, headers, read)
+
+
+_COMMENTS = re.compile(rb"\A\s*(?::[^\n]*\n\s*)+")
+"""What servers send before an answer to keep the connection: lines that begin with a colon."""
 
 
 @frozen
@@ -647,6 +602,10 @@ def _answer_from(
     return answer_of(parsed, split_thoughts=True) if read is None else read(parsed)
 
 
+_UNKNOWN = 422
+"""The status that an error in a response without an error's status is read with."""
+
+
 def _error_in_answer(
     parsed: Json,
     error: tuple[str, str | None],
@@ -659,8 +618,11 @@ def _error_in_answer(
     code = _get(inner if isinstance(inner, Mapping) else parsed, "code")
     # A code in the body of a 200 response does not prove that the key is wrong.
     if type(code) is not int or code in (401, 403, 404):
-        code = 422
+        code = _UNKNOWN
     mapped = call_error(RefusedError(message, name, code, headers, parsed))
+    if mapped.kind == "bad_request" and code == _UNKNOWN and mapped.scope == "request":
+        # Neither a code nor words say that the request is wrong.
+        mapped = call_error(RefusedError(message, name, 500, headers, parsed))
     mapped.__cause__ = RefusedError(message, name, status, headers)
     return mapped
 

@@ -348,6 +348,7 @@ _ABOUT_FORMAT = re.compile(
     r"response_?format|json_?schema|schema|structured|json_?object|json.?mode|\btools?\b|function",
     re.IGNORECASE,
 )
+_ABOUT_LIMIT = re.compile("|".join(LIMITS))
 _RESPONSES_ONLY = re.compile(
     r"v1/responses|not a chat model|responses api", re.IGNORECASE
 )
@@ -392,6 +393,8 @@ def setup_error(
         remedy = "check judge.params and judge.model"
         if about_format:
             remedy = "try judge.response_format=auto"
+        elif _ABOUT_LIMIT.search(error.message):
+            remedy = "change judge.max_tokens, or check judge.params"
         return JudgeSetupError(
             f"{target.model}: {address} rejects the request ({error.message})",
             remedy=remedy,

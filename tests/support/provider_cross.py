@@ -167,7 +167,7 @@ FORMS: dict[str, Callable[[Meaning, int], Any]] = {
     "plain": lambda meaning, _: f"{meaning.text} {meaning.code or ''}".encode(),
     "html": lambda *_: b"<html><body><h1>Error</h1></body></html>",
     "nothing": lambda *_: b"",
-    "cut": lambda meaning, status: json.dumps(_openai(meaning, status)).encode()[:-9],
+    "cut": lambda meaning, status: json.dumps(_openai(meaning, status)).encode()[:-2],
     "null": lambda *_: b"null",
 }
 WORDLESS = ("html", "nothing", "null")
@@ -447,8 +447,7 @@ class Faults:
             "feature": CASES + 4 * play.concurrency,
             "ends": CASES,
         }[play.meaning.effect]
-        lost_code = play.meaning.code is not None and play.form == "cut"
-        if lost_code or (play.meaning.effect == "passes" and play.status == 500):
+        if play.meaning.effect == "passes" and play.status == 500:
             most += 4  # an error without a reason: each format once
         if len(seen.calls) > most:
             self.paid_twice.append(line)

@@ -1,0 +1,85 @@
+"""Read the body of a response: decompressed, of a bounded size, and never from a redirect."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterable, Mapping
+
+from evalkit.errors import CallError
+from evalkit.judges.error_mapping import writable
+from evalkit.judges.responses import bad_response
+
+ENCODINGS = "gzip, deflate"
+"""The content encodings that `read_body` can decompress."""
+_PLAIN = ("", "identity")
+_ZLIB = ("gzip", "x-gzip", "deflate")
+
+
+async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
+    """Return a decompressed body.
+
+    Args:
+        chunks: The body as it arrives.
+        encoding: The value of the `content-encoding` header.
+        limit: The largest decompressed size, in bytes; a longer body is refused while it is read.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of
+            `ENCODINGS`.
+    """
+    encoding = encoding.strip().lower()
+    if encoding not in (*_PLAIN, *_ZLIB):
+        raise bad_response(
+            f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested"
+        )
+    inflating = None if encoding in _PLAIN else zlib.decompressobj(wbits=47)
+    body = bytearray()
+    try:
+        async for chunk in chunks:
+            # Allow one byte above the limit, to distinguish a body that is too long from one that
+            # just fits.
+            body += (
+                chunk
+                if inflating is None
+                else inflating.decompress(chunk, limit + 1 - len(body))
+            )
+            if len(body) > limit:
+                message = f"the answer is longer than judge.max_answer_bytes={limit:,}"
+                raise bad_response(message, retryable=False)
+    except zlib.error as error:
+        raise bad_response("the answer's compressed data is corrupt") from error
+    return bytes(body)
+
+
+def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
+    """Refuse a redirect: following it would send the prompt, and perhaps the key, to another server.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the status is a redirect.
+    """
+    if 300 <= status < 400:
+        target = (
+            writable(headers.get("location", "")).partition("?")[0][:200]
+            or "an unnamed address"
+        )
+        message = (
+            f"status {status} redirects to {target}, and redirects are not followed; check"
+            " judge.api_base"
+        )
+        raise bad_response(message, retryable=False)
+
+
+async def body_of(
+    status: int, chunks: AsyncIterable[bytes], encoding: str, limit: int
+) -> bytes:
+    """Return a response's body as `read_body` does; empty if an error's body cannot be read: its status says enough.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the body of an answer cannot be read.
+    """
+    try:
+        return await read_body(chunks, encoding, limit)
+    except CallError:
+        if status < 400:
+            raise
+        return b""

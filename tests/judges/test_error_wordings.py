@@ -1,0 +1,208 @@
+"""What the errors of many providers mean, as they word and wrap them."""
+
+import json
+
+import pytest
+
+from evalkit.judges.responses import answer_in, error_in
+from tests.support.fake_provider import completion
+
+
+def coded(code, message="No"):
+    return {"error": {"message": message, "type": "some_error", "code": code}}
+
+
+def flat(message, **more):
+    return {"message": message, **more}
+
+
+def said(message):
+    return {"error": message}
+
+
+WAIT = "wait"
+PASSING = [
+    (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+    (400, flat("Rate exceeded", __type="ThrottlingException")),
+    (429, flat("Too many tokens per day, please wait before trying again.")),
+    (429, [{"error": {"message": "Resource exhausted.", "status": "RESOURCE_EXHAUSTED"}}]),
+    (429, coded("429", "exceeded token rate limit of your S0 pricing tier; retry after 1 second")),
+    (429, flat("Service tier capacity exceeded for this model.", code="3505")),
+    (429, flat("A Trial key is limited to 10 API calls / minute. Upgrade to a Production key.")),
+    (429, coded("token_quota_exceeded", "Tokens per minute limit exceeded")),
+    (429, coded("1302", "您的账户已达到速率限制，请您控制请求频率")),
+    (429, coded("limit_requests", "You have exceeded your current request limit.")),
+    (429, coded("engine_overloaded_error", "The engine is currently overloaded")),
+    (429, flat("Exceeded workspace input tokens per minute", error_code="REQUEST_LIMIT_EXCEEDED")),
+    (429, {"errors": [{"code": "rate_limit_reached_requests", "message": "8 per second"}]}),
+    (429, said("Model is overloaded")),
+    (424, said("Request failed during generation: out of memory")),
+    (503, {"error": "Model m is currently loading", "estimated_time": 0.2}),
+    (503, said("server busy, please try again.  maximum pending requests exceeded")),
+    (500, flat("EngineCore encountered an issue.")),
+    (500, {"success": False, "errors": [{"code": 7009, "message": "Upstream unavailable"}]}),
+    (400, coded("json_validate_failed", "The generated JSON does not match the expected schema")),
+    (400, coded("tool_use_failed", "Failed to call a function.")),
+]
+TOO_LONG = "too_long"
+LONG = [
+    (413, coded("rate_limit_exceeded", "Request too large for model: Limit 6000, Requested 9000")),
+    (429, coded("rate_limit_exceeded", "Limit 30, Requested 45. The tokens must be reduced.")),
+    (422, said("Input validation error: `inputs` must have less than 9 tokens. Given: 15")),
+    (422, said("`inputs` tokens + `max_new_tokens` must be <= 4097.")),
+    (400, flat("The prompt is too long: 14, model maximum context length: 13")),
+    (400, flat("The decoder prompt (length 50) is longer than the maximum model length of 40.")),
+    (400, flat("The input (9 tokens) is longer than the model's context length (5 tokens).")),
+    (400, coded("1261", "Prompt 超长")),
+    (400, coded("invalid_parameter_error", "Range of input length should be [1, 30720]")),
+    (400, coded(None, "Your request exceeded model token limit: 8192")),
+    (400, coded(None, "This model's maximum prompt length is 13 but the request contains 20.")),
+    (400, flat("too many tokens: the prompt cannot exceed 12 - received 20")),
+    (400, flat({"detail": [{"msg": "Prompt has 40 tokens, too large for model with 32"}]})),
+    (400, coded(None, "Requested tokens (2304) exceed context window of 2048")),
+    (400, coded(None, "Prompt tokens (9000) exceed limit (8192)")),
+    (400, coded(None, "Input length 5000 exceeds maximum length 4096")),
+    (400, coded(None, "The message you submitted was too long")),
+    (400, coded(None, "Total length 9000 is larger than 8192")),
+    (500, coded(None, "Context size has been exceeded.")),
+    (400, coded(None, "输入长度超过限制")),
+]
+REFUSED = "content_filter"
+BLOCKED = [
+    (403, coded(None, "m requires moderation. Your input was flagged. No credits were charged.")),
+    (403, said("Content violates usage guidelines. API key ID: 2, Failed check: BIO")),
+    (400, coded("invalid_prompt", "We found repetitive patterns in your prompt.")),
+    (400, coded("data_inspection_failed", "Output data may contain inappropriate content.")),
+    (400, coded("1301", "系统检测到输入可能包含不安全或敏感内容")),
+    (400, coded(None, "The input text may contain risky information.")),
+    (400, coded(None, "This prompt violates our acceptable use policy")),
+    (400, coded(None, "It was detected to contain prohibited content")),
+    (400, coded(None, "Detected jailbreak attempt")),
+    (400, coded(None, "prompt injection detected")),
+    (400, coded(None, "Content Exists Risk")),
+    (400, coded(None, "It contains material that violates our terms of service")),
+    (400, flat("Guardrail raised an exception")),
+]
+ACCOUNT = [
+    (402, coded(None, "Cloud credits expired")),
+    (402, said("You have exceeded your monthly included credits.")),
+    (412, coded("PRECONDITION_FAILED", "Account x is suspended, possibly for a failed payment")),
+    (429, coded("1113", "您的账户已欠费，请充值后重试")),
+    (429, coded("SetLimitExceeded", "Your account has reached the set inference limit")),
+    (403, coded("AccountOverdueError", "your account has an overdue balance.")),
+    (403, said("Your newly created team doesn't have any credits yet.")),
+    (403, coded("BILLING_DISABLED", "This API method requires billing to be enabled.")),
+    (403, {"errors": [{"code": "token_quota_reached", "message": "token quota reached"}]}),
+    (429, [{"error": {"message": "Your credits are depleted.", "status": "RESOURCE_EXHAUSTED"}}]),
+    (429, flat("you have used up your daily free allocation of neurons")),
+    (400, coded(None, "You have reached your specified API usage limits. Access on 2026-12-01")),
+    (400, coded(None, "This organization has been disabled.")),
+    (401, coded("account_deactivated", "The account of this API key has been deactivated.")),
+]
+KEY = [
+    (401, said("Unauthorized")),
+    (400, said("Incorrect API key provided: sk-***.")),
+    (403, coded("SERVICE_DISABLED", "The API has not been used before or it is disabled.")),
+    (403, coded("unsupported_country_region_territory", "not supported")),
+    (403, flat("You do not have permission to query endpoint x")),
+    (403, coded("403", "Access denied due to Virtual Network/Firewall rules.")),
+    (400, coded(None, "User location is not supported for the API use.")),
+]
+MODEL = [
+    (404, said("model 'm' not found")),
+    (405, {"detail": "Method Not Allowed"}),
+    (400, coded("1211", "模型不存在，请检查模型代码。")),
+    (400, coded("OperationNotSupported", "The operation does not work with the specified model")),
+    (400, flat("Invocation of model ID x with on-demand throughput isn't supported.")),
+    (500, said("model requires more system memory (5 GiB) than is available (3 GiB)")),
+    (404, {"title": "Not Found", "detail": "Function 'x': Not found for account 'y'"}),
+]
+OUTCOMES = [
+    *((WAIT, *row) for row in PASSING),
+    *((TOO_LONG, *row) for row in LONG),
+    *((REFUSED, *row) for row in BLOCKED),
+    *(("account", *row) for row in ACCOUNT),
+    *(("auth", *row) for row in KEY),
+    *(("not_found", *row) for row in MODEL),
+]
+ENDING = ("key", "account", "model")
+
+
+@pytest.mark.parametrize(("outcome", "status", "body"), OUTCOMES)
+def test_an_error_means_what_it_says(outcome, status, body):
+    error = error_in(status, json.dumps(body, ensure_ascii=False).encode(), {})
+    assert error.retryable == (outcome == WAIT), error
+    assert outcome in (WAIT, error.kind), error
+    ends = error.scope in ENDING
+    assert ends == (outcome in ("account", "auth", "not_found")), error
+    assert "\n" not in error.message
+    assert "{" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m30s"}, 90),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
+        ({"x-ratelimit-remaining-tokens": "7", "x-ratelimit-reset-tokens": "120s"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, 7),
+        ({"retry-after": "2", "ratelimit-remaining": "0", "ratelimit-reset": "7"}, 2),
+    ],
+)
+def test_a_limit_states_its_wait_in_any_header(headers, seconds):
+    error = error_in(429, b'{"error": {"message": "slow"}}', headers)
+    assert error.retry_after == seconds
+
+
+def test_a_spent_account_is_not_waited_for_because_of_a_limit_in_its_headers():
+    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s"}
+    body = json.dumps(coded("insufficient_quota", "Check your plan")).encode()
+    error = error_in(429, body, headers)
+    assert error.kind == "account"
+    assert error.retry_after is None
+
+
+ANSWER = '{"winner": "A"}'
+CALL = {"name": "answer", "arguments": ANSWER}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": {"winner": "A"}},
+        {"content": [ANSWER[:5], ANSWER[5:]]},
+        {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": ANSWER}]},
+        {"content": None, "function_call": CALL},
+        {"content": None, "tool_calls": [{"type": "function", "function": CALL}]},
+    ],
+)
+def test_the_text_of_an_answer_is_found(message):
+    choice = {"finish_reason": "stop", "message": message}
+    answer = answer_in(200, json.dumps(completion([choice])).encode(), {})
+    assert (answer.content or answer.arguments) == ANSWER
+
+
+@pytest.mark.parametrize("before", [b"\n\n", b": PROCESSING\n\n: PROCESSING\n\n", b"\xef\xbb\xbf"])
+def test_what_keeps_a_connection_is_not_the_answer(before):
+    choice = {"finish_reason": "stop", "message": {"content": ANSWER}}
+    answer = answer_in(200, before + json.dumps(completion([choice])).encode(), {})
+    assert answer.content == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "retryable"),
+    [
+        ({"error": "upstream timeout"}, "server", True),
+        ({"base_resp": {"status_code": 1002, "status_msg": "rate limit hit"}}, "rate_limit", True),
+        ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "account", 0),
+        ({"base_resp": {"status_code": 1026, "status_msg": "input sensitive"}}, REFUSED, False),
+        ({"error_code": 336100, "error_msg": "server high load"}, "server", True),
+        ({"error": {"message": "Invalid 'top_p'", "code": 400}}, "bad_request", False),
+    ],
+)
+def test_an_error_in_a_good_response_is_one(body, kind, retryable):
+    body = {"choices": None, **body}
+    with pytest.raises(Exception, match=r"\w") as raised:
+        answer_in(200, json.dumps(body).encode(), {})
+    assert raised.value.kind == kind
+    assert raised.value.retryable == bool(retryable)

@@ -1,0 +1,94 @@
+"""What providers answer that their rows do not list, through the command line."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.support.fake_provider import Reply, refused
+from tests.support.provider_play import case_of, play, verdict
+
+pytestmark = pytest.mark.usefixtures("_environment")
+TRANSPORTS = ("direct", pytest.param("litellm", marks=pytest.mark.thorough))
+
+
+@pytest.fixture
+def _environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def third(reply):
+    return lambda body, number: verdict() if number % 3 else reply
+
+
+def one(reply):
+    return lambda body, _: reply if case_of(body) == 2 else verdict()
+
+
+NOT_WRITTEN = refused(400, "The generated JSON does not match", code="json_validate_failed")
+NO_ROUTE = refused(404, "No endpoints found that can handle the requested parameters.")
+GZIP = {"content-encoding": "gzip"}
+FINISHED = {
+    "a generation that failed": (third(NOT_WRITTEN), 8),
+    "an error without a code": (third(Reply({"error": "upstream timeout"})), 8),
+    "an error that cannot be decompressed": (third(Reply(b"\x1f\x8b..", 503, GZIP)), 8),
+    "a route without formats": (
+        lambda body, _: NO_ROUTE if "response_format" in body else verdict(),
+        7,
+    ),
+    "a compressed answer": (
+        lambda *_: Reply(gzip.compress(json.dumps(verdict().body).encode()), headers=GZIP),
+        6,
+    ),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", FINISHED)
+def test_nothing_is_lost_or_paid_twice(tmp_path, capfd, row, transport):
+    rule, calls = FINISHED[row]
+    words = ("judge.concurrency=1", "runner.retries=2")
+    played = play(tmp_path, capfd, rule, *words, transport=transport)
+    assert played.statuses == {"ok": 6}, played.errors
+    assert len(played.provider.requests) == calls
+
+
+FOO = ("+judge.params.foo=1",)
+ENDS = {
+    "an unreadable refusal of the key": (Reply(b"\x1f\x8b..", 401, GZIP), (), 1, "OPENAI_API_KEY"),
+    "a parameter that is not known": (
+        refused(422, "Extra inputs are not permitted: foo"),
+        FOO,
+        3,
+        "judge.params",
+    ),
+    "a limit that is too high": (
+        refused(400, "max_tokens is too large: 100000"),
+        ("judge.max_tokens=100000",),
+        6,
+        "judge.max_tokens",
+    ),
+    "a suspended account": (refused(412, "Account x is suspended"), (), 1, "add credit"),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("row", ENDS)
+def test_what_every_request_meets_ends_the_run(tmp_path, capfd, row, transport):
+    reply, words, calls, remedy = ENDS[row]
+    words = (*words, "judge.concurrency=1")
+    played = play(tmp_path, capfd, lambda *_: reply, *words, transport=transport)
+    assert played.status == 1
+    assert len(played.provider.requests) == calls
+    assert remedy in played.output
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_answer_that_an_error_calls_truncated_is_not_asked_again(tmp_path, capfd, transport):
+    words = "Could not finish the message because max_tokens or model output limit was reached"
+    played = play(tmp_path, capfd, one(refused(400, words)), transport=transport)
+    assert played.statuses == {"ok": 5, "unparseable": 1}
+    assert "truncated at judge.max_tokens" in played.errors
+    assert len(played.provider.requests) == 6
