@@ -81,104 +81,104 @@ class CaseReader:
         self._answers = [join.name for join in joins if join.adds == "responses"]
         self._said = [join.name for join in joins if join.adds == "labels"]
 
-    def read(self, row: Row, number: int, place: str) -> Case | None:
+    def read(self, row: Row, number: int, location: str) -> Case | None:
         """Return the case in row `number` (from 1); `None` if it is dropped.
 
         Raises:
-            DatasetError: If the row is not a case; the message names `place`.
+            DatasetError: If the row is not a case; the message names `location`.
         """
         try:
-            case = self._case(plain_row(row), number, place)
+            case = self._case(plain_row(row), number, location)
             if case.checklist:
-                self._count_unset(row, place)
+                self._count_unset(row, location)
             return case
         except RowFault as fault:
-            raise fault.at(place) from None
+            raise fault.at(location) from None
         except SkippedRow:
             return None
 
-    def id_of(self, row: Row, number: int, place: str) -> str:
+    def id_of(self, row: Row, number: int, location: str) -> str:
         """Return the id of the case in a row; the row number if it has none.
 
         Raises:
             DatasetError: If the mapped column is missing.
         """
         try:
-            return self._id(row, self.columns.layout(row), number, place)
+            return self._id(row, self.columns.layout(row), number, location)
         except RowFault as fault:
-            raise fault.at(place) from None
+            raise fault.at(location) from None
 
-    def _id(self, row: Row, layout: Layout, number: int, place: str) -> str:
+    def _id(self, row: Row, layout: Layout, number: int, location: str) -> str:
         value = layout.get["id"](row)
         if type(value) is str and value:
             return value
         if value is ABSENT and self.columns.is_mapped("id"):
-            value = self.columns.need(row, "id", place)
-        found = self._texts.name(value, "id", place)
-        if found is None:
-            self.tally.add(NUMBERED, place)
+            value = self.columns.need(row, "id", location)
+        case_id = self._texts.name(value, "id", location)
+        if case_id is None:
+            self.tally.add(NUMBERED, location)
             return str(number)
-        return found
+        return case_id
 
-    def _case(self, row: Row, number: int, place: str) -> Case:
+    def _case(self, row: Row, number: int, location: str) -> Case:
         layout = self.columns.layout(row)
         texts = self._texts
         get = layout.get
         present = layout.present
-        responses = self._responses(row, layout, place)
-        self._check(responses, place)
+        responses = self._responses(row, layout, location)
+        self._check(responses, location)
         label: Winner | None = None
         if (value := get["label"](row)) is not ABSENT:
-            label, responses = self._labels.attach(value, responses, place)
+            label, responses = self._labels.attach(value, responses, location)
         metadata: JsonObject = {}
         for column in layout.metadata:
             metadata[column] = row[column]
         people: dict[str, Annotation] = {}
         if self._said or "labels" in present or layout.shape == "responses":
             people, label, responses = self._annotated(
-                row, layout, label, responses, metadata, place
+                row, layout, label, responses, metadata, location
             )
         for join in self._joins:
-            join.count(row, place)
+            join.count(row, location)
         if (prompt := get["prompt"](row)) is ABSENT:
-            prompt = self.columns.need(row, "prompt", place)
+            prompt = self.columns.need(row, "prompt", location)
         return Case(
-            self._id(row, layout, number, place),
-            texts.needed(prompt, "prompt", "prompts", place),
+            self._id(row, layout, number, location),
+            texts.needed(prompt, "prompt", "prompts", location),
             responses,
-            texts.optional(get["context"](row), "context", place)
+            texts.optional(get["context"](row), "context", location)
             if "context" in present
             else None,
             (
-                texts.optional(get["reference"](row), "reference", place)
+                texts.optional(get["reference"](row), "reference", location)
                 if "reference" in present
                 else None
             ),
             label,
             metadata,
             people,
-            self._checklist(row, layout, len(responses), place)
+            self._checklist(row, layout, len(responses), location)
             if self._has_checklist
             else (),
         )
 
     def _checklist(
-        self, row: Row, layout: Layout, responses: int, place: str
+        self, row: Row, layout: Layout, responses: int, location: str
     ) -> tuple[ChecklistItem, ...]:
         """Return the checklist of a case; empty in other modes unless the field is mapped."""
         value = layout.get["checklist"](row)
         if value is ABSENT and self.columns.is_mapped("checklist"):
-            value = self.columns.need(row, "checklist", place)
+            value = self.columns.need(row, "checklist", location)
         if isinstance(value, str):
-            value = plain(_parsed(value, "checklist", place))
+            value = plain(_parsed(value, "checklist", location))
 
         def unused(key: str) -> None:
-            self.tally.add(UNUSED_IN_ITEMS.format(key), place)
+            self.tally.add(UNUSED_IN_ITEMS.format(key), location)
 
         try:
-            given = () if value is ABSENT or value is None else value
+            items = () if value is ABSENT or value is None else value
             return read_items(
-                given, responses=responses, shared=self._items, unused=unused
+                items, responses=responses, shared=self._items, unused=unused
             )
         except ChecklistError as bad:
             remedy = bad.remedy
@@ -189,21 +189,21 @@ class CaseReader:
                     "name its column in dataset.fields.checklist (the columns are"
                     f" {', '.join(list(row)[:8])})"
                 )
-            raise DatasetError(bad.what, where=place, remedy=remedy) from None
+            raise DatasetError(bad.what, where=location, remedy=remedy) from None
 
-    def _count_unset(self, row: Row, place: str) -> None:
+    def _count_unset(self, row: Row, location: str) -> None:
         """Count the points and weights that are NaN in data whose writers mark a missing value so."""
         todo = [self.columns.layout(row).get["checklist"](row)]
         while todo:
             value = todo.pop()
             if isinstance(value, str) and "NaN" in value:
-                value = _parsed(value, "checklist", place)
+                value = _parsed(value, "checklist", location)
             elif callable(listed := getattr(value, "tolist", None)):
                 value = listed()
             if isinstance(value, dict):
                 for key in ("points", "weight"):
                     if (number := value.get(key)) != number:
-                        self.tally.add(NAN_IN_ITEMS.format(key), place)
+                        self.tally.add(NAN_IN_ITEMS.format(key), location)
                 todo += value.values()
             elif isinstance(value, list | tuple):
                 todo += value
@@ -215,7 +215,7 @@ class CaseReader:
         label: Winner | None,
         responses: tuple[Response, ...],
         metadata: JsonObject,
-        place: str,
+        location: str,
     ) -> tuple[dict[str, Annotation], Winner | None, tuple[Response, ...]]:
         """Return annotators' labels, and the case's label or grades: its own, those of a join, or the consensus."""
         value = layout.get["labels"](row)
@@ -223,25 +223,28 @@ class CaseReader:
         if value not in (ABSENT, None) and (
             self.columns.is_mapped("labels") or holds_people(value)
         ):
-            people = read_people(value, self._labels, len(responses), place)
+            people = read_people(value, self._labels, len(responses), location)
             metadata.pop(self.columns.column("labels"), None)
         if layout.shape == "responses":
             people |= response_annotations(
-                layout.get["responses"](row), self._labels, place
+                layout.get["responses"](row), self._labels, location
             )
         for name in self._said:
             joined = row[name]
             people |= model_annotations(
-                {k: v for k, v in joined.items() if k}, self._labels, responses, place
+                {k: v for k, v in joined.items() if k},
+                self._labels,
+                responses,
+                location,
             )
             if "" in joined:
-                own = joined[""]
+                case_label = joined[""]
                 value = (
-                    [own.get(response.model) for response in responses]
-                    if isinstance(own, dict)
-                    else own
+                    [case_label.get(response.model) for response in responses]
+                    if isinstance(case_label, dict)
+                    else case_label
                 )
-                label, responses = self._labels.attach(value, responses, place)
+                label, responses = self._labels.attach(value, responses, location)
         if people and label is None and not any(map(is_labeled, responses)):
             label, graded = consensus(people, responses)
             responses = tuple(graded)
@@ -249,67 +252,76 @@ class CaseReader:
                 CONSENSUS
                 if label is not None or any(map(is_labeled, graded))
                 else SPLIT,
-                place,
+                location,
             )
         return people, label, responses
 
-    def _responses(self, row: Row, layout: Layout, place: str) -> tuple[Response, ...]:
+    def _responses(
+        self, row: Row, layout: Layout, location: str
+    ) -> tuple[Response, ...]:
         if layout.shape == "responses":
-            own = self._listed(self.columns.need(row, "responses", place), place)
+            responses = self._listed(
+                self.columns.need(row, "responses", location), location
+            )
         elif self._answers and not any(
             f in layout.present or self.columns.is_mapped(f) for f, _ in layout.ends
         ):
-            own = ()
+            responses = ()
         else:
             get = layout.get
             texts = self._texts
             listed = []
             for field, model in layout.ends:
                 if (value := get[field](row)) is ABSENT:
-                    value = self.columns.need(row, field, place)
-                text = texts.needed(value, field, "responses", place)
-                listed.append(Response(text, texts.name(get[model](row), model, place)))
-            own = tuple(listed)
-        return own + self._joined(row, place) if self._answers else own
+                    value = self.columns.need(row, field, location)
+                text = texts.needed(value, field, "responses", location)
+                listed.append(
+                    Response(text, texts.name(get[model](row), model, location))
+                )
+            responses = tuple(listed)
+        return responses + self._joined(row, location) if self._answers else responses
 
-    def _joined(self, row: Row, place: str) -> tuple[Response, ...]:
+    def _joined(self, row: Row, location: str) -> tuple[Response, ...]:
         return tuple(
-            self._entry(one, f"{name}.{i}", place)
+            self._entry(entry, f"{name}.{i}", location)
             for name in self._answers
-            for i, one in enumerate(row[name])
+            for i, entry in enumerate(row[name])
         )
 
-    def _listed(self, value: Any, place: str) -> tuple[Response, ...]:
-        value = _parsed(value, "responses", place)
+    def _listed(self, value: Any, location: str) -> tuple[Response, ...]:
+        value = _parsed(value, "responses", location)
         if not isinstance(value, list):
             raise DatasetError(
                 "responses is not a list",
-                where=place,
+                where=location,
                 remedy="write a list of texts or of {model, text}",
             )
         return tuple(
-            self._entry(entry, f"responses.{i}", place) for i, entry in enumerate(value)
+            self._entry(entry, f"responses.{i}", location)
+            for i, entry in enumerate(value)
         )
 
-    def _entry(self, entry: Any, name: str, place: str) -> Response:
+    def _entry(self, entry: Any, name: str, location: str) -> Response:
         if not isinstance(entry, dict):
-            return Response(self._texts.needed(entry, name, "responses", place))
+            return Response(self._texts.needed(entry, name, "responses", location))
         if "text" not in entry:
             raise DatasetError(
-                f"{name} has no 'text'", where=place, remedy=did_you_mean("text", entry)
+                f"{name} has no 'text'",
+                where=location,
+                remedy=did_you_mean("text", entry),
             )
         if not entry.keys() <= _PARTS:
             for unused in entry.keys() - _PARTS:
-                self.tally.add(UNUSED.format(unused), place)
+                self.tally.add(UNUSED.format(unused), location)
         response = Response(
-            self._texts.needed(entry["text"], f"{name}.text", "responses", place),
-            self._texts.name(entry.get("model"), f"{name}.model", place),
+            self._texts.needed(entry["text"], f"{name}.text", "responses", location),
+            self._texts.name(entry.get("model"), f"{name}.model", location),
         )
         return self._labels.response(
-            response, entry.get("label", entry.get("grade")), place
+            response, entry.get("label", entry.get("grade")), location
         )
 
-    def _check(self, responses: tuple[Response, ...], place: str) -> None:
+    def _check(self, responses: tuple[Response, ...], location: str) -> None:
         count = len(responses)
         if count < self._least:
             fewer = f"pass {self._call}" if self._call else "set mode=pointwise"
@@ -317,7 +329,7 @@ class CaseReader:
             many = f"{count or 'no'} response{'' if count == 1 else 's'}"
             raise DatasetError(
                 f"{many}, and mode {self._mode} needs {self._least}",
-                where=place,
+                where=location,
                 remedy=remedy,
             )
         if count == 2:
@@ -326,10 +338,10 @@ class CaseReader:
             texts = [response.text for response in responses if response.text]
             same = len(set(texts)) < len(texts)
         if same:
-            self.tally.add(SAME, place)
+            self.tally.add(SAME, location)
 
 
-def _parsed(value: Any, field: str, place: str) -> Any:
+def _parsed(value: Any, field: str, location: str) -> Any:
     """Return the list in a cell of a table, as JSON; other values as they are."""
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
@@ -337,5 +349,5 @@ def _parsed(value: Any, field: str, place: str) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         raise DatasetError(
-            f"{field} is not a JSON list", where=place, remedy="fix the JSON"
+            f"{field} is not a JSON list", where=location, remedy="fix the JSON"
         ) from None

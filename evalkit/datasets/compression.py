@@ -49,17 +49,17 @@ def compression_of(path: Path) -> str | None:
     refuse_stream(path)
     with open_file(path) as file:
         begins = file.read(_LONGEST_MARK)
-    found = next(
+    compression = next(
         (name for mark, name in _MARKS.items() if begins.startswith(mark)), None
     )
     named = SUFFIXES.get(path.suffix.lower())
-    if named and found is None:
+    if named and compression is None:
         raise DatasetError(
             f"is not {named} data, despite its suffix",
             where=str(path),
             remedy="rename or compress it",
         )
-    return found
+    return compression
 
 
 def refuse_stream(path: Path) -> None:
@@ -116,9 +116,9 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as bad:
         if bad.errno is None:
             raise _damaged(path, bad) from None
-        what = f"cannot be read ({bad.strerror or bad})"
+        problem = f"cannot be read ({bad.strerror or bad})"
         remedy = "check the file and its permissions"
-        raise DatasetError(what, where=str(path), remedy=remedy) from None
+        raise DatasetError(problem, where=str(path), remedy=remedy) from None
     except Exception as bad:
         if type(bad).__name__ != "LZMAError":  # its module is imported only when needed
             raise
@@ -165,9 +165,9 @@ def _bounded(file: IO[bytes], path: Path) -> Iterator[bytes]:
 
 def too_long(where: str) -> DatasetError:
     """Return the error for a row that is longer than `LONGEST_ROW`."""
-    what = f"has a row of more than {LONGEST_ROW // 10**6} MB"
+    problem = f"has a row of more than {LONGEST_ROW // 10**6} MB"
     return DatasetError(
-        what, where=where, remedy="split the row, or remove what is not judged"
+        problem, where=where, remedy="split the row, or remove what is not judged"
     )
 
 
@@ -232,8 +232,10 @@ def _utf32(path: Path) -> DatasetError:
 
 
 def _not_utf8(path: Path, offset: int, line: int) -> DatasetError:
-    what = f"the byte at offset {offset} is not UTF-8"
-    return DatasetError(what, where=f"{path}:{line}", remedy="save the file as UTF-8")
+    problem = f"the byte at offset {offset} is not UTF-8"
+    return DatasetError(
+        problem, where=f"{path}:{line}", remedy="save the file as UTF-8"
+    )
 
 
 def decoded(line: bytes, number: int, path: Path) -> str:

@@ -35,7 +35,8 @@ def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
     path = _locate(named, base)
     with reading(path):
         read = tuple(
-            _example(row, place, config) for place, row in reader_for(None, path)(path)
+            _example(row, location, config)
+            for location, row in reader_for(None, path)(path)
         )
     if not read:
         raise DatasetError(
@@ -63,27 +64,27 @@ def _locate(named: str, base: Path | None) -> Path:
     )
 
 
-def _example(row: Json, place: str, config: RunConfig) -> Example:
+def _example(row: Json, location: str, config: RunConfig) -> Example:
     if unknown := [column for column in row if column not in Example.model_fields]:
         remedy = did_you_mean(unknown[0], Example.model_fields)
         raise DatasetError(
-            f"an example has no '{unknown[0]}'", where=place, remedy=remedy
+            f"an example has no '{unknown[0]}'", where=location, remedy=remedy
         )
     response, justification = (
-        _text(row, column, place) for column in ("response", "justification")
+        _text(row, column, location) for column in ("response", "justification")
     )
-    prompt = None if row.get("prompt") is None else _text(row, "prompt", place)
+    prompt = None if row.get("prompt") is None else _text(row, "prompt", location)
     if (winner := row.get("winner")) is not None:
         if winner not in ("A", "B", "TIE"):
             raise DatasetError(
                 f"'{str(winner)[:60]}' is not a winner",
-                where=place,
+                where=location,
                 remedy="write A, B or TIE",
             )
-        other = _text(row, "response_b", place)
+        response_b = _text(row, "response_b", location)
         return Example(
             response=response,
-            response_b=other,
+            response_b=response_b,
             justification=justification,
             prompt=prompt,
             winner=winner,
@@ -94,7 +95,7 @@ def _example(row: Json, place: str, config: RunConfig) -> Example:
             remedy = f"set 'class_name' to one of {', '.join(classes.names)}"
             raise DatasetError(
                 f"the class '{name[:60]}' is not in the rubric",
-                where=place,
+                where=location,
                 remedy=remedy,
             )
         return Example(
@@ -104,26 +105,26 @@ def _example(row: Json, place: str, config: RunConfig) -> Example:
             class_name=name,
         )
     scale = config.rubric.scale
-    scores = _scores(row.get("scores"), place)
+    scores = _scores(row.get("scores"), location)
     if not scores:
-        score = _score(row.get("score"), "score", place, scale)
+        score = _score(row.get("score"), "score", location, scale)
         return Example(
             response=response, justification=justification, prompt=prompt, score=score
         )
     if row.get("score") is not None:
         raise DatasetError(
-            "it has both 'scores' and 'score'", where=place, remedy="remove 'score'"
+            "it has both 'scores' and 'score'", where=location, remedy="remove 'score'"
         )
     names = list(config.criteria)
     if unknown := [name for name in scores if name not in names]:
         remedy = did_you_mean(unknown[0], names)
         raise DatasetError(
             f"'scores' has '{unknown[0]}', which is not one of the criteria",
-            where=place,
+            where=location,
             remedy=remedy,
         )
     read = {
-        name: _score(value, f"score of {name}", place, scale)
+        name: _score(value, f"score of {name}", location, scale)
         for name, value in scores.items()
     }
     return Example(
@@ -131,19 +132,19 @@ def _example(row: Json, place: str, config: RunConfig) -> Example:
     )
 
 
-def _text(row: Json, column: str, place: str) -> str:
+def _text(row: Json, column: str, location: str) -> str:
     value = row.get(column)
     if not isinstance(value, str):
-        what = "is missing" if value is None else f"is {value!r:.40} and not a text"
+        problem = "is missing" if value is None else f"is {value!r:.40} and not a text"
         raise DatasetError(
-            f"'{column}' {what}",
-            where=place,
+            f"'{column}' {problem}",
+            where=location,
             remedy="give prompt, response, scores and justification",
         )
     return value
 
 
-def _scores(value: object, place: str) -> Json:
+def _scores(value: object, location: str) -> Json:
     """Return scores by criterion; a table has them as a JSON object in a cell."""
     if isinstance(value, str) and value.strip():
         with suppress(
@@ -155,27 +156,31 @@ def _scores(value: object, place: str) -> Json:
     if not isinstance(value, Mapping) or not value:
         remedy = 'write a score for each criterion, such as {"accuracy": 4}'
         raise DatasetError(
-            f"'scores' is {value!r:.40} and not a mapping", where=place, remedy=remedy
+            f"'scores' is {value!r:.40} and not a mapping",
+            where=location,
+            remedy=remedy,
         )
     return value
 
 
-def _score(value: object, name: str, place: str, scale: Scale) -> float:
+def _score(value: object, name: str, location: str, scale: Scale) -> float:
     try:
         score = float("nan") if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         score = float("nan")
     if not isfinite(score):
-        what = "is missing" if value is None else f"is {value!r:.40} and not a number"
+        problem = (
+            "is missing" if value is None else f"is {value!r:.40} and not a number"
+        )
         raise DatasetError(
-            f"'{name}' {what}",
-            where=place,
+            f"'{name}' {problem}",
+            where=location,
             remedy=f"write a number on the scale {scale.name()}",
         )
     if not scale.contains(score):
         raise DatasetError(
             f"{name} {score:g} is not on the scale {scale.name()}",
-            where=place,
+            where=location,
             remedy="fix the score",
         )
     return score

@@ -28,13 +28,13 @@ _TURNS = {"prompt": "[:-1]", "response": "[-1]"}
 class RowFault(Exception):  # noqa: N818 - internal: readers of rows convert it with the location
     """An expression cannot be evaluated for a row."""
 
-    def __init__(self, what: str, remedy: str = "") -> None:
-        self.what, self.remedy = what, remedy
-        super().__init__(what)
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.what, self.remedy = problem, remedy
+        super().__init__(problem)
 
-    def at(self, place: str) -> DatasetError:
-        """Return the error for the row at `place`."""
-        return DatasetError(self.what, where=place, remedy=self.remedy)
+    def at(self, location: str) -> DatasetError:
+        """Return the error for the row at `location`."""
+        return DatasetError(self.what, where=location, remedy=self.remedy)
 
 
 def is_template(text: str) -> bool:
@@ -73,13 +73,13 @@ def _names(text: str, where: str) -> frozenset[str]:
 
     environment = _environment()
     try:
-        found = meta.find_undeclared_variables(environment.parse(text))
+        variables = meta.find_undeclared_variables(environment.parse(text))
     except TemplateError as bad:
-        what = f"is not a Jinja expression ({' '.join(str(bad).split())})"
+        problem = f"is not a Jinja expression ({' '.join(str(bad).split())})"
         raise ConfigError(
-            what, where=where, remedy="fix the expression; put texts in quotes"
+            problem, where=where, remedy="fix the expression; put texts in quotes"
         ) from None
-    return frozenset(found - {WHOLE} - set(environment.globals))
+    return frozenset(variables - {WHOLE} - set(environment.globals))
 
 
 def _evaluated(
@@ -119,7 +119,7 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
         ", ..." if len(columns) > _MOST_NAMED else ""
     )
     close = did_you_mean(name, columns)
-    what = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
+    problem = f"no column '{name}'{purpose}; the columns are {named or 'none'}"
     messages = next(
         (
             column
@@ -131,10 +131,10 @@ def missing_column_error(name: str, row: Row, purpose: str = "") -> tuple[str, s
     if messages is not None and name in _TURNS:
         turns = f"{messages}{_TURNS[name]} | {CONVERSATION}"
         return (
-            what,
+            problem,
             f"if it is in the conversation, set \"dataset.fields.{name}='{{{{ {turns} }}}}'\"",
         )
-    return what, close if close.startswith("did you mean") else "name one of them"
+    return problem, close if close.startswith("did you mean") else "name one of them"
 
 
 @cache
@@ -143,11 +143,11 @@ def _environment() -> Any:
 
     from evalkit.prompting.bounds import BoundedEnvironment
 
-    made = BoundedEnvironment(
+    environment = BoundedEnvironment(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
-    made.filters[CONVERSATION] = _conversation
-    return made
+    environment.filters[CONVERSATION] = _conversation
+    return environment
 
 
 def _conversation(value: Any) -> str:
@@ -284,7 +284,7 @@ class Columns:
             layout = self._layouts[columns] = self._laid_out(row)
         return layout
 
-    def need(self, row: Row, field: str, place: str) -> Any:
+    def need(self, row: Row, field: str, location: str) -> Any:
         """Return the value of a field in a row.
 
         Raises:
@@ -292,7 +292,7 @@ class Columns:
         """
         value = self.layout(row).get[field](row)
         if value is ABSENT:
-            raise self._missing(field, place, row)
+            raise self._missing(field, location, row)
         return value
 
     def column(self, field: str) -> str:
@@ -334,14 +334,14 @@ class Columns:
             | ({name for end in ends for name in end} or {"responses"})
             | self._checklist
         )
-        found = {
+        getters = {
             field: get
             for field in (*used, "labels")
             if (get := self._present(field, row)) is not None
         }
         taken = {self.column(field) for field in used} | self._added
         metadata = tuple(column for column in row if column not in taken)
-        return Layout(shape, {**_NONE, **found}, frozenset(found), ends, metadata)
+        return Layout(shape, {**_NONE, **getters}, frozenset(getters), ends, metadata)
 
     def _present(self, field: str, row: Row) -> Getter | None:
         """Return the reader of a field for rows with these columns; only a row shows whether a path exists."""
@@ -382,13 +382,13 @@ class Columns:
             else "response"
         )
 
-    def _missing(self, field: str, place: str, row: Row) -> DatasetError:
+    def _missing(self, field: str, location: str, row: Row) -> DatasetError:
         if self._call:
             return DatasetError(
-                f"no field '{field}'", where=place, remedy=f"pass {self._call}"
+                f"no field '{field}'", where=location, remedy=f"pass {self._call}"
             )
         column = self.column(field)
-        what, remedy = missing_column_error(
+        problem, remedy = missing_column_error(
             column, row, f" for {field}" if column != field else ""
         )
         near = remedy.startswith(("did you mean", "if it is"))
@@ -396,7 +396,7 @@ class Columns:
         if field == "response" and field not in self._mapped:
             key += ", or two for a pair in dataset.fields.response_a and dataset.fields.response_b"
         return DatasetError(
-            what, where=place, remedy=remedy if near else f"{remedy} in {key}"
+            problem, where=location, remedy=remedy if near else f"{remedy} in {key}"
         )
 
 
@@ -429,14 +429,16 @@ def needed(
     """
     get = getter(column, key)
 
-    def read(row: Row, place: str) -> Any:
+    def read(row: Row, location: str) -> Any:
         try:
             value = get(row)
         except RowFault as fault:
-            raise fault.at(place) from None
+            raise fault.at(location) from None
         if value is ABSENT and not optional:
-            what, remedy = missing_column_error(column, row, purpose or f" for {key}")
-            raise DatasetError(what, where=place, remedy=remedy)
+            problem, remedy = missing_column_error(
+                column, row, purpose or f" for {key}"
+            )
+            raise DatasetError(problem, where=location, remedy=remedy)
         return None if value is ABSENT else value
 
     return read

@@ -77,12 +77,12 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
                 "the file is not one JSON array of rows", where=str(path), remedy=SHAPES
             )
         text.at += 1
-        more = text.next() != "]"
-        text.at += not more
-        while more:
-            place = text.place()
-            yield place, text.element(decoder, place)
-            more = text.next() == ","
+        has_more = text.next() != "]"
+        text.at += not has_more
+        while has_more:
+            location = text.place()
+            yield location, text.element(decoder, location)
+            has_more = text.next() == ","
             text.at += 1
             text.next()
         if text.has_more():
@@ -117,8 +117,8 @@ class _Text:
     def next(self) -> str:
         """Move to the next character that is not white space, and return it; empty at the end."""
         while True:
-            found = _SPACE.match(self._held, self.at)
-            self.at = found.end() if found else self.at
+            match = _SPACE.match(self._held, self.at)
+            self.at = match.end() if match else self.at
             if self.at < len(self._held) or not self._more():
                 return self._held[self.at : self.at + 1]
 
@@ -136,7 +136,7 @@ class _Text:
         self._counted = self.at
         return f"{self._path}:{self._line}"
 
-    def element(self, decoder: json.JSONDecoder, place: str) -> Any:
+    def element(self, decoder: json.JSONDecoder, location: str) -> Any:
         """Return the value that begins here, and move to the separator after it.
 
         Raises:
@@ -151,7 +151,7 @@ class _Text:
                 ) or bad.pos + _LONGEST_TOKEN > len(self._held)
                 if cut and not self._ended:
                     if len(self._held) - self.at > LONGEST_ROW:
-                        raise too_long(place) from None
+                        raise too_long(location) from None
                     self._more()
                     continue
                 where, column = self._position(bad)
@@ -160,7 +160,7 @@ class _Text:
                 ) from None
             except (ValueError, RecursionError) as bad:
                 raise DatasetError(
-                    f"not JSON ({reason(bad)})", where=place, remedy=_REMEDY
+                    f"not JSON ({reason(bad)})", where=location, remedy=_REMEDY
                 ) from None
             if end + _LONGEST_TOKEN <= len(self._held) or self._ended:
                 break
@@ -180,14 +180,14 @@ class _Text:
         last = self._held.rfind("\n", 0, self.at)
         self._before = self.at - last - 1 if last >= 0 else self._before + self.at
         kept = [self._held[self.at :]]
-        wanted = len(kept[0])
+        missing = len(kept[0])
         self.at = self._counted = 0
         while not self._ended:
             piece = next(self._pieces, "")
             self._ended = not piece
             kept.append(piece)
-            wanted -= len(piece)
-            if piece and wanted <= 0:
+            missing -= len(piece)
+            if piece and missing <= 0:
                 break
         self._held = "".join(kept)
         return len(kept) > 1 and bool(kept[1])
@@ -284,8 +284,10 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
     if damaged := next(
         (number for number, name in enumerate(names, 1) if "\0" in name), None
     ):
-        what = f"the name of column {damaged} has a NUL character"
-        raise DatasetError(what, where=where, remedy="save the file as text in UTF-8")
+        problem = f"the name of column {damaged} has a NUL character"
+        raise DatasetError(
+            problem, where=where, remedy="save the file as text in UTF-8"
+        )
     if len(names) > MOST_COLUMNS:
         raise too_wide(where, len(names))
     counts = Counter(names)
@@ -301,9 +303,9 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
 @contextmanager
 def _errors_in_one_line(path: Path, kind: str) -> Iterator[None]:
     if packed := compression_of(path):
-        what = f"{kind} file compressed with {packed}"
+        problem = f"{kind} file compressed with {packed}"
         raise DatasetError(
-            what,
+            problem,
             where=str(path),
             remedy="decompress it; such files have internal compression",
         )
@@ -333,8 +335,8 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
     """
     if not name or not is_offered(DATASETS, name):
         return None
-    found = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
-    reader = construct(found, name=name, where=WHERE) if isclass(found) else found
+    offered = find(DATASETS, name, {}, where=WHERE, methods=("__call__",))
+    reader = construct(offered, name=name, where=WHERE) if isclass(offered) else offered
     if not callable(reader):
         raise PluginError(
             f"'{name}' is not a reader",
@@ -348,16 +350,16 @@ def _rows(
     name: str, reader: Callable[[Path], Rows], path: Path
 ) -> Iterator[tuple[str, JsonObject]]:
     try:
-        for place, row in reader(path):
+        for location, row in reader(path):
             if not isinstance(row, Mapping):
-                raise TypeError(f"{place}: the row is not a mapping")
-            yield str(place), dict(row)
+                raise TypeError(f"{location}: the row is not a mapping")
+            yield str(location), dict(row)
     except (EvalkitError, OSError, GeneratorExit):
         raise
     except Exception as error:  # third-party code can raise anything
-        what = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
+        problem = f"'{name}' fails on {path}: {type(error).__name__}: {error}"
         raise PluginError(
-            what, where=WHERE, remedy="fix the file or the plug-in"
+            problem, where=WHERE, remedy="fix the file or the plug-in"
         ) from error
 
 
@@ -377,15 +379,15 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
     """
     name = "jsonl" if format == RECORDED else (format or inner_suffix(path)).lower()
     if name not in _READERS:
-        if other := other_reader(format or name):
-            return other
-        what = (
+        if reader := other_reader(format or name):
+            return reader
+        problem = (
             f"no reader for format '{name}'"
             if name
             else f"'{path}' has no suffix that identifies its format"
         )
         raise ConfigError(
-            what,
+            problem,
             where="dataset.format",
             remedy=did_you_mean(name, [*_READERS, *other_formats()]),
         )
@@ -430,7 +432,7 @@ def _without_nan(value: Any, *, top: bool = True) -> Any:
 
 
 def _record(
-    value: Any, place: str, remedy: str = "write each row as {column: value}"
+    value: Any, location: str, remedy: str = "write each row as {column: value}"
 ) -> Row:
     if not isinstance(value, dict):
         kind = {
@@ -440,7 +442,7 @@ def _record(
             type(None): "null",
         }.get(type(value), "a number")
         raise DatasetError(
-            f"the row is {kind}, not an object", where=place, remedy=remedy
+            f"the row is {kind}, not an object", where=location, remedy=remedy
         )
     return value
 
@@ -461,24 +463,24 @@ def _json_lines(path: Path) -> Iterator[Placed]:
                 if not text.strip():
                     continue
                 value = _slowly(text, f"{path}:{number}", number)
-            place = f"{name}:{number}"
+            location = f"{name}:{number}"
             yield (
-                place,
+                location,
                 value
                 if type(value) is dict
-                else _record(value, place, _remedy(line, number)),
+                else _record(value, location, _remedy(line, number)),
             )
 
 
-def _slowly(text: str, place: str, number: int) -> Any:
+def _slowly(text: str, location: str, number: int) -> Any:
     unset: list[str] = []
     try:
         value = _json_decoder(unset).decode(text)
         return _without_nan(value) if unset else value
     except (ValueError, RecursionError) as bad:
-        what = f"the row is not JSON ({reason(bad)})"
+        problem = f"the row is not JSON ({reason(bad)})"
         raise DatasetError(
-            what, where=place, remedy=_remedy(text.encode("utf-8"), number)
+            problem, where=location, remedy=_remedy(text.encode("utf-8"), number)
         ) from None
 
 
@@ -506,12 +508,12 @@ def _read_json(path: Path) -> Iterator[Placed]:
 
 def _read_array(path: Path) -> Iterator[Placed]:
     unset: list[str] = []
-    for place, value in read_array(path, _json_decoder(unset)):
+    for location, value in read_array(path, _json_decoder(unset)):
         try:
-            yield place, _record(_without_nan(value) if unset else value, place)
+            yield location, _record(_without_nan(value) if unset else value, location)
         except RecursionError:
             raise DatasetError(
-                "the row is nested too deeply", where=place, remedy="flatten it"
+                "the row is nested too deeply", where=location, remedy="flatten it"
             ) from None
         unset.clear()
 
@@ -567,19 +569,21 @@ def _bounded_columns(rows: Iterable[Placed]) -> Iterator[Placed]:
         DatasetError: If they have too many different keys.
     """
     names: set[str] = set()
-    for place, row in rows:
+    for location, row in rows:
         if not row.keys() <= names:
             names.update(row)
             if len(names) > MOST_COLUMNS:
-                raise too_wide(place, len(names))
-        yield place, row
+                raise too_wide(location, len(names))
+        yield location, row
 
 
 def too_wide(where: str, columns: int) -> DatasetError:
     """Return the error for a table with more columns than `MOST_COLUMNS`."""
-    what = f"has more than {MOST_COLUMNS:,} columns ({columns:,} or more)"
+    problem = f"has more than {MOST_COLUMNS:,} columns ({columns:,} or more)"
     return DatasetError(
-        what, where=where, remedy="keep the columns of ids, texts, verdicts and labels"
+        problem,
+        where=where,
+        remedy="keep the columns of ids, texts, verdicts and labels",
     )
 
 
@@ -598,10 +602,10 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
         unique_columns([name for name in header if name], f"{path}:{line}")
         line = rows.line_num + 1
         for cells in rows:
-            place = f"{path}:{line}"
+            location = f"{path}:{line}"
             line = rows.line_num + 1
             if any(not is_blank(cell) for cell in cells):
-                yield place, named_cells(header, cells, place)
+                yield location, named_cells(header, cells, location)
     except csv.Error as bad:
         where = f"{path}:{rows.line_num}"
         raise DatasetError(
@@ -620,9 +624,9 @@ def _read_excel(path: Path) -> Iterator[Placed]:
         file = path.with_name(name)
     sheets = _sheets(file)
     if sheet_name and sheet_name not in sheets:
-        what = f"has no sheet '{sheet_name}'"
+        problem = f"has no sheet '{sheet_name}'"
         remedy = did_you_mean(sheet_name, list(sheets))
-        raise DatasetError(what, where=str(file), remedy=remedy)
+        raise DatasetError(problem, where=str(file), remedy=remedy)
     chosen = sheet_name or _table_sheet(sheets, file)
     where = str(file) if chosen == next(iter(sheets), "") else f"{file}#{chosen}"
     rows = [[_json_cell(cell) for cell in cells] for cells in sheets.get(chosen, ())]
@@ -649,9 +653,9 @@ def _sheets(path: Path) -> dict[str, list[list[Any]]]:
     except DatasetError:
         raise
     except Exception as bad:  # its classes of errors have no common base
-        what = f"not an Excel workbook ({' '.join(str(bad).split())[:100]})"
+        problem = f"not an Excel workbook ({' '.join(str(bad).split())[:100]})"
         raise DatasetError(
-            what, where=str(path), remedy="save it again, or export it as CSV"
+            problem, where=str(path), remedy="save it again, or export it as CSV"
         ) from None
 
 

@@ -85,9 +85,9 @@ class Album:
         self.images: list[Image] = []
         """The pictures of the current row."""
 
-    def begin(self, place: str) -> None:
+    def begin(self, location: str) -> None:
         """Begin a row."""
-        self.place = place
+        self.place = location
         self._count = 0
         self.images = []
 
@@ -156,9 +156,9 @@ class Album:
         """
         if self.lenient:
             return
-        shown = kind[:40] if kind.isprintable() else "?"
+        name = kind[:40] if kind.isprintable() else "?"
         raise DatasetError(
-            f"a content part of type '{shown}' is not supported",
+            f"a content part of type '{name}' is not supported",
             where=self.place,
             remedy="judge text and pictures: remove the part, or put its text there",
         )
@@ -208,8 +208,8 @@ class Album:
         file = self.place.rpartition(":")[0]
         folder = self._folders.get(file)
         if folder is None:
-            known = {*self._folders.values()}
-            folder = known.pop() if len(known) == 1 else None
+            folders = {*self._folders.values()}
+            folder = folders.pop() if len(folders) == 1 else None
         if folder is None:
             raise ImageError(
                 f"{name} is a file, and these rows are from no folder",
@@ -292,12 +292,12 @@ def are_parts(value: Any) -> bool:
 def named_only(value: Any) -> Any:
     """Return a value of the metadata without the bytes of pictures, of which only the type is left."""
     if isinstance(value, list):
-        return [named_only(one) for one in value]
+        return [named_only(part) for part in value]
     if not isinstance(value, Mapping):
         return value
     if is_image(value):
         return {"type": value.get("type", "image")}
-    return {name: named_only(one) for name, one in value.items()}
+    return {name: named_only(part) for name, part in value.items()}
 
 
 def kind_of(part: Json) -> str:
@@ -325,23 +325,23 @@ def _source(part: Json) -> tuple[str, str, str]:
     """
     detail = part.get("detail")
     inline = part.get("inline_data", part.get("inlineData"))
-    given: Any = None
+    location: Any = None
     if isinstance(inline, Mapping):
-        given = _encoded(inline)
+        location = _encoded(inline)
     elif isinstance(source := part.get("source"), Mapping):
-        given = source.get("url") if source.get("type") == "url" else None
-        given = _encoded(source) if source.get("type") == "base64" else given
+        location = source.get("url") if source.get("type") == "url" else None
+        location = _encoded(source) if source.get("type") == "base64" else location
     elif part.get("type") == "blob":
-        given = _encoded({**part, "data": part.get("content")})
+        location = _encoded({**part, "data": part.get("content")})
     elif part.get("source_type") == "base64" or isinstance(part.get("base64"), str):
-        given = _encoded({**part, "data": part.get("data", part.get("base64"))})
+        location = _encoded({**part, "data": part.get("data", part.get("base64"))})
     else:
         names = ("image_url", "image", "url", "uri", "path")
-        given = next((part[name] for name in names if name in part), None)
-        if isinstance(given, Mapping):
-            detail = given.get("detail", detail)
-            given = given.get("url")
-    if not isinstance(given, str):
+        location = next((part[name] for name in names if name in part), None)
+        if isinstance(location, Mapping):
+            detail = location.get("detail", detail)
+            location = location.get("url")
+    if not isinstance(location, str):
         raise ImageError(
             "says in no known way where the picture is",
             'write {"type": "image_url", "image_url": {"url": "…"}}',
@@ -350,7 +350,7 @@ def _source(part: Json) -> tuple[str, str, str]:
         raise ImageError(
             "has an unknown detail", "write low, high or auto, or remove it"
         )
-    return given, "", detail if detail in _DETAILS else ""
+    return location, "", detail if detail in _DETAILS else ""
 
 
 def _encoded(inline: Json) -> str | None:

@@ -62,32 +62,32 @@ class Join:
         self._models: dict[str, None] = {}
         self._read(config, base)
 
-    def add_to(self, row: Row, place: str) -> None:
+    def add_to(self, row: Row, location: str) -> None:
         """Add to a row, in the column with this join's name, its object, list of responses, or labels by annotator.
 
         Raises:
             DatasetError: If the row has no such key, or already has a column with this name.
         """
         if self.name in row:
-            what = f"the row already has a column '{self.name}'"
+            problem = f"the row already has a column '{self.name}'"
             raise DatasetError(
-                what, where=place, remedy=f"give {self._key} another name"
+                problem, where=location, remedy=f"give {self._key} another name"
             )
-        key = _key_of(row, self._ours, place)
+        key = _key_of(row, self._ours, location)
         self._asked.add(key)
-        found = self._found.get(key)
+        joined = self._found.get(key)
         if self.adds == "responses":
-            found = [
-                {"text": text, "model": model} for model, text in (found or {}).items()
+            joined = [
+                {"text": text, "model": model} for model, text in (joined or {}).items()
             ]
-        row[self.name] = {} if found is None and self.adds == "labels" else found
+        row[self.name] = {} if joined is None and self.adds == "labels" else joined
 
-    def count(self, row: Row, place: str) -> None:
+    def count(self, row: Row, location: str) -> None:
         """Count what is missing for a case in this join."""
         if not row[self.name]:
-            self._tally.add(WITHOUT.format(self.name), place)
+            self._tally.add(WITHOUT.format(self.name), location)
         elif self.adds == "responses" and len(row[self.name]) < len(self._models):
-            self._tally.add(FEWER.format(self.name), place)
+            self._tally.add(FEWER.format(self.name), location)
 
     def count_rest(self) -> None:
         """Count the joined rows without a match, after all rows have been read."""
@@ -103,10 +103,10 @@ class Join:
         for path in find_files(
             config.path, base, key=f"{self._key}.path", format=config.format
         ):
-            for place, row in file_source([path], config.format, str(path)).rows():
-                key = _key_of(row, theirs, place)
-                self._places.setdefault(key, place)
-                self._take(key, row, place, path)
+            for location, row in file_source([path], config.format, str(path)).rows():
+                key = _key_of(row, theirs, location)
+                self._places.setdefault(key, location)
+                self._take(key, row, location, path)
         if not self._found:
             raise DatasetError(
                 "has no rows",
@@ -120,37 +120,37 @@ class Join:
             for column in columns
         ]
 
-    def _take(self, key: Key, row: Row, place: str, path: Path) -> None:
-        parts = {part: read(row, place) for part, read in self._parts.items()}
+    def _take(self, key: Key, row: Row, location: str, path: Path) -> None:
+        parts = {part: read(row, location) for part, read in self._parts.items()}
         held: dict[Any, Any] = self._found
         name: Any = key
-        value, what = row, ""
+        value, part_name = row, ""
         if self.adds == "responses":
             model = parts.get("model")
             if model in (None, ""):
                 model = bare_name(path)
-                self._by_file.add(BY_FILE.format(self.name), place)
+                self._by_file.add(BY_FILE.format(self.name), location)
             held = self._found.setdefault(key, {})
             name = str(model)
             value = parts["text"]
-            what = "model"
+            part_name = "model"
             self._models[name] = None
         elif self.adds == "labels":
             annotator = parts.get("annotator")
             held = self._found.setdefault(key, {})
             value = parts["label"]
-            what = "annotator"
+            part_name = "annotator"
             name = "" if annotator is None else str(annotator)
             if "model" in parts:
                 held = held.setdefault(name, {})
                 name = str(parts["model"])
-                what = "model"
+                part_name = "model"
         if name in held:
-            which = f" and {what} '{name}'" if what and name else ""
+            qualifier = f" and {part_name} '{name}'" if part_name and name else ""
             remedy = f"remove one, or add a column that distinguishes them to {self._key}.key"
             raise DatasetError(
-                f"a second row with key {', '.join(key)}{which}",
-                where=place,
+                f"a second row with key {', '.join(key)}{qualifier}",
+                where=location,
                 remedy=remedy,
             )
         held[name] = value
@@ -170,17 +170,17 @@ def build_joins(
 
 def join_rows(rows: Iterator[Placed], joins: Sequence[Join]) -> Iterator[Placed]:
     """Yield rows with their joined data."""
-    for place, row in rows:
+    for location, row in rows:
         row = dict(row)
         for join in joins:
-            join.add_to(row, place)
-        yield place, row
+            join.add_to(row, location)
+        yield location, row
 
 
-def _key_of(row: Row, columns: Sequence[tuple[str, Reader]], place: str) -> Key:
-    values = [(column, read(row, place)) for column, read in columns]
+def _key_of(row: Row, columns: Sequence[tuple[str, Reader]], location: str) -> Key:
+    values = [(column, read(row, location)) for column, read in columns]
     if null := next((column for column, value in values if value is None), None):
         raise DatasetError(
-            f"'{null}' is null", where=place, remedy="give each row its key"
+            f"'{null}' is null", where=location, remedy="give each row its key"
         )
     return tuple(id_text(value) for _, value in values)

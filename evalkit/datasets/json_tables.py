@@ -63,8 +63,12 @@ def _split(value: Json, path: str) -> list[JsonObject] | None:
         )
     for number, cells in enumerate(data, 1):
         if len(cells) != len(names):
-            what = f"the row has {len(cells)} cells and there are {len(names)} columns"
-            raise DatasetError(what, where=f"{path}:row {number}", remedy="fix the row")
+            problem = (
+                f"the row has {len(cells)} cells and there are {len(names)} columns"
+            )
+            raise DatasetError(
+                problem, where=f"{path}:row {number}", remedy="fix the row"
+            )
     return [dict(zip(names, cells, strict=True)) for cells in data]
 
 

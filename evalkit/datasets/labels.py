@@ -58,7 +58,7 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def read_choice(value: Any, place: str) -> Winner:
+def read_choice(value: Any, location: str) -> Winner:
     """Return the choice between two responses that an annotator's label is.
 
     Raises:
@@ -69,7 +69,7 @@ def read_choice(value: Any, place: str) -> Winner:
     if winner is None:
         raise DatasetError(
             f"'{shorten(str(value), 60)}' is not a winner",
-            where=place,
+            where=location,
             remedy="write A, B or TIE",
         )
     return winner
@@ -96,7 +96,7 @@ class Labels:
         self._answers: dict[str, str] = {}
 
     def attach(
-        self, value: Any, responses: tuple[Response, ...], place: str
+        self, value: Any, responses: tuple[Response, ...], location: str
     ) -> Labeled:
         """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
 
@@ -107,28 +107,28 @@ class Labels:
             return None, responses
         if isinstance(value, str):
             if "[" in value and value.lstrip().startswith("["):
-                value = _listed(value, place)
+                value = _listed(value, location)
         elif isinstance(value, dict) and self._classes is None:
-            raise self._misfit(value, None, len(responses), place)
-        label = self._annotation(value, len(responses), place)
+            raise self._misfit(value, None, len(responses), location)
+        label = self._annotation(value, len(responses), location)
         if isinstance(label, str):
             return label, responses
         return None, tuple(map(self._with, responses, label))
 
-    def class_of(self, value: Any, place: str) -> str | None:
+    def class_of(self, value: Any, location: str) -> str | None:
         """Return the class that a label names; `None` if there is none, or it is the abstention.
 
         Raises:
             DatasetError: If it is not a class and not mapped to one.
         """
-        found = self.answer_of(value, place)
+        answer = self.answer_of(value, location)
         return (
-            found
-            if self._classes is not None and found in self._classes.names
+            answer
+            if self._classes is not None and answer in self._classes.names
             else None
         )
 
-    def answer_of(self, value: Any, place: str) -> str | None:
+    def answer_of(self, value: Any, location: str) -> str | None:
         """Return the class or the abstention that a value names; `None` if there is none.
 
         Raises:
@@ -141,45 +141,47 @@ class Labels:
             return self._answers[value]
         text = normalize_label(value)
         text = normalize_label(self._map.get(text, text))
-        found = self._classes.find(text)
-        if found is None:
+        answer = self._classes.find(text)
+        if answer is None:
             names = self._classes.names
             remedy = (
                 f"map it, for example {self._mapped(value, names[0])}"
                 if self._can_map
                 else "write one of them"
             )
-            what = f"label {_shown(value)} is not one of the classes {', '.join(names)}"
-            raise DatasetError(what, where=place, remedy=remedy)
+            problem = (
+                f"label {_shown(value)} is not one of the classes {', '.join(names)}"
+            )
+            raise DatasetError(problem, where=location, remedy=remedy)
         if type(value) is str:
-            self._answers[value] = found
-        return found
+            self._answers[value] = answer
+        return answer
 
-    def response(self, response: Response, value: Any, place: str) -> Response:
+    def response(self, response: Response, value: Any, location: str) -> Response:
         """Return a response with its grade, or its class.
 
         Raises:
             DatasetError: As `grade` or `class_of`.
         """
-        return self._with(response, self._value(value, place))
+        return self._with(response, self._value(value, location))
 
     def _with(self, response: Response, value: Any) -> Response:
         return replace(
             response, **{"grade" if self._classes is None else "class_name": value}
         )
 
-    def _value(self, value: Any, place: str) -> Any:
+    def _value(self, value: Any, location: str) -> Any:
         return (
-            self.grade(value, place)
+            self.grade(value, location)
             if self._classes is None
-            else self.class_of(value, place)
+            else self.class_of(value, location)
         )
 
-    def annotations(self, values: Sequence[Any], place: str) -> Annotation:
+    def annotations(self, values: Sequence[Any], location: str) -> Annotation:
         """Return one annotator's grades, or classes, of responses; arguments and errors as above."""
-        return tuple(self._value(value, place) for value in values)
+        return tuple(self._value(value, location) for value in values)
 
-    def grade(self, value: Any, place: str) -> float | None:
+    def grade(self, value: Any, location: str) -> float | None:
         """Return the grade of one response; `None` if it has none.
 
         Raises:
@@ -196,10 +198,10 @@ class Labels:
             else "pass a number"
         )
         raise DatasetError(
-            f"the grade {_shown(value)} is not a number", where=place, remedy=remedy
+            f"the grade {_shown(value)} is not a number", where=location, remedy=remedy
         )
 
-    def annotation(self, value: Any, count: int, place: str) -> Annotation | None:
+    def annotation(self, value: Any, count: int, location: str) -> Annotation | None:
         """Return one annotator's label of a case with `count` responses; `None` if there is none.
 
         Raises:
@@ -210,43 +212,43 @@ class Labels:
         if isinstance(value, dict) and self._classes is None:
             return chosen(
                 {
-                    self._pair(name, count, place): self._choice(one, place)
-                    for name, one in value.items()
+                    self._pair(name, count, location): self._choice(choice, location)
+                    for name, choice in value.items()
                 }
             )
-        return self._annotation(value, count, place)
+        return self._annotation(value, count, location)
 
     def _annotation(
-        self, value: Any, count: int, place: str
+        self, value: Any, count: int, location: str
     ) -> Winner | tuple[Any, ...]:
         if isinstance(value, list) or self._classes is not None:
             values = value if isinstance(value, list) else [value]
-            self._check_count(values, count, place)
-            return tuple(self._value(one, place) for one in values)
+            self._check_count(values, count, location)
+            return tuple(self._value(value, location) for value in values)
         meaning = self._meaning(value)
         if isinstance(meaning, str) and count > 1:
             return meaning
         if isinstance(meaning, float) and count == 1:
             return (meaning,)
-        raise self._misfit(value, meaning, count, place)
+        raise self._misfit(value, meaning, count, location)
 
-    def _pair(self, name: str, count: int, place: str) -> Unit:
+    def _pair(self, name: str, count: int, location: str) -> Unit:
         unit = parse_pair_key(str(name))
         if unit is None or unit[1] >= count:
             remedy = "name pairs by two indices, the lower first, as in 0,2"
             raise DatasetError(
                 f"label '{name}' is not a pair of {count} responses",
-                where=place,
+                where=location,
                 remedy=remedy,
             )
         return unit
 
-    def _choice(self, value: Any, place: str) -> Winner:
+    def _choice(self, value: Any, location: str) -> Winner:
         meaning = self._meaning(value)
         if not isinstance(meaning, str):
             raise DatasetError(
                 f"label {_shown(value)} is not A, B or TIE",
-                where=place,
+                where=location,
                 remedy="write one of them",
             )
         return meaning
@@ -273,52 +275,52 @@ class Labels:
             )
         return _WINNERS.get(text.lower(), _number(text))
 
-    def _check_count(self, grades: Sequence[Any], count: int, place: str) -> None:
+    def _check_count(self, grades: Sequence[Any], count: int, location: str) -> None:
         if len(grades) != count:
             kind, kinds = (
                 ("grade", "grades") if self._classes is None else ("class", "classes")
             )
             raise DatasetError(
                 f"label has {len(grades)} {kinds} for {count} responses",
-                where=place,
+                where=location,
                 remedy=f"list one {kind} per response, null if there is none",
             )
 
     def _mapped(self, value: Any, meaning: str) -> str:
         """Return the command-line override that adds a label to the map."""
-        known = {
+        mapped = {
             name: format(was, "g") if isinstance(was, float) else str(was)
             for name, was in self._map.items()
         }
-        entries = {**known, normalize_label(value): meaning}
+        entries = {**mapped, normalize_label(value): meaning}
         return pasted(
             "dataset.label_map",
             ", ".join(f"{name}={to}" for name, to in entries.items()),
         )
 
     def _misfit(
-        self, value: Any, meaning: Winner | float | None, count: int, place: str
+        self, value: Any, meaning: Winner | float | None, count: int, location: str
     ) -> DatasetError:
-        shown = _shown(value)
+        label = _shown(value)
         if isinstance(meaning, str):
-            what = f"label {shown} chooses between two responses, but there is one"
+            problem = f"label {label} chooses between two responses, but there is one"
             remedy = "label it with a number"
         elif count > 1:
-            what = f"label {shown} is not mapped to A, B or TIE"
+            problem = f"label {label} is not mapped to A, B or TIE"
             remedy = f"map it, for example {self._mapped(value, 'A')}, or give a list of {count} grades"
         else:
-            what = f"label {shown} is not a number"
+            problem = f"label {label} is not a number"
             remedy = f"map it to a number, for example {self._mapped(value, '1')}"
-        return DatasetError(what, where=place, remedy=remedy)
+        return DatasetError(problem, where=location, remedy=remedy)
 
 
-def _listed(text: str, place: str) -> Any:
+def _listed(text: str, location: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         raise DatasetError(
             f"label {_shown(text)} is not a JSON list",
-            where=place,
+            where=location,
             remedy="fix the JSON",
         ) from None
 
@@ -350,17 +352,17 @@ SPLIT = "cases without a label because annotators are evenly split"
 
 
 def read_people(
-    value: Any, labels: Labels, responses: int, place: str
+    value: Any, labels: Labels, responses: int, location: str
 ) -> dict[str, Annotation]:
     """Return the labels of a case by annotator, from an object or JSON.
 
     Raises:
         DatasetError: If it is not a mapping, or has an invalid label.
     """
-    found = _object(value, place)
+    labels_by_annotator = _object(value, location)
     read = {
-        name: labels.annotation(label, responses, place)
-        for name, label in found.items()
+        name: labels.annotation(label, responses, location)
+        for name, label in labels_by_annotator.items()
     }
     return {name: label for name, label in read.items() if label is not None}
 
@@ -373,60 +375,60 @@ def holds_people(value: Any) -> bool:
 
 
 def response_annotations(
-    entries: Any, labels: Labels, place: str
+    entries: Any, labels: Labels, location: str
 ) -> dict[str, Annotation]:
     """Return annotators' grades of single responses, given as {text, model, labels: {name: grade}}."""
     if not isinstance(entries, list):
         return {}
     graded = [
-        _object(e.get("labels"), place)
+        _object(e.get("labels"), location)
         if isinstance(e, dict) and e.get("labels")
         else {}
         for e in entries
     ]
     names = dict.fromkeys(name for grades in graded for name in grades)
     return {
-        name: labels.annotations([grades.get(name) for grades in graded], place)
+        name: labels.annotations([grades.get(name) for grades in graded], location)
         for name in names
     }
 
 
 def model_annotations(
-    given: Json, labels: Labels, responses: Sequence[Response], place: str
+    values: Json, labels: Labels, responses: Sequence[Response], location: str
 ) -> dict[str, Annotation]:
     """Return annotators' labels in which grades can be by model: {name: label or {model: grade}}.
 
     Raises:
         DatasetError: If a label is invalid.
     """
-    found = {
+    by_annotator = {
         name: labels.annotation(
-            [one.get(response.model) for response in responses]
-            if isinstance(one, dict)
-            else one,
+            [value.get(response.model) for response in responses]
+            if isinstance(value, dict)
+            else value,
             len(responses),
-            place,
+            location,
         )
-        for name, one in given.items()
+        for name, value in values.items()
     }
     return {
         name: label
-        for name, label in found.items()
+        for name, label in by_annotator.items()
         if label is not None and any(g is not None for g in label)
     }
 
 
-def _object(value: Any, place: str) -> JsonObject:
+def _object(value: Any, location: str) -> JsonObject:
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except ValueError:
             raise DatasetError(
-                "labels is not a JSON object", where=place, remedy="fix the JSON"
+                "labels is not a JSON object", where=location, remedy="fix the JSON"
             ) from None
     if not isinstance(value, dict):
         raise DatasetError(
-            "labels is not an object", where=place, remedy="write {annotator: label}"
+            "labels is not an object", where=location, remedy="write {annotator: label}"
         )
     return {str(name): label for name, label in value.items()}
 
@@ -442,18 +444,18 @@ def consensus(
     return chosen, [
         replace(
             response,
-            grade=_mean(labels, place),
-            class_name=majority(one[place] for one in classes),
+            grade=_mean(labels, position),
+            class_name=majority(names[position] for names in classes),
         )
-        for place, response in enumerate(responses)
+        for position, response in enumerate(responses)
     ]
 
 
-def _mean(labels: Mapping[str, Annotation], place: int) -> float | None:
+def _mean(labels: Mapping[str, Annotation], position: int) -> float | None:
     grades = [
-        grades[place]
+        grades[position]
         for label in labels.values()
         if (grades := annotation_grades(label))
     ]
-    known = [grade for grade in grades if grade is not None]
-    return sum(known) / len(known) if known else None
+    present = [grade for grade in grades if grade is not None]
+    return sum(present) / len(present) if present else None

@@ -117,15 +117,15 @@ class Ids:
         self._recent: dict[str, str] = {}
         self._before = HashSet()
 
-    def add(self, id_: str, place: str) -> None:
+    def add(self, id_: str, location: str) -> None:
         """Add the next id.
 
         Raises:
             DatasetError: If it is among the most recent ones.
         """
         if id_ in self._recent:
-            raise duplicate_id_error(id_, self._recent[id_], place)
-        self._recent[id_] = place
+            raise duplicate_id_error(id_, self._recent[id_], location)
+        self._recent[id_] = location
         if len(self._recent) >= HELD:
             self._forget()
 
@@ -144,25 +144,27 @@ class Ids:
 def find_duplicate_id(
     ids: Iterable[tuple[str, str]], suspects: set[int]
 ) -> DatasetError | None:
-    """Return the error for the first duplicate id among (id, place) whose hashes are in `suspects`."""
-    seen: dict[str, str] = {}
-    for id_, place in ids:
+    """Return the error for the first duplicate id among (id, location) whose hashes are in `suspects`."""
+    locations: dict[str, str] = {}
+    for id_, location in ids:
         if hash(id_) not in suspects:
             continue
-        if id_ in seen:
-            return duplicate_id_error(id_, seen[id_], place)
-        seen[id_] = place
+        if id_ in locations:
+            return duplicate_id_error(id_, locations[id_], location)
+        locations[id_] = location
     return None
 
 
-def duplicate_id_error(id_: str, before: str, place: str) -> DatasetError:
+def duplicate_id_error(id_: str, before: str, location: str) -> DatasetError:
     """Return the error for a duplicate id."""
     file, _, first = before.rpartition(":")
     first = first if first.startswith("row") else f"line {first}"
-    if file != place.rpartition(":")[0]:
+    if file != location.rpartition(":")[0]:
         first = before
     return DatasetError(
-        f"id '{id_}' is already used in {first}", where=place, remedy="make ids unique"
+        f"id '{id_}' is already used in {first}",
+        where=location,
+        remedy="make ids unique",
     )
 
 
@@ -324,14 +326,14 @@ class CaseStream:
         any_row = False
         add = self._ids.add
         shuffled = self._config.shuffle_seed is not None
-        for number, place, row in self._choice.choose(self._all):
+        for number, location, row in self._choice.choose(self._all):
             any_row = True
             before = self.rows
-            for case in self._with_images(row, number, place):
-                add(case.id, place)
+            for case in self._with_images(row, number, location):
+                add(case.id, location)
                 if self._fit is not None and (shorter := self._fit(case)) is not case:
                     self._tally.add(
-                        CUT_TO_FIT if self._turns is None else CUT_RESULTS, place
+                        CUT_TO_FIT if self._turns is None else CUT_RESULTS, location
                     )
                     case = shorter
                 self.rows += 1
@@ -341,47 +343,49 @@ class CaseStream:
             if shuffled:
                 self._sizes.append(self.rows - before)
         if not self.rows:
-            what = "every row was dropped" if any_row else "the file has no rows"
+            problem = "every row was dropped" if any_row else "the file has no rows"
             raise DatasetError(
-                what, where=self.source, remedy="use a file with at least one case"
+                problem, where=self.source, remedy="use a file with at least one case"
             )
         self._finish()
 
-    def _with_images(self, row: Row, number: int, place: str) -> Iterator[Case]:
+    def _with_images(self, row: Row, number: int, location: str) -> Iterator[Case]:
         """Yield the cases of a row, whose pictures are read into the album."""
-        self._album.begin(place)
+        self._album.begin(location)
         with reading_images(self._album):
-            cases = iter(self._cases(row, number, place))
+            cases = iter(self._cases(row, number, location))
         while True:
             # A generator shares the context of its consumer, so it is restored at each step.
             with reading_images(self._album):
                 case = next(cases, None)
             if case is None:
                 break
-            seen = self._album.check_count(case)
-            if seen or lacks_images(case):
-                self._tally.add(PICTURES if seen else LACKS_IMAGES, place)
+            image_count = self._album.check_count(case)
+            if image_count or lacks_images(case):
+                self._tally.add(PICTURES if image_count else LACKS_IMAGES, location)
                 case = replace(case, metadata=named_only(dict(case.metadata)))
             yield case
 
-    def _cases(self, row: Row, number: int, place: str) -> Iterable[Case]:
+    def _cases(self, row: Row, number: int, row_location: str) -> Iterable[Case]:
         """Return the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
         if self._decode is not None:
-            return (self._album.recorded(self._recorded(self._decode, row, place)),)
-        if self._turns is not None:
-            parts = self._turns.rows(row, number, place)
-            return filter(
-                None, (self._reader.read(part, number, place) for part in parts)
+            return (
+                self._album.recorded(self._recorded(self._decode, row, row_location)),
             )
-        case = self._reader.read(row, number, place)
+        if self._turns is not None:
+            parts = self._turns.rows(row, number, row_location)
+            return filter(
+                None, (self._reader.read(part, number, row_location) for part in parts)
+            )
+        case = self._reader.read(row, number, row_location)
         return () if case is None else (case,)
 
-    def _recorded(self, decode: Decode, row: Row, place: str) -> Case:
+    def _recorded(self, decode: Decode, row: Row, location: str) -> Case:
         try:
             return decode(row)
         except ValueError as bad:
             raise DatasetError(
-                str(bad), where=place, remedy="restore the file of the run"
+                str(bad), where=location, remedy="restore the file of the run"
             ) from None
 
     @property
@@ -408,7 +412,7 @@ class CaseStream:
         files = tuple(note for join in self._joins for note in join.notes())
         benchmark_note = () if self.benchmark is None else (self.benchmark.note,)
         lost = tuple(
-            f"{what}, omitted: {count}" for what, count in self._left_out.items()
+            f"{kind}, omitted: {count}" for kind, count in self._left_out.items()
         )
         return (
             *benchmark_note,
@@ -445,10 +449,10 @@ class CaseStream:
         ):
             return bad
         path = self._files[0]
-        if (known := recognize_benchmark(path)) is None:
+        if (recognized := recognize_benchmark(path)) is None:
             hint = self._describe(path) if self._describe else None
         else:
-            hint = f"it {known.hint}" if self.benchmark is None else None
+            hint = f"it {recognized.hint}" if self.benchmark is None else None
         return (
             bad
             if hint is None
@@ -475,14 +479,14 @@ class CaseStream:
             if self._turns is None
             else Conversations(self._config, self._mode, (), Tally())
         )
-        for number, place, row in Choice(self._config, self._division()).choose(
+        for number, location, row in Choice(self._config, self._division()).choose(
             self._all
         ):
             if turns is None:
-                yield id_of(row, number, place), place
+                yield id_of(row, number, location), location
             else:
                 yield from (
-                    (part["id"], place) for part in turns.rows(row, number, place)
+                    (part["id"], location) for part in turns.rows(row, number, location)
                 )
 
 
@@ -506,9 +510,9 @@ def load_cases(
     stream = CaseStream(config, **reading)
     sha = Fingerprint()
     cases = container(sha.through(stream))
-    found = sha.hexdigest()
+    digest = sha.hexdigest()
     if stream.order is not None:
         cases = ReorderedSequence(cases, stream.order)
-        found = fingerprint(cases)
+        digest = fingerprint(cases)
     described = stream.benchmark.described() if stream.benchmark else None
-    return Dataset(cases, found, stream.source, stream.notes, described)
+    return Dataset(cases, digest, stream.source, stream.notes, described)

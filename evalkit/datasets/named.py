@@ -59,11 +59,15 @@ class RecognizedBenchmark:
 
 def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
     """Detect the benchmark of a row by its columns; `None` if there is none."""
-    found = next(
+    recognized = next(
         (benchmark for benchmark in iter_benchmarks() if benchmark.looks_like(row)),
         None,
     )
-    return None if found is None else RecognizedBenchmark(found.name, found.kind)
+    return (
+        None
+        if recognized is None
+        else RecognizedBenchmark(recognized.name, recognized.kind)
+    )
 
 
 def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
@@ -71,8 +75,8 @@ def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:
     if path.is_dir() and (benchmark := _in_folder(path)):
         return RecognizedBenchmark(benchmark.name, benchmark.kind)
     for _, row in first_rows(path):
-        if known := recognize_benchmark_row(row):
-            return known
+        if recognized := recognize_benchmark_row(row):
+            return recognized
     folder = path.parent.parent if path.parent.name in _PARTS else path.parent
     if (path.name == _QUESTIONS or path.parent.name in _PARTS) and (
         benchmark := _in_folder(folder)
@@ -121,15 +125,17 @@ def named_rows(
                 path, baseline, Counter() if left_out is None else left_out
             )
     except ForeignError as foreign:
-        known = (
+        recognized = (
             None if foreign.row is None else recognize_benchmark_row(foreign.row)
         ) or recognize_benchmark(path)
-        if known is None or known.name == name:
+        if recognized is None or recognized.name == name:
             raise DatasetError(
                 foreign.what, where=foreign.where, remedy=foreign.remedy
             ) from None
         raise DatasetError(
-            f"not {benchmark.title}", where=foreign.where, remedy=f"it {known.hint}"
+            f"not {benchmark.title}",
+            where=foreign.where,
+            remedy=f"it {recognized.hint}",
         ) from None
 
 
@@ -137,10 +143,12 @@ def files_in(path: Path) -> list[Path]:
     """Return the file itself, or all data files below a folder, sorted by name, without hidden ones."""
     if not path.is_dir():
         return [path]
-    found = (file for file in path.rglob("*") if file.is_file() and is_readable(file))
+    readable = (
+        file for file in path.rglob("*") if file.is_file() and is_readable(file)
+    )
     return sorted(
         file
-        for file in found
+        for file in readable
         if not any(part.startswith(".") for part in file.relative_to(path).parts)
     )
 
@@ -160,11 +168,11 @@ def _has_lines(file: Path) -> bool:
     if inner_suffix(file) != "json":
         return False
     with reading(file), open_bytes(file) as text:
-        first, _, rest = text.read(_START).strip().partition(b"\n")
+        first, _, following = text.read(_START).strip().partition(b"\n")
     return (
         first.startswith(b"{")
         and first.rstrip().endswith(b"}")
-        and rest.lstrip().startswith(b"{")
+        and following.lstrip().startswith(b"{")
     )
 
 

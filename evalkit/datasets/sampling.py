@@ -54,17 +54,17 @@ class Division:
         self._others.clear()
         self.omitted = 0
 
-    def holds(self, row: Row, place: str) -> bool:
+    def holds(self, row: Row, location: str) -> bool:
         """Return whether a row is used.
 
         Raises:
             DatasetError: If the row has no such column, or its group has rows on both sides.
         """
-        group = self._group_of(row, place)
+        group = self._group_of(row, location)
         if self._side is None:
             used = self._config.use in ("all", self._drawn(group))
         else:
-            used = self._listed(row, group, place)
+            used = self._listed(row, group, location)
         self.omitted += not used
         return used
 
@@ -79,12 +79,14 @@ class Division:
             if named
             else ()
         )
-        rest = self.omitted - sum(self._others.values())
+        other_side = self.omitted - sum(self._others.values())
         return (
             *neither,
             *(
-                [f"rows on the other side, omitted by dataset.split.use={use}: {rest}"]
-                if rest
+                [
+                    f"rows on the other side, omitted by dataset.split.use={use}: {other_side}"
+                ]
+                if other_side
                 else []
             ),
         )
@@ -94,29 +96,29 @@ class Division:
         drawn = hashlib.sha256(f"{self._config.seed}:".encode() + group).digest()[:8]
         return SIDES[int.from_bytes(drawn) >= self._config.fractions["dev"] * 2**64]
 
-    def _listed(self, row: Row, group: bytes, place: str) -> bool:
+    def _listed(self, row: Row, group: bytes, location: str) -> bool:
         assert self._side is not None
-        side = normalize_label(self._side(row, place)).lower()
+        side = normalize_label(self._side(row, location)).lower()
         if self._config.use == "all":
             return True
         if side not in SIDES:
             self._others[side] += 1
             return False
-        before, first = self._seen.setdefault(group, (side, place))
+        before, first = self._seen.setdefault(group, (side, location))
         if before != side:
             remedy = "put rows of one group on one side, or set dataset.split.by to another column"
-            what = (
+            problem = (
                 f"the same {self._config.by} is on the side '{before}' in {first} and on '{side}'"
                 " here"
             )
-            raise DatasetError(what, where=place, remedy=remedy)
+            raise DatasetError(problem, where=location, remedy=remedy)
         return side == self._config.use
 
-    def _group_of(self, row: Row, place: str) -> bytes:
+    def _group_of(self, row: Row, location: str) -> bytes:
         value = (
-            self._columns.need(row, "prompt", place)
+            self._columns.need(row, "prompt", location)
             if self._group is None
-            else self._group(row, place)
+            else self._group(row, location)
         )
         text = (
             value.strip()
@@ -176,25 +178,27 @@ class Choice:
             and self._seed is None
             and self._limit is None
         ):
-            for number, (place, row) in enumerate(rows(), 1):
-                yield number, place, row
+            for number, (location, row) in enumerate(rows(), 1):
+                yield number, location, row
         elif self._sample is None and (self._seed is None or self._limit is None):
             chosen = 0
-            for chosen, found in enumerate(  # noqa: B007
+            for chosen, numbered_row in enumerate(  # noqa: B007
                 islice(self._passing(rows()), self._limit), 1
             ):
-                yield found
+                yield numbered_row
             if self._seed is not None:
                 self.order = _shuffled(range(chosen), self._seed)
         else:
             yield from self._picked(rows)
         if self._read and self._read == self._left_out:
-            what = f"none of {self._read} rows passes dataset.filter"
-            raise DatasetError(what, where="dataset.filter", remedy="fix or remove it")
-        if self._division is not None and not self._any:
-            what = f"no row is on the side '{self._division.use}'"
+            problem = f"none of {self._read} rows passes dataset.filter"
             raise DatasetError(
-                what,
+                problem, where="dataset.filter", remedy="fix or remove it"
+            )
+        if self._division is not None and not self._any:
+            problem = f"no row is on the side '{self._division.use}'"
+            raise DatasetError(
+                problem,
                 where="dataset.split",
                 remedy="check its column, or use another side",
             )
@@ -208,29 +212,31 @@ class Choice:
     def _passing(self, rows: Rows) -> Numbered:
         if self._holds is None and self._division is None:
             yield from (
-                (number, place, row) for number, (place, row) in enumerate(rows, 1)
+                (number, location, row)
+                for number, (location, row) in enumerate(rows, 1)
             )
             return
-        for number, (place, row) in enumerate(rows, 1):
+        for number, (location, row) in enumerate(rows, 1):
             self._read = number
             try:
                 if self._holds is not None and not self._holds(row):
                     self._left_out += 1
                     continue
             except RowFault as fault:
-                raise fault.at(place) from None
-            if self._division is not None and not self._division.holds(row, place):
+                raise fault.at(location) from None
+            if self._division is not None and not self._division.holds(row, location):
                 continue
             self._any = True
-            yield number, place, row
+            yield number, location, row
 
     def _picked(self, rows: Callable[[], Rows]) -> Numbered:
+        # stratum -> the numbers of its rows, from 1
         strata: dict[str, array[int]] = {}
-        for number, place, row in self._passing(rows()):
+        for number, location, row in self._passing(rows()):
             stratum = (
                 ""
                 if self._stratum is None
-                else normalize_label(self._stratum(row, place))
+                else normalize_label(self._stratum(row, location))
             )
             strata.setdefault(stratum, array("q")).append(number)
         passing = sum(len(numbers) for numbers in strata.values())
@@ -242,48 +248,50 @@ class Choice:
         if self._seed is not None:
             order = _shuffled(range(len(chosen)), self._seed)[: self._limit]
             kept = sorted(order)
-            place_of = (
-                {place: at for at, place in enumerate(kept)}
+            # index in `chosen` -> position in the file's order
+            position_of = (
+                {index: at for at, index in enumerate(kept)}
                 if len(kept) < len(chosen)
                 else None
             )
+            # the selected rows in shuffled order, as positions in the file's order
             self.order = (
                 order
-                if place_of is None
-                else array("q", (place_of[at] for at in order))
+                if position_of is None
+                else array("q", (position_of[at] for at in order))
             )
             chosen = array("q", (chosen[at] for at in kept))
-        wanted = iter(chosen[: self._limit])
-        next_one = next(wanted, None)
-        for number, (place, row) in enumerate(rows(), 1):
-            if next_one is None:
+        row_numbers = iter(chosen[: self._limit])
+        next_number = next(row_numbers, None)
+        for number, (location, row) in enumerate(rows(), 1):
+            if next_number is None:
                 return
-            if number == next_one:
-                next_one = next(wanted, None)
-                yield number, place, row
+            if number == next_number:
+                next_number = next(row_numbers, None)
+                yield number, location, row
 
     def _sampled(self, strata: dict[str, array[int]], passing: int) -> array[int]:
         sample = self._sample or SampleConfig(n=1)
-        wanted = (
+        sample_size = (
             sample.n
             if sample.n is not None
             else max(1, round(float(sample.fraction or 0) * passing))
         )
-        if wanted > passing:
+        if sample_size > passing:
             self._notes.append(
-                f"dataset.sample requests {wanted} rows but there are only {passing}: all are used"
+                f"dataset.sample requests {sample_size} rows but there are only {passing}: all are used"
             )
-            wanted = passing
+            sample_size = passing
         sizes = [len(numbers) for numbers in strata.values()]
-        found = array("q")
+        sampled = array("q")
         for (name, numbers), size in zip(
-            strata.items(), stratum_sizes(sizes, wanted), strict=True
+            strata.items(), stratum_sizes(sizes, sample_size), strict=True
         ):
             indices = random.Random(f"{sample.seed}:{name}").sample(
                 range(len(numbers)), size
             )
-            found.extend(array("q", (numbers[at] for at in indices)))
-        return array("q", sorted(found))
+            sampled.extend(array("q", (numbers[at] for at in indices)))
+        return array("q", sorted(sampled))
 
 
 def stratum_sizes(sizes: Sequence[int], wanted: int) -> list[int]:
@@ -292,14 +300,17 @@ def stratum_sizes(sizes: Sequence[int], wanted: int) -> list[int]:
     Among equal remainders, the first stratum is rounded up (Hamilton's method, in integers).
     """
     total = sum(sizes) or 1
-    found = [size * wanted // total for size in sizes]
-    rest = sorted(range(len(sizes)), key=lambda at: -(sizes[at] * wanted % total))
-    for at in rest[: wanted - sum(found)]:
-        found[at] += 1
-    return found
+    counts = [size * wanted // total for size in sizes]
+    # strata, the largest remainder first
+    by_remainder = sorted(
+        range(len(sizes)), key=lambda at: -(sizes[at] * wanted % total)
+    )
+    for at in by_remainder[: wanted - sum(counts)]:
+        counts[at] += 1
+    return counts
 
 
-def _shuffled(places: range, seed: int) -> array[int]:
-    order = array("q", places)
+def _shuffled(indices: range, seed: int) -> array[int]:
+    order = array("q", indices)
     random.Random(seed).shuffle(order)
     return order

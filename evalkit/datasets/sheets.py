@@ -43,8 +43,11 @@ def layout_of(lines: Sequence[str], delimiter: str) -> Layout:
         stated = lines[0].strip()[len(_SEPARATOR_LINE) :] or "\t"
         below = _records(lines[1:], stated[0])
         return Layout(stated[0], 1 + header_position(below), sep_line=True)
-    order = (delimiter, *(other for other in _DELIMITERS if other != delimiter))
-    best = max(order, key=lambda other: _fit(_records(lines, other)))
+    order = (
+        delimiter,
+        *(candidate for candidate in _DELIMITERS if candidate != delimiter),
+    )
+    best = max(order, key=lambda candidate: _fit(_records(lines, candidate)))
     return Layout(best, header_position(_records(lines, best)))
 
 
@@ -80,7 +83,7 @@ def named_columns(header: Sequence[str]) -> list[str]:
 
 
 def named_cells(
-    names: Sequence[str], cells: Sequence[Any], place: str
+    names: Sequence[str], cells: Sequence[Any], location: str
 ) -> dict[str, Any]:
     """Return a row by the names of its columns; cells without a name must be empty.
 
@@ -91,14 +94,14 @@ def named_cells(
     if extra or len(cells) < len(names):
         raise DatasetError(
             f"the row has {len(cells)} cells and the header {len(names)}",
-            where=place,
+            where=location,
             remedy="quote cells that hold the delimiter, a quote or a line break",
         )
     row = dict(zip(names, cells, strict=False))
     if "" in row and not is_blank(row.pop("")):
         raise DatasetError(
             "a cell with a value is in a column without a name",
-            where=place,
+            where=location,
             remedy="name the column, or delete it",
         )
     return row

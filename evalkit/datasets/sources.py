@@ -64,16 +64,16 @@ def find_files(
     """
     if named.startswith(SHIPPED):
         return [_shipped(named.removeprefix(SHIPPED))]
-    for place in _places(named, base):
-        if place.is_dir():
-            return _inside(place, format)
-        if place.exists():
-            return [place]
+    for path in _places(named, base):
+        if path.is_dir():
+            return _inside(path, format)
+        if path.exists():
+            return [path]
     if not has_magic(named):
         raise _not_there(_places(named, None)[0], key)
-    for place in _places(named, base):
-        if found := _matching(place):
-            return found
+    for path in _places(named, base):
+        if matches := _matching(path):
+            return matches
     raise DatasetError("no file matches", where=f"{key}={named}", remedy="fix the glob")
 
 
@@ -83,21 +83,21 @@ def find_place(named: str, base: Path | None) -> Path:
     Raises:
         DatasetError: If there is none.
     """
-    for place in _places(named, base):
-        if place.exists():
-            return place
+    for path in _places(named, base):
+        if path.exists():
+            return path
     raise _not_there(_places(named, None)[0], KEY)
 
 
 def named_files(config: DatasetConfig, base: Path | None) -> list[Path]:
     """Return the files and folders that the path of a config names, as far as they exist."""
     named = config.path if isinstance(config.path, list) else [config.path or ""]
-    places = (place for one in named if one for place in _places(one, base))
-    found = []
-    for place in places:
+    paths = (path for name in named if name for path in _places(name, base))
+    existing = []
+    for path in paths:
         with suppress(OSError):  # a name that is too long for one
-            found += [place] if place.exists() else []
-    return found
+            existing += [path] if path.exists() else []
+    return existing
 
 
 def is_missing(config: DatasetConfig, base: Path | None) -> bool:
@@ -107,13 +107,13 @@ def is_missing(config: DatasetConfig, base: Path | None) -> bool:
         return True
     if isinstance(named, list):
         return not all(
-            place.exists() for one in named for place in _places(one, base)[-1:]
+            path.exists() for name in named for path in _places(name, base)[-1:]
         )
     if named == STDIN or _SCHEME.match(named) or (config.format or "").lower() == HUB:
         return False
     return not any(
-        place.exists() or (has_magic(named) and _matching(place))
-        for place in _places(named, base)
+        path.exists() or (has_magic(named) and _matching(path))
+        for path in _places(named, base)
     )
 
 
@@ -153,26 +153,26 @@ def _spooled() -> Path:
 def _matching(pattern: Path) -> list[Path]:
     rooted = pattern if pattern.is_absolute() else Path.cwd() / pattern
     start = next(p for p in rooted.parents if not has_magic(str(p)))
-    shown = pattern.is_absolute()
-    found = (
+    is_absolute = pattern.is_absolute()
+    matches = (
         p
         for p in start.glob(str(rooted.relative_to(start)))
         if p.is_file() and not p.name.startswith(".")
     )
-    return sorted(p if shown else relative(p) for p in found)
+    return sorted(p if is_absolute else relative(p) for p in matches)
 
 
 def _inside(folder: Path, format: str | None) -> list[Path]:  # noqa: A002 - as in the config
     named = sorted(
         p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_"))
     )
-    if found := [p for p in named if format or is_readable(p)]:
-        return found
-    if known := recognize_benchmark(folder):
+    if readable := [p for p in named if format or is_readable(p)]:
+        return readable
+    if benchmark := recognize_benchmark(folder):
         raise DatasetError(
             "is a folder with no data files",
             where=str(folder),
-            remedy=f"it {known.hint}",
+            remedy=f"it {benchmark.hint}",
         )
     folders = sorted(
         f"{p.name}/"
@@ -222,35 +222,35 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
     Raises:
         ConfigError: If the library is not installed, or there is no such dataset or split.
     """
-    found = _loaded(config, base)
+    dataset = _loaded(config, base)
     named = str(config.path)
     split = config.hub_split
-    if isinstance(found, dict):
-        if split is None and len(found) == 1:
-            found = next(iter(found.values()))
-        elif split in found:
-            found = found[split]
+    if isinstance(dataset, dict):
+        if split is None and len(dataset) == 1:
+            dataset = next(iter(dataset.values()))
+        elif split in dataset:
+            dataset = dataset[split]
         else:
-            what = (
+            problem = (
                 f"no split '{split}'"
                 if split
                 else "not set, and the dataset has several splits"
             )
             raise ConfigError(
-                what,
+                problem,
                 where="dataset.split",
-                remedy=did_you_mean(split or "", list(found)),
+                remedy=did_you_mean(split or "", list(dataset)),
             )
     elif (
         split is not None
-        and (own := getattr(found, "split", None))
-        and str(own) != split
+        and (saved_split := getattr(dataset, "split", None))
+        and str(saved_split) != split
     ):
-        what = f"the dataset is the split '{own}'"
-        raise ConfigError(what, where=f"dataset.split={split}", remedy="remove it")
+        problem = f"the dataset is the split '{saved_split}'"
+        raise ConfigError(problem, where=f"dataset.split={split}", remedy="remove it")
     name = f"{named}[{split}]" if split else named
     # As Arrow, an image or a sound is its bytes: decoded, it is read from any path or URL.
-    tables = found.with_format("arrow").iter(batch_size=_BATCH)
+    tables = dataset.with_format("arrow").iter(batch_size=_BATCH)
     yield from placed((part for table in tables for part in table.to_batches()), name)
 
 
@@ -264,7 +264,7 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
         library="the library datasets",
         install=extra,
     )
-    folder = next((place for place in _places(named, base) if place.is_dir()), None)
+    folder = next((path for path in _places(named, base) if path.is_dir()), None)
     try:
         library.disable_progress_bars()
         if folder is not None and any(
@@ -280,9 +280,9 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
         raise
     # the library raises many types of errors, including those of HTTP clients
     except Exception as bad:
-        what = f"cannot be loaded ({type(bad).__name__}: {' '.join(str(bad).split())[:300]})"
+        problem = f"cannot be loaded ({type(bad).__name__}: {' '.join(str(bad).split())[:300]})"
         raise DatasetError(
-            what,
+            problem,
             where=named,
             remedy="check dataset.path, dataset.subset and the network",
         ) from bad
@@ -359,29 +359,29 @@ def frame_rows(frame: Any) -> Iterator[Placed]:
     elif isinstance(frame, Iterable) and not isinstance(
         frame, str | bytes | Mapping | Iterator
     ):
-        for place, row in numbered(NAME, frame):
+        for location, row in numbered(NAME, frame):
             if not isinstance(row, Mapping):
-                what = f"the row is of type {type(row).__name__}, not a mapping"
+                problem = f"the row is of type {type(row).__name__}, not a mapping"
                 raise DatasetError(
-                    what, where=place, remedy="write each row as {column: value}"
+                    problem, where=location, remedy="write each row as {column: value}"
                 )
-            yield place, {str(column): value for column, value in row.items()}
+            yield location, {str(column): value for column, value in row.items()}
     else:
-        what = f"cases of type {type(frame).__name__}"
+        problem = f"cases of type {type(frame).__name__}"
         remedy = "use a frame, an Arrow table, or a list of mappings"
-        raise DatasetError(f"{what} cannot be read", where=NAME, remedy=remedy)
+        raise DatasetError(f"{problem} cannot be read", where=NAME, remedy=remedy)
 
 
 def _pandas(frame: Any) -> Iterator[Row]:
     names = unique_columns([str(column) for column in frame.columns], NAME)
     for start in range(0, len(frame), _FRAME_BATCH):
         part = frame.iloc[start : start + _FRAME_BATCH]
-        known = part.notna()
+        filled = part.notna()
         columns = [
             [
-                value if there else None
-                for value, there in zip(
-                    part.iloc[:, i].tolist(), known.iloc[:, i], strict=True
+                value if is_present else None
+                for value, is_present in zip(
+                    part.iloc[:, i].tolist(), filled.iloc[:, i], strict=True
                 )
             ]
             for i in range(len(names))
@@ -509,11 +509,11 @@ def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Sour
         else None
     )
     if source is None:
-        what, remedy = (
+        problem, remedy = (
             "a list is only for two or more different logs",
             "name one file, folder or glob",
         )
-        raise ConfigError(what, where=f"{KEY}=[{','.join(names)}]", remedy=remedy)
+        raise ConfigError(problem, where=f"{KEY}=[{','.join(names)}]", remedy=remedy)
     return source
 
 
@@ -560,11 +560,11 @@ def _read(path: Path, reader: Reader) -> Iterator[Placed]:
 
 def _standard_input(format: str | None) -> Source:  # noqa: A002 - as in the config
     if not format:
-        what, remedy = (
+        problem, remedy = (
             "not set, and standard input has no suffix",
             "set it: jsonl, csv, …",
         )
-        raise ConfigError(what, where="dataset.format", remedy=remedy)
+        raise ConfigError(problem, where="dataset.format", remedy=remedy)
     path = standard_input()
     reader = reader_for(format, path)
     return Source("stdin", lambda: _called(_read(path, reader), str(path), "stdin"))
@@ -573,8 +573,8 @@ def _standard_input(format: str | None) -> Source:  # noqa: A002 - as in the con
 def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
     """Yield rows and raise errors with another name instead of the file's."""
     try:
-        for place, row in rows:
-            yield name + place.removeprefix(path), row
+        for location, row in rows:
+            yield name + location.removeprefix(path), row
     except DatasetError as bad:
         where = (
             name + bad.where.removeprefix(path)
@@ -596,8 +596,8 @@ def _fetched(
         return fetch[scheme[0]](named, format)
     if not named.startswith(f"{scheme[0]}://"):
         return None
-    known = ", ".join(f"{one}:" for one in sorted(fetch))
-    remedy = "download the file" + (f"; supported: {known}" if known else "")
+    schemes = ", ".join(f"{scheme}:" for scheme in sorted(fetch))
+    remedy = "download the file" + (f"; supported: {schemes}" if schemes else "")
     raise ConfigError(
         f"'{scheme[0]}:' paths are not supported", where=f"{KEY}={named}", remedy=remedy
     )

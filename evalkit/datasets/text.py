@@ -36,7 +36,7 @@ def is_conversation(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(is_message(one) for one in value)
+        and all(is_message(message) for message in value)
     )
 
 
@@ -74,21 +74,21 @@ def are_calls(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(_function(one), dict) for one in value)
+        and all(isinstance(_function(call), dict) for call in value)
     )
 
 
 def is_more_than_text(messages: Any) -> bool:
     """Return whether messages have tool calls, or content other than text."""
     return isinstance(messages, list) and any(
-        bool(one.get("tool_calls"))
-        or one.get("role") == "tool"
+        bool(message.get("tool_calls"))
+        or message.get("role") == "tool"
         or (
-            isinstance(parts := one.get("content"), list)
+            isinstance(parts := message.get("content"), list)
             and not all(map(_is_text, parts))
         )
-        for one in messages
-        if isinstance(one, dict)
+        for message in messages
+        if isinstance(message, dict)
     )
 
 
@@ -117,11 +117,12 @@ def conversation_text(messages: list[JsonObject]) -> str:
     ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is
     indented by a space, so that no message can imitate one.
     """
-    messages = [openai_message(one) for one in messages]
+    messages = [openai_message(message) for message in messages]
     if len(messages) == 1:
         return _content(messages[0])
     return "\n\n".join(
-        f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages
+        f"[{_role(message)}]\n{_HEADING.sub(' ', _content(message))}"
+        for message in messages
     )
 
 
@@ -129,8 +130,8 @@ def openai_message(message: JsonObject) -> JsonObject:
     """Return a message of ShareGPT as one of OpenAI; any other is unchanged."""
     if isinstance(message.get("role"), str):
         return message
-    who = str(message["from"])
-    return {"role": _SHAREGPT.get(who.lower(), who), "content": message["value"]}
+    sender = str(message["from"])
+    return {"role": _SHAREGPT.get(sender.lower(), sender), "content": message["value"]}
 
 
 def _role(message: JsonObject) -> str:
@@ -146,7 +147,7 @@ def _content(message: JsonObject) -> str:
     content = message.get("content")
     parts = [protected(content)] if isinstance(content, str) and content else []
     if isinstance(content, list):
-        parts = [part_text(one) for one in content]
+        parts = [part_text(part) for part in content]
     return "\n".join([*parts, *map(_call, calls_of(message))])
 
 
@@ -185,10 +186,10 @@ class Tally:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str]] = {}
 
-    def add(self, what: str, place: str) -> None:
+    def add(self, note: str, location: str) -> None:
         """Count one occurrence."""
-        count, first = self._seen.get(what, (0, place))
-        self._seen[what] = (count + 1, first)
+        count, first = self._seen.get(note, (0, location))
+        self._seen[note] = (count + 1, first)
 
     def clear(self) -> None:
         """Reset."""
@@ -197,8 +198,8 @@ class Tally:
     def notes(self) -> tuple[str, ...]:
         """Return one line per note."""
         return tuple(
-            f"{what}: {count} (first: {place})"
-            for what, (count, place) in self._seen.items()
+            f"{note}: {count} (first: {location})"
+            for note, (count, location) in self._seen.items()
         )
 
 
@@ -236,7 +237,7 @@ class Texts:
         self._tally = tally
         self.short = min(config.max_chars or LONGEST, LONGEST)
 
-    def needed(self, value: Any, field: str, plural: str, place: str) -> str:
+    def needed(self, value: Any, field: str, plural: str, location: str) -> str:
         """Return a required text; `plural` is its name in notes.
 
         Raises:
@@ -246,55 +247,59 @@ class Texts:
         if type(value) is str and 0 < len(value) <= self.short:
             return value if self._rendered else protected(value)
         if value is None:
-            return self._null(field, plural, place)
-        text = self._text(value, field, place)
+            return self._null(field, plural, location)
+        text = self._text(value, field, location)
         if text == "":
-            self._tally.add(EMPTY.format(plural), place)
-        return self._cut(text, plural, place)
+            self._tally.add(EMPTY.format(plural), location)
+        return self._cut(text, plural, location)
 
-    def optional(self, value: Any, field: str, place: str) -> str | None:
+    def optional(self, value: Any, field: str, location: str) -> str | None:
         """Return an optional text; `None` for null and for an empty text."""
         if value is None or value is ABSENT or value == "":
             return None
         if type(value) is str and len(value) <= self.short:
             return value if self._rendered else protected(value)
-        return self._cut(self._text(value, field, place), f"{field}s", place) or None
+        return (
+            self._cut(self._text(value, field, location), f"{field}s", location) or None
+        )
 
-    def name(self, value: Any, field: str, place: str) -> str | None:
+    def name(self, value: Any, field: str, location: str) -> str | None:
         """Return an id or a model name, a number as in JSON; `None` for null and for an empty one."""
         if type(value) is str:
             return value or None
         if value is None or value is ABSENT:
             return None
-        return value if isinstance(value, str) else self._spelled(value, field, place)
+        return (
+            value if isinstance(value, str) else self._spelled(value, field, location)
+        )
 
-    def _null(self, field: str, plural: str, place: str) -> str:
+    def _null(self, field: str, plural: str, location: str) -> str:
         if self._nulls == "refuse":
             remedy = 'remove the row, write "" for an empty text, or set dataset.nulls'
             raise DatasetError(
                 f"{field} is null",
-                where=place,
+                where=location,
                 remedy=f"pass {self._call}" if self._call else remedy,
             )
         if self._nulls == "leave_out":
-            self._tally.add(f"rows dropped because {field} is null", place)
+            self._tally.add(f"rows dropped because {field} is null", location)
             raise SkippedRow
-        self._tally.add(NULL.format(plural), place)
+        self._tally.add(NULL.format(plural), location)
         return ""
 
-    def _text(self, value: Any, field: str, place: str) -> str:
+    def _text(self, value: Any, field: str, location: str) -> str:
         if isinstance(value, str):
             return value if self._rendered else protected(value)
         if is_reading_images() and are_parts(value):
             return "\n".join(map(part_text, value))
         if is_conversation(value) or is_message(value):
-            self._tally.add(SPOKEN, place)
+            self._tally.add(SPOKEN, location)
             return conversation_text(value if isinstance(value, list) else [value])
         if isinstance(value, bool | int | float):
-            self._tally.add(AS_TEXT, place)
-        return self._spelled(value, field, place)
+            self._tally.add(AS_TEXT, location)
+        return self._spelled(value, field, location)
 
-    def _spelled(self, value: Any, field: str, place: str) -> str:
+    def _spelled(self, value: Any, field: str, location: str) -> str:
         if isinstance(value, dict | list):
             kind, part = (
                 ("a list", "0")
@@ -308,14 +313,14 @@ class Texts:
                 else f"select a part, such as {pasted(key, f'column.{part}')}"
             )
             raise DatasetError(
-                f"{field} is {kind}, not a text", where=place, remedy=remedy
+                f"{field} is {kind}, not a text", where=location, remedy=remedy
             )
         return json.dumps(value)
 
-    def _cut(self, text: str, plural: str, place: str) -> str:
+    def _cut(self, text: str, plural: str, location: str) -> str:
         if self._most is not None and len(text) > self._most:
-            self._tally.add(CUT.format(plural, self._most), place)
+            self._tally.add(CUT.format(plural, self._most), location)
             return truncate(text, self._most)
         if len(text) > LONGEST:
-            self._tally.add(LONG.format(plural), place)
+            self._tally.add(LONG.format(plural), location)
         return text

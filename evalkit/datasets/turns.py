@@ -91,7 +91,7 @@ class _Message:
 def read_messages(messages: Sequence[Json]) -> list[_Message]:
     """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry; reasoning is omitted."""
     tools: dict[str, str] = {}
-    return [_message(openai_message(dict(one)), tools) for one in messages]
+    return [_message(openai_message(dict(message)), tools) for message in messages]
 
 
 def _message(message: Json, tools: dict[str, str]) -> _Message:
@@ -101,24 +101,24 @@ def _message(message: Json, tools: dict[str, str]) -> _Message:
         content if isinstance(content, list) else [] if content is None else [content]
     )
     calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
-    if role.lower() in _RESULT and not any(_type(one) in _RESULTS for one in listed):
-        who = (
+    if role.lower() in _RESULT and not any(_type(part) in _RESULTS for part in listed):
+        tool = (
             message.get("name")
             or message.get("function")
             or tools.get(str(message.get("tool_call_id")))
             or role
         )
         error = message.get("error")
-        texts = [part_text(one) for one in listed] + (
+        texts = [part_text(part) for part in listed] + (
             [without_markers(f"error: {arguments_text(error)}")] if error else []
         )
-        parts = [Part(1, "result", str(who), "\n".join(texts))]
+        parts = [Part(1, "result", str(tool), "\n".join(texts))]
     elif role.lower() == "function_call":
         parts = [_call(json_value(content), tools)]
     else:
         parts = [
             *_said(speaker(role, message.get("name")), listed, tools),
-            *(_call(one, tools) for one in calls),
+            *(_call(call, tools) for call in calls),
         ]
     return _Message(
         parts or [Part(1, "said", speaker(role), "")],
@@ -131,22 +131,22 @@ def _type(part: Any) -> str | None:
     return str(part.get("type")) if isinstance(part, Mapping) else None
 
 
-def _said(who: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
+def _said(author: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
     """Yield the parts of a message's content: consecutive texts as one, calls and results each as its own."""
     texts: list[str] = []
-    for one in content:
-        kind = _type(one)
+    for part in content:
+        kind = _type(part)
         if kind in _THOUGHTS:
             continue
         if kind not in _CALLS | _RESULTS:
-            texts += filter(None, [part_text(one)])
+            texts += filter(None, [part_text(part)])
             continue
         if texts:
-            yield Part(1, "said", who, "\n".join(texts))
+            yield Part(1, "said", author, "\n".join(texts))
             texts = []
-        yield _call(one, tools) if kind in _CALLS else _result(one, tools)
+        yield _call(part, tools) if kind in _CALLS else _result(part, tools)
     if texts:
-        yield Part(1, "said", who, "\n".join(texts))
+        yield Part(1, "said", author, "\n".join(texts))
 
 
 def _call(call: Any, tools: dict[str, str]) -> Part:
@@ -163,10 +163,10 @@ def _call(call: Any, tools: dict[str, str]) -> Part:
 
 def _result(part: Json, tools: Mapping[str, str]) -> Part:
     id_ = part.get("tool_use_id") or part.get("id") or part.get("call_id")
-    known = (
+    contents = (
         part[key] for key in ("content", "response", "result", "output") if key in part
     )
-    content = next(known, "")
+    content = next(contents, "")
     text = (
         "\n".join(map(part_text, content))
         if isinstance(content, list)
@@ -194,13 +194,15 @@ def _numbered(messages: Sequence[_Message], unit: Unit) -> tuple[list[_Message],
     number = 1
     replied = False
     numbered = []
-    for one in messages:
-        if replied and (one.is_input or (unit == "step" and one.acts)):
+    for message in messages:
+        if replied and (message.is_input or (unit == "step" and message.acts)):
             number = number + 1
             replied = False
-        replied = replied or not one.is_input
+        replied = replied or not message.is_input
         numbered.append(
-            replace(one, parts=[replace(part, turn=number) for part in one.parts])
+            replace(
+                message, parts=[replace(part, turn=number) for part in message.parts]
+            )
         )
     return numbered, number if replied else number - 1
 
@@ -216,14 +218,26 @@ class _Conversation:
         self.unit: Unit = "step" if config.unit == "step" else "turn"
         self._messages, self.units = _numbered(messages, self.unit)
         self._whole = config.unit == "conversation"
-        own = [(one.parts[0].turn, one) for one in self._messages if not one.is_input]
+        outputs = [
+            (message.parts[0].turn, message)
+            for message in self._messages
+            if not message.is_input
+        ]
         self.labels = {
-            number: one.label for number, one in own if one.label is not None
+            number: message.label
+            for number, message in outputs
+            if message.label is not None
         }
         self.trace_spans = {
-            number: one.span for number, one in own if one.span is not None
+            number: message.span
+            for number, message in outputs
+            if message.span is not None
         }
-        inputs = [(part, one.is_input) for one in self._messages for part in one.parts]
+        inputs = [
+            (part, message.is_input)
+            for message in self._messages
+            for part in message.parts
+        ]
         self._shown = [render([part], self.unit) for part, _ in inputs]
         self._judged = [
             render([replace(part, judged=True)], self.unit) for part, _ in inputs
@@ -314,7 +328,7 @@ class Conversations:
             fields, joined, checklists=mode == CHECKLIST, checked=checked
         )
 
-    def rows(self, row: Row, number: int, place: str) -> Iterator[Row]:
+    def rows(self, row: Row, number: int, location: str) -> Iterator[Row]:
         """Yield the rows of a row.
 
         Raises:
@@ -326,20 +340,20 @@ class Conversations:
             layout = self.columns.layout(row)
             values = {name: get(row) for name, get in layout.get.items()}
         except RowFault as fault:
-            raise fault.at(place) from None
+            raise fault.at(location) from None
         for join in self._joins:
-            join.count(row, place)
+            join.count(row, location)
         added = () if self._config.unit == "conversation" else UNIT_KEYS
         metadata = {
             column: row[column] for column in layout.metadata if column not in _REPLACED
         }
         if taken := next((name for name in added if name in metadata), None):
-            what = (
+            problem = (
                 f"has a column '{taken}', which dataset.unit={self._config.unit} adds"
             )
-            raise DatasetError(what, where=place, remedy="rename the column")
+            raise DatasetError(problem, where=location, remedy="rename the column")
         entries, conversations = self._read(
-            row, values, [end for end, _ in layout.ends], place
+            row, values, [end for end, _ in layout.ends], location
         )
         for entry, (_, model) in zip(entries, layout.ends, strict=False):
             if values[model] is not ABSENT:
@@ -366,54 +380,64 @@ class Conversations:
         elif self._apart and len(conversations) > 1:
             for at, pair in enumerate(zip(conversations, entries, strict=True), 1):
                 yield from self._units(
-                    base, f"{id_} ({at})", [pair[0]], [pair[1]], place
+                    base, f"{id_} ({at})", [pair[0]], [pair[1]], location
                 )
         else:
-            yield from self._units(base, str(id_), conversations, entries, place)
+            yield from self._units(base, str(id_), conversations, entries, location)
 
     def _read(
-        self, row: Row, values: Json, ends: Sequence[str], place: str
+        self, row: Row, values: Json, ends: Sequence[str], location: str
     ) -> tuple[list[JsonObject], list[_Conversation]]:
         """Return the entries of the responses and their conversations."""
-        given = [json_value(values[end]) for end in ends]
+        message_lists = [json_value(values[end]) for end in ends]
         if (
-            len(given) == 1
-            and isinstance(given[0], list)
-            and any(isinstance(one, list) for one in given[0])
+            len(message_lists) == 1
+            and isinstance(message_lists[0], list)
+            and any(isinstance(messages, list) for messages in message_lists[0])
         ):
-            given = given[0]
+            message_lists = message_lists[0]
         listed = row.get("responses")
         if (
             isinstance(listed, list)
-            and len(listed) >= len(given) == 1
-            and given[0] in (None, ABSENT)
+            and len(listed) >= len(message_lists) == 1
+            and message_lists[0] in (None, ABSENT)
         ):
-            given = given * len(listed)
+            message_lists = message_lists * len(listed)
         entries = (
-            [dict(one) if isinstance(one, dict) else {"text": one} for one in listed]
+            [
+                dict(response) if isinstance(response, dict) else {"text": response}
+                for response in listed
+            ]
             if isinstance(listed, list)
             else []
         )
-        entries = entries if len(entries) == len(given) else [{} for _ in given]
+        entries = (
+            entries
+            if len(entries) == len(message_lists)
+            else [{} for _ in message_lists]
+        )
         texts = (
             [row.get(end) for end in ends]
-            if len(ends) == len(given)
-            else [None] * len(given)
+            if len(ends) == len(message_lists)
+            else [None] * len(message_lists)
         )
         conversations = []
-        for one, entry, text in zip(given, entries, texts, strict=True):
+        for messages, entry, text in zip(message_lists, entries, texts, strict=True):
             answer = entry.get("text", text)
             if (
-                one in (None, ABSENT)
+                messages in (None, ABSENT)
                 and isinstance(answer, str)
                 and isinstance(prompt := row.get("prompt"), str | list)
             ):
-                self._tally.add(ONE_TURN, place)
-                one = [*as_messages("user", prompt), *as_messages("assistant", answer)]
-            conversations.append(self._conversation(one, row, place))
+                self._tally.add(ONE_TURN, location)
+                messages = [
+                    *as_messages("user", prompt),
+                    *as_messages("assistant", answer),
+                ]
+            conversations.append(self._conversation(messages, row, location))
         return entries, conversations
 
-    def _conversation(self, value: Any, row: Row, place: str) -> _Conversation:
+    def _conversation(self, value: Any, row: Row, location: str) -> _Conversation:
         name = next(
             (
                 name
@@ -424,54 +448,63 @@ class Conversations:
         )
         if value is ABSENT:
             column = self.columns.column(_RESPONSES[name])
-            known = next(
-                (one for one in row if _is_conversation(json_value(row[one]))), None
+            messages_column = next(
+                (
+                    candidate
+                    for candidate in row
+                    if _is_conversation(json_value(row[candidate]))
+                ),
+                None,
             )
             remedy = (
                 f"set dataset.fields.{MESSAGES} to"
-                f" {'the column of messages' if known is None else known}"
+                f" {'the column of messages' if messages_column is None else messages_column}"
             )
             raise DatasetError(
-                f"no column '{column}' for {MESSAGES}", where=place, remedy=remedy
+                f"no column '{column}' for {MESSAGES}", where=location, remedy=remedy
             )
         if not _is_conversation(value):
-            what = f"{name} is not a list of messages with role and content, or from and value"
+            problem = f"{name} is not a list of messages with role and content, or from and value"
             raise DatasetError(
-                what,
-                where=place,
+                problem,
+                where=location,
                 remedy=f"name their column in dataset.fields.{MESSAGES}",
             )
         read = [
-            replace(one, parts=[self._cut(part, place) for part in one.parts])
-            for one in read_messages(value)
+            replace(
+                message, parts=[self._cut(part, location) for part in message.parts]
+            )
+            for message in read_messages(value)
         ]
-        found = _Conversation(read, self._config)
-        if not found.units:
-            what = "the conversation has no message of an assistant or a tool"
+        conversation = _Conversation(read, self._config)
+        if not conversation.units:
+            problem = "the conversation has no message of an assistant or a tool"
             raise DatasetError(
-                what, where=place, remedy="remove it, or fix the roles of its messages"
+                problem,
+                where=location,
+                remedy="remove it, or fix the roles of its messages",
             )
         after = self._config.after
         if (
             self._config.unit != "conversation"
-            and (size := found.size(after=after)) > LARGEST
+            and (size := conversation.size(after=after)) > LARGEST
         ):
-            what = (
-                f"its {found.units:,} {found.unit}s with their contexts have {size:,} characters,"
+            problem = (
+                f"its {conversation.units:,} {conversation.unit}s with their contexts have {size:,} characters,"
                 f" over {LARGEST:,}"
             )
             raise DatasetError(
-                what,
-                where=place,
+                problem,
+                where=location,
                 remedy="set dataset.max_chars, or dataset.unit=conversation",
             )
-        return found
+        return conversation
 
-    def _cut(self, part: Part, place: str) -> Part:
+    def _cut(self, part: Part, location: str) -> Part:
         most = self._config.max_chars
         if most is None or len(part.text) <= most:
             return part
-        self._tally.add(CUT.format("parts of conversations", most), place)
+        self._tally.add(CUT.format("parts of conversations", most), location)
         return replace(part, text=truncate(part.text, most))
 
     def _units(
@@ -480,41 +513,43 @@ class Conversations:
         id_: str,
         conversations: Sequence[_Conversation],
         entries: Sequence[Json],
-        place: str,
+        location: str,
     ) -> Iterator[Row]:
         unit = conversations[0].unit
-        shared = min(one.units for one in conversations)
-        most = max(one.units for one in conversations)
+        shared = min(conversation.units for conversation in conversations)
+        most = max(conversation.units for conversation in conversations)
         for _ in range(most - shared):
-            self._tally.add(UNPAIRED.format(unit), place)
+            self._tally.add(UNPAIRED.format(unit), location)
         label = json_value(base["label"])
         people = json_value(base["labels"])
         people = people if isinstance(people, dict) else {}
         if isinstance(label, list) and len(label) != shared:
-            what = (
+            problem = (
                 f"{len(label)} label{'s' * (len(label) != 1)} for {shared}"
                 f" {unit}{'s' * (shared != 1)}"
             )
             raise DatasetError(
-                what,
-                where=place,
+                problem,
+                where=location,
                 remedy=f"write one label for each {unit}, or one that is not a list",
             )
-        known = [label] if not isinstance(label, list) else []
-        known += [entry.get(key) for entry in entries for key in ("label", "grade")]
-        outcome = next((one for one in known if one not in (ABSENT, None)), None)
+        outcomes = [label] if not isinstance(label, list) else []
+        outcomes += [entry.get(key) for entry in entries for key in ("label", "grade")]
+        outcome = next(
+            (outcome for outcome in outcomes if outcome not in (ABSENT, None)), None
+        )
         if any(
-            not isinstance(given, list) or len(given) != shared
-            for given in people.values()
+            not isinstance(annotations, list) or len(annotations) != shared
+            for annotations in people.values()
         ):
-            self._tally.add(WHOLE.format(unit), place)
+            self._tally.add(WHOLE.format(unit), location)
         if outcome is not None and OUTCOME in base:
-            self._tally.add(TAKEN, place)
+            self._tally.add(TAKEN, location)
         plain = [
             {key: entry[key] for key in ("model",) if key in entry} for entry in entries
         ]
         for number in range(1, shared + 1):
-            own = conversations[0].labels.get(number)
+            unit_label = conversations[0].labels.get(number)
             span = conversations[0].trace_spans.get(number)
             row = {
                 **base,
@@ -530,16 +565,16 @@ class Conversations:
                 TURNS: shared,
                 POSITION: number / shared,
                 "label": (
-                    own
-                    if own is not None
+                    unit_label
+                    if unit_label is not None
                     else label[number - 1]
                     if isinstance(label, list)
                     else ABSENT
                 ),
                 "labels": {
-                    who: given[number - 1]
-                    for who, given in people.items()
-                    if isinstance(given, list) and len(given) == shared
+                    annotator: annotations[number - 1]
+                    for annotator, annotations in people.items()
+                    if isinstance(annotations, list) and len(annotations) == shared
                 },
             }
             yield self._row(row, conversations, plain, number)
@@ -552,27 +587,32 @@ class Conversations:
         number: int,
     ) -> Row:
         """Return a row with the prompt and the responses of a unit."""
-        befores = [one.before(number) for one in conversations]
+        befores = [conversation.before(number) for conversation in conversations]
         shared = len(befores[0])
-        for other in befores[1:]:
-            pairs = enumerate(zip(befores[0][:shared], other, strict=False))
+        for texts in befores[1:]:
+            pairs = enumerate(zip(befores[0][:shared], texts, strict=False))
             shared = next(
-                (at for at, (one, two) in pairs if one != two), min(shared, len(other))
+                (at for at, (first, second) in pairs if first != second),
+                min(shared, len(texts)),
             )
         responses = []
-        for one, before, entry in zip(conversations, befores, entries, strict=True):
+        for conversation, before, entry in zip(
+            conversations, befores, entries, strict=True
+        ):
             after = (
-                one.after(number)
+                conversation.after(number)
                 if self._config.after and len(conversations) > 1
                 else []
             )
             responses.append(
                 {
                     **entry,
-                    "text": "\n\n".join([*before[shared:], *one.own(number), *after]),
+                    "text": "\n\n".join(
+                        [*before[shared:], *conversation.own(number), *after]
+                    ),
                 }
             )
-        found = {
+        unit_row = {
             **row,
             "prompt": "\n\n".join(befores[0][:shared]),
             "responses": responses,
@@ -582,10 +622,10 @@ class Conversations:
             and len(conversations) == 1
             and (after := conversations[0].after(number))
         ):
-            found["context"] = "\n\n".join(
+            unit_row["context"] = "\n\n".join(
                 [*filter(None, [_context(row.get("context"))]), *after]
             )
-        return {name: value for name, value in found.items() if value is not ABSENT}
+        return {name: value for name, value in unit_row.items() if value is not ABSENT}
 
 
 def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
@@ -607,17 +647,20 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
         if several
         else {name: row[name] for name in ENDS if name in row}
     )
-    found: Row = {name: value for name, value in row.items() if name not in _REPLACED}
+    conversation_row: Row = {
+        name: value for name, value in row.items() if name not in _REPLACED
+    }
     for name, value in named.items():
-        each = [
-            [*prompt, *_answer(one, name)] for one in (value if several else [value])
+        message_lists = [
+            [*prompt, *_answer(answer, name)]
+            for answer in (value if several else [value])
         ]
-        found[name] = each if several else each[0]
+        conversation_row[name] = message_lists if several else message_lists[0]
     fields = (
         {MESSAGES: "responses"} if several else {ENDS[name]: name for name in named}
     )
     read = config.model_copy(update={"fields": fields})
-    *_, last = Conversations(read, mode, (), Tally()).rows(found, 1, "case")
+    *_, last = Conversations(read, mode, (), Tally()).rows(conversation_row, 1, "case")
     return last
 
 
@@ -649,12 +692,12 @@ def _is_conversation(value: Any) -> bool:
         isinstance(value, list)
         and bool(value)
         and all(
-            is_message(one)
+            is_message(message)
             or (
-                isinstance(one, dict)
-                and isinstance(one.get("role"), str)
-                and "parts" in one
+                isinstance(message, dict)
+                and isinstance(message.get("role"), str)
+                and "parts" in message
             )
-            for one in value
+            for message in value
         )
     )

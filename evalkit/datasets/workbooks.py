@@ -49,12 +49,12 @@ def check_bounds(path: Path) -> None:
                     limit += " with the sheets before it"
                 if total <= MOST_CELLS:
                     limit = f"and {used:,} of its {cells:,} cells are used"
-                what = (
+                problem = (
                     f"sheet '{_name(parts, index)}' spans {rows:,} rows and {columns:,}"
                     f" columns, {limit}"
                 )
                 raise DatasetError(
-                    what,
+                    problem,
                     where=str(path),
                     remedy="delete the cells far from the table, or export it as CSV",
                 )
