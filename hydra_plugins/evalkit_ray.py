@@ -60,15 +60,17 @@ class RayLauncher(Launcher):
             ) from None
         connect(self._jobs or 1, self._cluster, show=True)  # a job's errors too
         Path(self._config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
-        place = (
+        surroundings = (
             str(Path.cwd()),
             {
-                name: one
-                for name, one in os.environ.items()
+                name: value
+                for name, value in os.environ.items()
                 if name.startswith("EVALKIT_")
             },
         )
-        shared = ray.put((place, self._config, *self._needed, Singleton.get_state()))
+        shared = ray.put(
+            (surroundings, self._config, *self._needed, Singleton.get_state())
+        )
         run = ray.remote(_run)
         refs = list[Any]()
         for number, overrides in enumerate(job_overrides, initial_job_idx):
@@ -80,11 +82,13 @@ class RayLauncher(Launcher):
 
 
 def _run(shared: tuple[Any, ...], number: int, overrides: list[str]) -> JobReturn:
-    place: tuple[str, Mapping[str, str]]
-    place, config, context, task, state = shared
-    if Path(place[0]).is_dir():  # paths are relative to where the sweep was started
-        os.chdir(place[0])
-    os.environ.update(place[1])
+    surroundings: tuple[str, Mapping[str, str]]
+    surroundings, config, context, task, state = shared
+    if Path(
+        surroundings[0]
+    ).is_dir():  # paths are relative to where the sweep was started
+        os.chdir(surroundings[0])
+    os.environ.update(surroundings[1])
     setup_globals()
     Singleton.set_state(state)
     job = context.config_loader.load_sweep_config(config, overrides)

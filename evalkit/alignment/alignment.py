@@ -195,8 +195,8 @@ class Labels:
         elif sorted((*split.train, *split.dev, *split.test)) != sorted(
             case.id for case in result.cases
         ):
-            what, remedy = "its sides do not have each case once", "restore the file"
-            raise ConfigError(what, where=str(folder / layout.SPLIT), remedy=remedy)
+            problem, remedy = "its sides do not have each case once", "restore the file"
+            raise ConfigError(problem, where=str(folder / layout.SPLIT), remedy=remedy)
         kind = kind_of(result.metrics)
         names = kind.agreement
         metric = next((name for name in names if known(result.metrics, name)), None)
@@ -205,11 +205,13 @@ class Labels:
                 (result.metrics[name] for name in names if name in result.metrics), None
             )
             raise _without_agreement(counted, kind, str(folder), LABEL)
-        found = cls(result, folder, split, kind, metric)
+        labels = cls(result, folder, split, kind, metric)
         for name in SIDES:
-            side = found.side(name)
+            side = labels.side(name)
             scored = verdict_statistics(result.config, side.cases, side.judgments)
-            row = next((one for one in scored if one.name == metric), None)
+            row = next(
+                (statistic for statistic in scored if statistic.name == metric), None
+            )
             counted = (
                 None
                 if row is None
@@ -217,9 +219,9 @@ class Labels:
             )
             if counted is None or not counted.n:
                 raise _without_agreement(
-                    counted, kind, f"{folder}, {name}", found.remedy()
+                    counted, kind, f"{folder}, {name}", labels.remedy()
                 )
-        return found
+        return labels
 
     def side(self, name: SideName, *, labeled: bool = False) -> Side:
         """Return the cases of a side; those of test have their labels.
@@ -238,7 +240,12 @@ class Labels:
         ]
         kept = {case.id for case in cases}
         side = Side(
-            cases, [one for one in self.result.judgments if one.case_id in kept]
+            cases,
+            [
+                judgment
+                for judgment in self.result.judgments
+                if judgment.case_id in kept
+            ],
         )
         return side.labeled() if labeled else side
 
@@ -254,7 +261,10 @@ class Labels:
         """Return the number of labeled clusters of sides, or of those with a usable answer."""
         sides = [self.side(name, labeled=True) for name in names]
         usable = {
-            one.case_id for side in sides for one in side.judgments if one.readable
+            judgment.case_id
+            for side in sides
+            for judgment in side.judgments
+            if judgment.readable
         }
         ids = {
             case.id
@@ -284,19 +294,21 @@ class Labels:
         Raises:
             ConfigError: if that is all of them.
         """
-        each = {
+        reasons = {
             knob: obstacle(knob, self.result.config, self.kind, self.result.judgments)
             for knob in tune
         }
-        found = {knob: why for knob, why in each.items() if why is not None}
-        if len(found) == len(tune):
-            why = "; ".join(f"{knob}: {text}" for knob, text in found.items())
+        obstacles = {
+            knob: reason for knob, reason in reasons.items() if reason is not None
+        }
+        if len(obstacles) == len(tune):
+            reason = "; ".join(f"{knob}: {text}" for knob, text in obstacles.items())
             raise ConfigError(
-                f"nothing can be tuned ({why})",
+                f"nothing can be tuned ({reason})",
                 where="tune",
                 remedy="choose other settings",
             )
-        return found
+        return obstacles
 
     def provable(self, name: SideName = "test", tests: int = 1) -> float | None:
         """Return the smallest gain that the answered labels of a side could probably prove, `None` if that is none.
@@ -377,39 +389,41 @@ def align(
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
     if asking is not None and CRITERIA in settings.tune and settings.criteria is None:
-        found = _proposed(labels, settings, asking, tell)
-        return _finished(found, folder, settings, asking, begun)
+        alignment = _proposed(labels, settings, asking, tell)
+        return _finished(alignment, folder, settings, asking, begun)
     search = _Search(labels, settings, asking, tell)
     chosen, dev, reached = search.choose(
         [knob for knob in settings.tune if knob not in obstacles]
     )
-    found = Alignment(
+    alignment = Alignment(
         "none", labels.metric, labels.split, search.tried, chosen.settings, obstacles
     )
     if chosen.settings:
-        found = replace(
-            _with_prompt(found, result, chosen),
+        alignment = replace(
+            _with_prompt(alignment, result, chosen),
             dev=_prove(labels, chosen, search.dev, dev, side="dev"),
         )
         test = labels.side("test", labeled=asking is not None)
         answered = search.answered(chosen, test)
-        found = (
-            replace(found, outcome="unpaid")
+        alignment = (
+            replace(alignment, outcome="unpaid")
             if answered is None
-            else _proved(labels, found, chosen, test, answered)
+            else _proved(labels, alignment, chosen, test, answered)
         )
     elif reached or search.unpaid:
-        found = replace(found, outcome="reached" if reached else "unpaid")
-    if found.outcome == "improved":
+        alignment = replace(alignment, outcome="reached" if reached else "unpaid")
+    if alignment.outcome == "improved":
         if settings.criteria is None:
-            found = write_preset(found, settings.name, result.config.prompt.language)
+            alignment = write_preset(
+                alignment, settings.name, result.config.prompt.language
+            )
         else:
-            found = replace(found, preset=Path(settings.criteria))
-    return _finished(found, folder, settings, asking, begun)
+            alignment = replace(alignment, preset=Path(settings.criteria))
+    return _finished(alignment, folder, settings, asking, begun)
 
 
 def _finished(
-    found: Alignment,
+    alignment: Alignment,
     folder: Path,
     settings: AlignConfig,
     asking: Asking | None,
@@ -418,9 +432,11 @@ def _finished(
     """Add what was spent, and record the result in the run folder."""
     spent = Spent() if asking is None else asking.spent
     seconds = round(time.perf_counter() - begun, 2)
-    found = replace(found, calls=spent.calls, cost_usd=spent.usd, seconds=seconds)
-    _record(folder, found, settings)
-    return found
+    alignment = replace(
+        alignment, calls=spent.calls, cost_usd=spent.usd, seconds=seconds
+    )
+    _record(folder, alignment, settings)
+    return alignment
 
 
 def check_calls(labels: Labels, settings: AlignConfig) -> None:
@@ -455,10 +471,10 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
         check_examples(labels.result)
     for judge, key, again in judges:
         if not is_bounded(judge):
-            what = f"the most that a call of {judge.label} can cost is unknown"
+            problem = f"the most that a call of {judge.label} can cost is unknown"
             remedy = f"set {key}.price and "
             raise ConfigError(
-                what,
+                problem,
                 where="align.budget_usd",
                 remedy=f"{remedy}{key}.max_tokens{again}",
             )
@@ -477,22 +493,24 @@ def _proposed(
     outcome: Outcome = (
         "unpaid" if search.unpaid else "proposed" if chosen.settings else "none"
     )
-    found = Alignment(outcome, labels.metric, labels.split, len(tried), proposals=tried)
+    alignment = Alignment(
+        outcome, labels.metric, labels.split, len(tried), proposals=tried
+    )
     if outcome != "proposed":
-        return found
-    kept = sum(one.result == "kept" for one in tried)
+        return alignment
+    kept = sum(proposal.result == "kept" for proposal in tried)
     path = write_proposals(labels.result.config, chosen, settings.name, kept)
-    return replace(found, settings=chosen.settings, preset=path)
+    return replace(alignment, settings=chosen.settings, preset=path)
 
 
 def _proved(
-    labels: Labels, found: Alignment, chosen: Candidate, before: Side, after: Side
+    labels: Labels, alignment: Alignment, chosen: Candidate, before: Side, after: Side
 ) -> Alignment:
     """Open the labels of test, and compare the chosen settings with the run's own."""
-    assert found.dev is not None, "they are better on dev"
+    assert alignment.dev is not None, "they are better on dev"
     result = labels.result
     if labels.is_one_class("test"):
-        return replace(found, outcome="unproved")
+        return replace(alignment, outcome="unproved")
     split = open_test(labels.folder, labels.split)
     test = _prove(labels, chosen, before, after, side="test")
     if (
@@ -506,11 +524,11 @@ def _proved(
     )  # the report says how often the labels were opened
     outcome = _outcome(test, result.config.scoring.confidence)
     return replace(
-        found,
+        alignment,
         outcome=outcome,
         split=split,
         test=test,
-        optimism=difference_of(found.dev.gain, test.gain),
+        optimism=difference_of(alignment.dev.gain, test.gain),
     )
 
 
@@ -575,10 +593,12 @@ class _Search:
                 self.unpaid = True
                 break
             self.tried += 1
-            own = candidate.of(config)
-            if goal is not None and _reaches(own, side, goal):
+            changed = candidate.of(config)
+            if goal is not None and _reaches(changed, side, goal):
                 return candidate, side, True
-            value = chance_corrected(own, kind, side if self.whole else side.labeled())
+            value = chance_corrected(
+                changed, kind, side if self.whole else side.labeled()
+            )
             if self.asking is not None and candidate.dev is None:
                 number = {PROMPT: self.settings.prompts, CRITERIA: 1}.get(
                     tune[0], self.settings.sets
@@ -612,7 +632,7 @@ class _Search:
             size=settings.examples,
             seed=labels.split.seed,
         )
-        yield from (Candidate({SHOWN: tuple(one)}, 0.0) for one in sets)
+        yield from (Candidate({SHOWN: tuple(examples)}, 0.0) for examples in sets)
 
     def _written(self, train: Side) -> Iterator[Candidate]:
         """Yield the prompts that were written and tried on all of dev."""
@@ -643,22 +663,29 @@ class _Search:
         self.unpaid = trials.unpaid
 
 
-def _with_prompt(found: Alignment, result: RunResult, chosen: Candidate) -> Alignment:
+def _with_prompt(
+    alignment: Alignment, result: RunResult, chosen: Candidate
+) -> Alignment:
     """Add the chosen prompt, and its difference from the run's own."""
     if SHOWN in chosen.settings:
-        both = (result.config, chosen.of(result.config))
-        before, after = (system_prompt(result, one, result.cases[0]) for one in both)
+        configs = (result.config, chosen.of(result.config))
+        before, after = (
+            system_prompt(result, config, result.cases[0]) for config in configs
+        )
     elif TEMPLATE in chosen.settings:
-        own = Instruction.of(result)
-        before, [after] = own.template(own.text), chosen.templates.values()
+        instruction = Instruction.of(result)
+        before, [after] = (
+            instruction.template(instruction.text),
+            chosen.templates.values(),
+        )
     else:
-        return found
+        return alignment
     diff = "\n".join(
         unified_diff(
             before.splitlines(), after.splitlines(), BEFORE, AFTER, lineterm=""
         )
     )
-    return replace(found, prompt=after, diff=diff)
+    return replace(alignment, prompt=after, diff=diff)
 
 
 def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
@@ -688,11 +715,11 @@ def _without_agreement(
             remedy=remedy,
         )
     if not counted.n:
-        what = f"{n} {kind.unit}{'s have' if n > 1 else ' has'} a label, and none has a usable answer"
-        return ConfigError(what, where=where, remedy=ANSWER)
-    what = f"{counted.name} has no value on {n} labeled {kind.unit}s: {counted.note}"
+        problem = f"{n} {kind.unit}{'s have' if n > 1 else ' has'} a label, and none has a usable answer"
+        return ConfigError(problem, where=where, remedy=ANSWER)
+    problem = f"{counted.name} has no value on {n} labeled {kind.unit}s: {counted.note}"
     return ConfigError(
-        what, where=where, remedy="align needs labels and scores that differ"
+        problem, where=where, remedy="align needs labels and scores that differ"
     )
 
 
@@ -706,14 +733,14 @@ def _prove(
         RunEntry(BEFORE, config, before.cases, before.judgments),
     ]
     metrics = [
-        score_run(one.config, one.cases, one.judgments).metrics
-        for one in reversed(entries)
+        score_run(entry.config, entry.cases, entry.judgments).metrics
+        for entry in reversed(entries)
     ]
-    for one, settings in zip(
+    for run_metrics, settings in zip(
         metrics, ("the run's own settings", "the chosen settings"), strict=True
     ):
-        if known(one, labels.metric) is None:
-            counted = one.get(labels.metric)
+        if known(run_metrics, labels.metric) is None:
+            counted = run_metrics.get(labels.metric)
             raise _without_agreement(
                 counted,
                 labels.kind,
@@ -723,13 +750,15 @@ def _prove(
     scoring = config.scoring.with_(
         {"bootstrap": max(config.scoring.bootstrap, RESAMPLES)}
     )
-    found = compare_runs(entries, scoring, [labels.metric])
-    decisions = [decide(one, config.scoring.confidence) for one in metrics]
-    difference = found.difference(labels.metric)
+    comparison = compare_runs(entries, scoring, [labels.metric])
+    decisions = [
+        decide(run_metrics, config.scoring.confidence) for run_metrics in metrics
+    ]
+    difference = comparison.difference(labels.metric)
     assert difference is not None, "one judge's scale is the same before and after"
-    values = [found.metrics(run)[labels.metric] for run in (BEFORE, AFTER)]
+    values = [comparison.metrics(run)[labels.metric] for run in (BEFORE, AFTER)]
     share = labels.kind.share
-    right = None if share is None else found.difference(share)
+    right = None if share is None else comparison.difference(share)
     changed = None
     if right is not None and right.only_first is not None:
         changed = right.only_first + (right.only_second or 0)
@@ -763,24 +792,24 @@ def _outcome(test: Proof, confidence: float) -> Outcome:
     return "improved" if gain.low > 0 else "worse"
 
 
-def difference_of(one: Metric, two: Metric) -> Metric:
+def difference_of(first: Metric, second: Metric) -> Metric:
     """Return the difference of two independent metrics, with an interval from theirs.
 
     The method of variance estimates recovery (Zou and Donner 2008, Statist. Med. 27, 1693-1702,
     equation 8).
     """
-    value = (one.value or 0.0) - (two.value or 0.0)
-    if None in (one.low, one.high, two.low, two.high):
-        return Metric("optimism", value, n=min(one.n, two.n))
-    (a, b), (c, d) = ((m.low or 0.0, m.high or 0.0) for m in (one, two))
-    x = one.value or 0.0
-    y = two.value or 0.0
+    value = (first.value or 0.0) - (second.value or 0.0)
+    if None in (first.low, first.high, second.low, second.high):
+        return Metric("optimism", value, n=min(first.n, second.n))
+    (a, b), (c, d) = ((m.low or 0.0, m.high or 0.0) for m in (first, second))
+    x = first.value or 0.0
+    y = second.value or 0.0
     low = value - sqrt((x - a) ** 2 + (d - y) ** 2)
     high = value + sqrt((b - x) ** 2 + (y - c) ** 2)
-    return Metric("optimism", value, low, high, n=min(one.n, two.n))
+    return Metric("optimism", value, low, high, n=min(first.n, second.n))
 
 
-def write_preset(found: Alignment, name: str, language: str) -> Alignment:
+def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
     """Write the chosen settings to a new file in `conf/method`, and a template to one in `prompts`.
 
     Raises:
@@ -792,38 +821,38 @@ def write_preset(found: Alignment, name: str, language: str) -> Alignment:
         (stem, PRESETS / f"{stem}.yaml", prompts / f"{stem}{SUFFIX}") for stem in stems
     )
     stem, path, prompt = next(
-        one for one in files if not one[1].exists() and not one[2].exists()
+        names for names in files if not names[1].exists() and not names[2].exists()
     )
-    if TEMPLATE in found.settings:
-        found = replace(
-            found, settings={**found.settings, TEMPLATE: stem}, template=prompt
+    if TEMPLATE in alignment.settings:
+        alignment = replace(
+            alignment, settings={**alignment.settings, TEMPLATE: stem}, template=prompt
         )
         with file_errors("cannot be written", prompt, "choose another folder"):
-            write_file(prompt, [found.prompt.encode()])
+            write_file(prompt, [alignment.prompt.encode()])
     values: dict[str, Any] = {}
-    for key, value in plain(found.settings).items():
-        group, _, rest = key.partition(".")
-        values.setdefault(group, {})[rest] = value
-    assert found.test is not None, "an improvement was proved"
-    gain = found.test.gain
-    what = (
-        f"{found.metric} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] on {gain.n} test"
+    for key, value in plain(alignment.settings).items():
+        group, _, option = key.partition(".")
+        values.setdefault(group, {})[option] = value
+    assert alignment.test is not None, "an improvement was proved"
+    gain = alignment.test.gain
+    comment = (
+        f"{alignment.metric} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] on {gain.n} test"
         " labels"
     )
-    text = _HEAD.format(what) + yaml.safe_dump(
+    text = _HEAD.format(comment) + yaml.safe_dump(
         escaped(values), sort_keys=False, allow_unicode=True
     )
     try:
         with file_errors("cannot be written", path, "choose another folder"):
             write_file(path, [text.encode()])
     except ConfigError:
-        if found.template is not None:
-            found.template.unlink()
+        if alignment.template is not None:
+            alignment.template.unlink()
         raise
-    return replace(found, preset=path)
+    return replace(alignment, preset=path)
 
 
-def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
+def _record(folder: Path, alignment: Alignment, settings: AlignConfig) -> None:
     """Append the result to the run's alignments."""
     path = folder.absolute() / layout.ALIGNMENTS
     before = (
@@ -833,36 +862,38 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
     )
     now = {
         "settings": settings.model_dump(mode="json"),
-        "outcome": found.outcome,
-        "metric": found.metric,
-        "tried": found.tried,
-        "chosen": plain(found.settings),
-        "dev": _json(found.dev),
-        "test": _json(found.test),
-        "optimism": None if found.optimism is None else metric_values(found.optimism),
-        "opened": len(found.split.opened),
-        "calls": found.calls,
-        "cost_usd": found.cost_usd,
-        "seconds": found.seconds,
-        "diff": found.diff,
-        "preset": None if found.preset is None else str(found.preset),
-        "template": None if found.template is None else str(found.template),
-        "proposals": [_proposal(one) for one in found.proposals],
+        "outcome": alignment.outcome,
+        "metric": alignment.metric,
+        "tried": alignment.tried,
+        "chosen": plain(alignment.settings),
+        "dev": _json(alignment.dev),
+        "test": _json(alignment.test),
+        "optimism": None
+        if alignment.optimism is None
+        else metric_values(alignment.optimism),
+        "opened": len(alignment.split.opened),
+        "calls": alignment.calls,
+        "cost_usd": alignment.cost_usd,
+        "seconds": alignment.seconds,
+        "diff": alignment.diff,
+        "preset": None if alignment.preset is None else str(alignment.preset),
+        "template": None if alignment.template is None else str(alignment.template),
+        "proposals": [_proposal(proposal) for proposal in alignment.proposals],
     }
     write_files(
         folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})}
     )
 
 
-def _proposal(one: Proposal) -> dict[str, Any]:
-    gain = None if one.gain is None else metric_values(one.gain.metric)
+def _proposal(proposal: Proposal) -> dict[str, Any]:
+    gain = None if proposal.gain is None else metric_values(proposal.gain.metric)
     return {
-        "name": one.name,
-        "text": one.text,
-        "result": one.result,
-        "of": one.of,
+        "name": proposal.name,
+        "text": proposal.text,
+        "result": proposal.result,
+        "of": proposal.of,
         "gain": gain,
-        "p": one.p,
+        "p": proposal.p,
     }
 
 
@@ -874,5 +905,5 @@ def _json(proof: Proof | None) -> dict[str, Any] | None:
         "after": metric_values(proof.after),
         "difference": metric_values(proof.gain),
         "p": proof.difference.p,
-        "decisions": [one.json() for one in proof.decisions],
+        "decisions": [decision.json() for decision in proof.decisions],
     }

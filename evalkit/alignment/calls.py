@@ -145,11 +145,14 @@ class Asking:
             {"judge": self.writer, "swap": SwapConfig(policy="none")}
         )
         by_id = {
-            f"{place} {digest(prompt)}": prompt for place, prompt in enumerate(prompts)
+            f"{number} {digest(prompt)}": prompt
+            for number, prompt in enumerate(prompts)
         }
         with keys_below("align.model"):
             judged = self._ask(
-                config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read)
+                config,
+                [Case(case_id, "", ()) for case_id in by_id],
+                _Writing(by_id, read),
             )
         return None if judged.stopped is not None else list(judged.judgments)
 
@@ -173,49 +176,49 @@ class Asking:
             "runner.budget_calls": None,
             "runner.budget_scope": "run",
         }
-        own = config.with_(
+        changed = config.with_(
             {**changes, "runner.kind": "online", "store.mode": "read_write"}
         )
-        judged = run_async(ask_judges(own, cases, evaluator, spent=self.spent))
+        judged = run_async(ask_judges(changed, cases, evaluator, spent=self.spent))
         if judged.interrupted:
             raise Signaled(
                 judged.signal or SIGINT,
                 "interrupted: received answers are stored; run it again to resume",
             )
         failed = [
-            one
-            for one in judged.judgments
-            if one.status == "failed" and one.error_kind not in NEVER_SENT
+            judgment
+            for judgment in judged.judgments
+            if judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
         ]
         if len(failed) > config.runner.max_failure_rate * len(judged.judgments):
-            what = (
+            problem = (
                 f"{len(failed)} of {len(judged.judgments)} calls failed, for example:"
                 f" {failed[0].error}"
             )
-            raise AnswersError(f"{what}; run it again to resume")
+            raise AnswersError(f"{problem}; run it again to resume")
         return judged
 
 
-def with_items(config: RunConfig, other: RunConfig, side: Side) -> Side:
+def with_items(config: RunConfig, changed: RunConfig, side: Side) -> Side:
     """Return a side whose cases have the checklist items of another config, before their own items.
 
     Raises:
         ConfigError: if a case has an item of its own with the same id.
     """
-    if other.mode.checklist == config.mode.checklist:
+    if changed.mode.checklist == config.mode.checklist:
         return side
-    shared = other.mode.items
+    shared = changed.mode.items
     before = {item.id for item in config.mode.items}
     cases = []
     for case in side.cases:
-        own = tuple(item for item in case.checklist if item.id not in before)
-        if twice := {item.id for item in shared} & {item.id for item in own}:
+        items = tuple(item for item in case.checklist if item.id not in before)
+        if twice := {item.id for item in shared} & {item.id for item in items}:
             raise ConfigError(
                 f"has an item '{min(twice)}' of its own",
                 where=f"case '{case.id}'",
                 remedy="rename one",
             )
-        cases.append(replace(case, checklist=(*shared, *own)))
+        cases.append(replace(case, checklist=(*shared, *items)))
     return replace(side, cases=cases)
 
 
@@ -240,7 +243,7 @@ def plain_text(
             "invalid", f"it has {len(text):,} characters, at most are {most:,}"
         )
     if neutralize(text) != text or not all(
-        one.isprintable() or one in allowed for one in text
+        character.isprintable() or character in allowed for character in text
     ):
         raise UnreadableError("invalid", "it has control characters or control tokens")
     if redact(text) != text:

@@ -125,39 +125,48 @@ class Proposals:
             )
         distinct = self._proposed()
         sides: dict[str, Side] = {}
-        for place, one in enumerate(distinct, 1):
-            side = self._answered(with_proposals(config, [one]))
+        for number, proposal in enumerate(distinct, 1):
+            side = self._answered(with_proposals(config, [proposal]))
             if side is None:
                 return Candidate({}, 0.0)
             self.tell(
-                f"proposal {place} of {len(distinct)} was tried on dev: {one.name}"
+                f"proposal {number} of {len(distinct)} was tried on dev: {proposal.name}"
             )
-            sides[one.name] = side
-        found = [self._duplicate(one, sides) for one in distinct]
-        tried = self._tested([one for one in found if one.result != "duplicate"], sides)
-        self.tried += [*tried, *(one for one in found if one.result == "duplicate")]
+            sides[proposal.name] = side
+        compared = [self._duplicate(proposal, sides) for proposal in distinct]
+        tried = self._tested(
+            [proposal for proposal in compared if proposal.result != "duplicate"], sides
+        )
+        self.tried += [
+            *tried,
+            *(proposal for proposal in compared if proposal.result == "duplicate"),
+        ]
         return self._joined(
-            [one for one in tried if one.result == "kept"], sides, len(tried)
+            [proposal for proposal in tried if proposal.result == "kept"],
+            sides,
+            len(tried),
         )
 
     def _proposed(self) -> list[Proposal]:
         """Return what the model proposes, without what the run has."""
         config = self.result.config
-        shown = shown_cases(config, self.kind, self.train)
-        cases = [one for one in shown if one["agreed"] < 1][: self.settings.cases]
+        described = shown_cases(config, self.kind, self.train)
+        cases = [case for case in described if case["agreed"] < 1][
+            : self.settings.cases
+        ]
         if not cases:
             self.tell(
                 "the judge agrees with all labels of train, so there is nothing to propose from"
             )
             return []
-        known = own_criteria(config)
+        criteria = own_criteria(config)
         taken = {
-            *known,
+            *criteria,
             *(item.id for case in self.result.cases for item in case.checklist),
         }
         prompt = self.asking.prompt(
             WRITE,
-            criteria=known,
+            criteria=criteria,
             cases=cases,
             most=self.settings.proposals,
             characters=MOST_CHARACTERS,
@@ -169,21 +178,30 @@ class Proposals:
         if answers is None:
             self.unpaid = True
             return []
-        given = answers[0].answer
-        if given is None:
+        answer = answers[0].answer
+        if answer is None:
             remedy = "choose another align.model"
             why = (answers[0].error or "")[:200]
             raise ConfigError(
                 f"proposed nothing: {why}", where="align.model", remedy=remedy
             )
-        found = []
-        seen = {_normalized(text or name): name for name, text in known.items()}
-        for one in read_proposals(given, taken, self.settings.proposals, self.tell):
-            if (of := seen.setdefault(_normalized(one.text), one.name)) == one.name:
-                found.append(one)
+        proposals = []
+        # normalized text -> the criterion or proposal that has it
+        names_by_text = {
+            _normalized(text or name): name for name, text in criteria.items()
+        }
+        for proposal in read_proposals(
+            answer, taken, self.settings.proposals, self.tell
+        ):
+            if (
+                of := names_by_text.setdefault(
+                    _normalized(proposal.text), proposal.name
+                )
+            ) == proposal.name:
+                proposals.append(proposal)
             else:
-                self.tried.append(replace(one, result="duplicate", of=of))
-        return found
+                self.tried.append(replace(proposal, result="duplicate", of=of))
+        return proposals
 
     def _answered(self, candidate: Candidate) -> Side | None:
         """Return dev with the answers under a candidate, `None` if the budget does not pay for it."""
@@ -191,44 +209,46 @@ class Proposals:
         self.unpaid = side is None
         return side
 
-    def _duplicate(self, one: Proposal, sides: Mapping[str, Side]) -> Proposal:
+    def _duplicate(self, proposal: Proposal, sides: Mapping[str, Side]) -> Proposal:
         """Return a proposal, as a duplicate if its answers always equal those on an earlier one or one of the run."""
         earlier = {
             name: side
             for name, side in sides.items()
-            if [*sides].index(name) < [*sides].index(one.name)
+            if [*sides].index(name) < [*sides].index(proposal.name)
         }
-        if values := values_of(sides[one.name], one.name):
-            others = {
-                name: values_of(sides[one.name], name)
+        if values := values_of(sides[proposal.name], proposal.name):
+            alternatives = {
+                name: values_of(sides[proposal.name], name)
                 for name in own_criteria(self.result.config)
             }
-            others |= {name: values_of(side, name) for name, side in earlier.items()}
-        elif (values := values_of(sides[one.name])) == values_of(self.dev):
-            return one  # it changes nothing, as the next one may
+            alternatives |= {
+                name: values_of(side, name) for name, side in earlier.items()
+            }
+        elif (values := values_of(sides[proposal.name])) == values_of(self.dev):
+            return proposal  # it changes nothing, as the next one may
         else:
-            others = {name: values_of(side) for name, side in earlier.items()}
-        of = next((name for name, same in others.items() if same == values), "")
-        return replace(one, result="duplicate", of=of) if of else one
+            alternatives = {name: values_of(side) for name, side in earlier.items()}
+        of = next((name for name, same in alternatives.items() if same == values), "")
+        return replace(proposal, result="duplicate", of=of) if of else proposal
 
     def _tested(
         self, distinct: Sequence[Proposal], sides: Mapping[str, Side]
     ) -> list[Proposal]:
         """Return the proposals with their gains, adjusted for their number (Holm), and whether each is kept."""
-        own = Candidate({}, 0.0)
+        baseline = Candidate({}, 0.0)
         gains = [
             self._gain(
-                own,
+                baseline,
                 self.dev,
-                with_proposals(self.result.config, [one]),
-                sides[one.name],
+                with_proposals(self.result.config, [proposal]),
+                sides[proposal.name],
             )
-            for one in distinct
+            for proposal in distinct
         ]
         adjusted = holm([None if gain is None else gain.p for gain in gains])
-        found = []
-        for one, gain, p in zip(distinct, gains, adjusted, strict=True):
-            usable = sides[one.name].usable >= self.dev.usable - SOME_MISSING
+        tested = []
+        for proposal, gain, p in zip(distinct, gains, adjusted, strict=True):
+            usable = sides[proposal.name].usable >= self.dev.usable - SOME_MISSING
             result: Result = (
                 "unusable"
                 if not usable
@@ -236,8 +256,8 @@ class Proposals:
                 if self._shown(gain, p)
                 else "useless"
             )
-            found.append(replace(one, gain=gain, p=p, result=result))
-        return found
+            tested.append(replace(proposal, gain=gain, p=p, result=result))
+        return tested
 
     def _joined(
         self, kept: Sequence[Proposal], sides: Mapping[str, Side], tried: int
@@ -245,18 +265,18 @@ class Proposals:
         """Add the kept ones to each other, largest gain first, if each adds to those before it."""
         if not kept:
             return Candidate({}, 0.0)
-        first, *rest = sorted(
+        first, *weaker = sorted(
             kept,
-            key=lambda one: (
-                -(0.0 if one.gain is None else one.gain.metric.value or 0.0)
+            key=lambda proposal: (
+                -(0.0 if proposal.gain is None else proposal.gain.metric.value or 0.0)
             ),
         )
         chosen = [first]
         config = self.result.config
         side = sides[first.name]
-        for one in rest:
+        for proposal in weaker:
             before = with_proposals(config, chosen)
-            after = with_proposals(config, [*chosen, one])
+            after = with_proposals(config, [*chosen, proposal])
             answered = self._answered(after)
             if answered is None:
                 return Candidate({}, 0.0)
@@ -264,15 +284,15 @@ class Proposals:
             if self._shown(
                 gain, None if gain is None or gain.p is None else gain.p * tried
             ):
-                chosen = [*chosen, one]
+                chosen = [*chosen, proposal]
                 side = answered
             else:
-                place = self.tried.index(one)
-                self.tried[place] = replace(one, result="covered")
+                index = self.tried.index(proposal)
+                self.tried[index] = replace(proposal, result="covered")
         return with_proposals(config, chosen)
 
     def _gain(
-        self, before: Candidate, own: Side, after: Candidate, side: Side
+        self, before: Candidate, before_side: Side, after: Candidate, side: Side
     ) -> Difference | None:
         """Return the paired difference on dev, `None` if the answers have no agreement."""
         config = self.result.config
@@ -280,7 +300,9 @@ class Proposals:
             return None
         entries = [
             RunEntry("after", after.of(config), side.cases, side.judgments),
-            RunEntry("before", before.of(config), own.cases, own.judgments),
+            RunEntry(
+                "before", before.of(config), before_side.cases, before_side.judgments
+            ),
         ]
         scoring = config.scoring.with_(
             {"bootstrap": max(config.scoring.bootstrap, RESAMPLES)}
@@ -298,60 +320,75 @@ def own_criteria(config: RunConfig) -> dict[str, str]:
     """Return the criteria, or the checklist items of all cases, with their texts."""
     if config.mode.name == CHECKLIST:
         return {item.id: item.criterion for item in config.mode.items}
-    return {name: one.description for name, one in config.criteria.items()}
+    return {name: criterion.description for name, criterion in config.criteria.items()}
 
 
 def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidate:
     """Return the run's criteria or checklist with proposals after them; a criterion has the mean weight."""
     if config.mode.name == CHECKLIST:
-        items = tuple({"id": one.name, "criterion": one.text} for one in proposals)
+        items = tuple(
+            {"id": proposal.name, "criterion": proposal.text} for proposal in proposals
+        )
         return Candidate({ITEMS_KEY: (*config.mode.checklist, *items)}, 0.0)
     raw = config.raw_weights().values()
     mean = round(sum(raw) / len(raw), 6)
     weight = {} if mean == 1 else {"weight": mean}
     added = {
-        one.name: Criterion.model_validate({"description": one.text, **weight})
-        for one in proposals
+        proposal.name: Criterion.model_validate(
+            {"description": proposal.text, **weight}
+        )
+        for proposal in proposals
     }
     return Candidate({CRITERIA: {**config.criteria, **added}}, 0.0)
 
 
 def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], object]:
     """Return the answers by what was asked, or those on one criterion or item; empty if they have no values of it."""
-    found: dict[tuple[Any, ...], object] = {}
-    for one in side.judgments:
-        asked = (one.case_id, one.unit, one.shown, one.sample, one.judge)
-        whole = (one.status, one.value, one.class_name, one.ranking)
-        found[asked] = (
-            whole if name is None else one.items.get(name, one.criteria.get(name))
+    values: dict[tuple[Any, ...], object] = {}
+    for judgment in side.judgments:
+        # what was asked: two sides compare answers to the same requests
+        key = (
+            judgment.case_id,
+            judgment.unit,
+            judgment.shown,
+            judgment.sample,
+            judgment.judge,
         )
-    return found if any(value is not None for value in found.values()) else {}
+        whole = (judgment.status, judgment.value, judgment.class_name, judgment.ranking)
+        values[key] = (
+            whole
+            if name is None
+            else judgment.items.get(name, judgment.criteria.get(name))
+        )
+    return values if any(value is not None for value in values.values()) else {}
 
 
 def read_proposals(
-    given: Json, known: Collection[str], most: int, tell: Callable[[str], None]
+    answer: Json, taken: Collection[str], most: int, tell: Callable[[str], None]
 ) -> Iterator[Proposal]:
     """Yield the proposals in a model's answer, at most `most`; `tell` is called with why one cannot be used.
 
     Raises:
         ConfigError: if the answer has no list of them.
     """
-    listed = given.get(CRITERIA)
+    listed = answer.get(CRITERIA)
     if not isinstance(listed, list) or not listed:
         raise ConfigError(
             "its answer has no list of criteria",
             where="align.model",
             remedy="choose another align.model",
         )
-    names = set(known)
-    for place, one in enumerate(listed[:most], 1):
+    names = set(taken)
+    for position, proposed in enumerate(listed[:most], 1):
         try:
-            entry = one if isinstance(one, Mapping) else {"description": one}
+            entry = (
+                proposed if isinstance(proposed, Mapping) else {"description": proposed}
+            )
             text = checked_text(entry.get("description"))
         except UnreadableError as error:
-            tell(f"proposal {place} is not used: {error}")
+            tell(f"proposal {position} is not used: {error}")
             continue
-        name = safe_name(entry.get("name"), place, names)
+        name = safe_name(entry.get("name"), position, names)
         names.add(name)
         yield Proposal(name, text)
     if len(listed) > most:
@@ -371,14 +408,14 @@ def checked_text(value: object) -> str:
     return plain_text(text, MOST_CHARACTERS, _FORBIDDEN)
 
 
-def safe_name(value: object, place: int, known: Collection[str]) -> str:
+def safe_name(value: object, position: int, taken: Collection[str]) -> str:
     """Return a name of letters, digits and underscores that no other criterion has."""
     folded = normalize("NFKC", value if isinstance(value, str) else "").casefold()
     name = re.sub(r"\W+", "_", folded).strip("_")[:MOST_NAME].strip("_")
     if not name or not name[0].isalpha() or name in _RESERVED:
-        name = f"criterion_{name}" if name else f"criterion_{place}"
+        name = f"criterion_{name}" if name else f"criterion_{position}"
     number, free = 1, name
-    while free in known:
+    while free in taken:
         number += 1
         free = f"{name}_{number}"
     return free
@@ -388,7 +425,9 @@ def _normalized(text: str) -> str:
     return re.sub(r"[\W_]+", "", normalize("NFKC", text).casefold())
 
 
-def write_proposals(config: RunConfig, found: Candidate, name: str, kept: int) -> Path:
+def write_proposals(
+    config: RunConfig, candidate: Candidate, name: str, kept: int
+) -> Path:
     """Write criteria to a new file in `conf/criteria`, or checklist items to one in `conf/method`; return its path.
 
     Raises:
@@ -400,7 +439,7 @@ def write_proposals(config: RunConfig, found: Candidate, name: str, kept: int) -
     while path.exists():
         number += 1
         path = FOLDERS[items] / f"{name}-{number}.yaml"
-    [value] = plain(found.settings).values()
+    [value] = plain(candidate.settings).values()
     head = "# @package _global_\n" if items else ""
     head += _HEAD.format(
         f"the last {kept} are new" if kept > 1 else "the last one is new", path
@@ -432,21 +471,21 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
             raise ValueError(
                 "has `${`, and a text that it stands for later is not the one that is proved"
             )
-        given = manifest.load(content)
+        parsed = manifest.load(content)
     except ValueError as error:
         raise ConfigError(str(error), where=str(path), remedy=remedy) from None
     items = config.mode.name == CHECKLIST
     value = (
-        given.get("mode", {}).get("checklist")
-        if items and isinstance(given.get("mode"), dict)
-        else given
+        parsed.get("mode", {}).get("checklist")
+        if items and isinstance(parsed.get("mode"), dict)
+        else parsed
     )
     whole = config.model_dump(mode="json")
     changed = (
         {"mode": {**whole["mode"], "checklist": value}} if items else {CRITERIA: value}
     )
     try:
-        own = RunConfig.model_validate({**whole, **changed})
+        changed_config = RunConfig.model_validate({**whole, **changed})
     except ValidationError as error:
         wrong = config_error(error, [])
         raise ConfigError(
@@ -454,7 +493,7 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
             where=str(path),
             remedy=wrong.remedy or remedy,
         ) from None
-    names = (*own.criteria, *(item.id for item in own.mode.items))
+    names = (*changed_config.criteria, *(item.id for item in changed_config.mode.items))
     if (
         odd := next((name for name in names if not name.isprintable()), None)
     ) is not None:
@@ -463,14 +502,20 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
             where=str(path),
             remedy="rename it",
         )
-    if own.criteria == config.criteria and own.mode.checklist == config.mode.checklist:
+    if (
+        changed_config.criteria == config.criteria
+        and changed_config.mode.checklist == config.mode.checklist
+    ):
         raise ConfigError(
             "has the run's own criteria",
             where=str(path),
             remedy="change them, or keep the judge",
         )
     return Candidate(
-        {ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0
+        {ITEMS_KEY: changed_config.mode.checklist}
+        if items
+        else {CRITERIA: changed_config.criteria},
+        0.0,
     )
 
 
@@ -489,8 +534,10 @@ def check_criteria(result: RunResult, kind: Kind) -> None:
             remedy="align its judges",
         )
     if kind is ITEMS:
-        what = "the labels are of checklist items, and a proposed item has none"
-        raise ConfigError(what, where=where, remedy="label whole responses with grades")
+        problem = "the labels are of checklist items, and a proposed item has none"
+        raise ConfigError(
+            problem, where=where, remedy="label whole responses with grades"
+        )
     if config.judge.rewards:
         raise ConfigError(
             "a reward model reads no criteria",

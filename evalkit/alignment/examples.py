@@ -33,42 +33,43 @@ def example_sets(
         seed: the seed of the order.
     """
     if config.mode.name == "pairwise":
-        shown = [
+        examples = [
             (case, example)
             for case in train
             if (example := _pair(config, case)) is not None
         ]
     else:
-        labeled = [(case, one) for case in train for one in case.responses]
-        shown = [
+        labeled = [(case, response) for case in train for response in case.responses]
+        examples = [
             (case, example)
-            for case, one in labeled
-            if (example := _example(config, case, one)) is not None
+            for case, response in labeled
+            if (example := _example(config, case, response)) is not None
         ]
-    found = []
+    sets_of_examples = []
     for number in range(sets):
         ordered = sorted(
-            shown, key=lambda row: digest([seed, number, row[0].id, row[1].response])
+            examples, key=lambda row: digest([seed, number, row[0].id, row[1].response])
         )
         rank: dict[object, int] = {}
         turns = []
-        for place, (_, example) in enumerate(ordered):
+        for index, (_, example) in enumerate(ordered):
             label = example.winner or example.class_name or example.score
             rank[label] = rank.get(label, -1) + 1
-            turns.append((rank[label], place, example))
+            # the first of each label, then the second of each, and so on
+            turns.append((rank[label], index, example))
         chosen = [
             example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]
         ]
         decided = count(number)
-        found.append(
+        sets_of_examples.append(
             [
-                _won_by("AB"[next(decided) % 2], one)
-                if one.winner in ("A", "B")
-                else one
-                for one in chosen
+                _won_by("AB"[next(decided) % 2], example)
+                if example.winner in ("A", "B")
+                else example
+                for example in chosen
             ]
         )
-    return found
+    return sets_of_examples
 
 
 def _pair(config: RunConfig, case: Case) -> Example | None:
@@ -79,7 +80,7 @@ def _pair(config: RunConfig, case: Case) -> Example | None:
         or (case.label == "TIE" and not config.tie.allow)
     ):
         return None
-    first, second = (one.text for one in case.responses)
+    first, second = (response.text for response in case.responses)
     return Example(
         response=first,
         response_b=second,
@@ -157,7 +158,7 @@ def check_examples(result: RunResult) -> None:
             remedy=remedy,
         )
     if pairs:  # its template must show them
-        shown = Example(
+        example = Example(
             response="text", response_b="text", justification="", winner="A"
         )
-        build_evaluator(config.with_({EXAMPLES: (shown,)}), read_templates(result))
+        build_evaluator(config.with_({EXAMPLES: (example,)}), read_templates(result))

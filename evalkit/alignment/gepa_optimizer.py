@@ -80,7 +80,7 @@ class _Adapter:
     def make_reflective_dataset(
         self, _candidate: Mapping[str, str], evaluated: Any, _parts: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        return {_PART: [{"id": one} for one in evaluated.trajectories]}
+        return {_PART: [{"id": id_} for id_ in evaluated.trajectories]}
 
     def propose_new_texts(
         self,

@@ -20,9 +20,9 @@ _SHOWN: Final = 1500
 def labeled(config: RunConfig, side: Side) -> Iterator[Verdict]:
     """Yield the verdicts that have a label."""
     return (
-        one
-        for one in verdicts_of(config, side.cases, side.judgments)
-        if one.label is not None
+        verdict
+        for verdict in verdicts_of(config, side.cases, side.judgments)
+        if verdict.label is not None
     )
 
 
@@ -41,20 +41,21 @@ def shown_cases(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObjec
     """Yield labeled cases with their verdicts, those that differ most from their labels first."""
     by_id: dict[str, Case] = {case.id: case for case in side.cases}
     reasons: dict[tuple[str, tuple[int, ...]], str] = {}
-    for one in side.judgments:
-        if one.completion is not None and one.shown == one.unit:
+    for judgment in side.judgments:
+        if judgment.completion is not None and judgment.shown == judgment.unit:
             reasons.setdefault(
-                (one.case_id, one.unit), drop_thinking(one.completion.text)
+                (judgment.case_id, judgment.unit),
+                drop_thinking(judgment.completion.text),
             )
     for verdict in sorted(
-        labeled(config, side), key=lambda one: agreed(config, kind, one)
+        labeled(config, side), key=lambda verdict: agreed(config, kind, verdict)
     ):
         case = by_id[verdict.case_id]
-        given = next(
+        decided = next(
             (
-                one
-                for one in (verdict.winner, verdict.class_name, verdict.score)
-                if one is not None
+                value
+                for value in (verdict.winner, verdict.class_name, verdict.score)
+                if value is not None
             ),
             None,
         )
@@ -63,7 +64,7 @@ def shown_cases(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObjec
             "context": _cut(case.context or ""),
             "reference": _cut(case.reference or ""),
             "responses": [_cut(case.responses[index].text) for index in verdict.unit],
-            "verdict": "" if given is None else _cut(str(given)),
+            "verdict": "" if decided is None else _cut(str(decided)),
             "label": _cut(str(verdict.label)),
             "reasons": _cut(reasons.get((case.id, verdict.unit), "")),
             "agreed": agreed(config, kind, verdict),

@@ -94,14 +94,14 @@ class Instruction:
         source = texts.get(path, "")
         head = _SYSTEM.search(source) or _COMMENTS.match(source)
         begun = head.end() if head is not None else 0
-        rest = source[begun:]
-        whole = rest[: end.start()] if (end := _FIXED.search(rest)) else rest
+        body = source[begun:]
+        whole = body[: end.start()] if (end := _FIXED.search(body)) else body
         if not (text := whole.strip()):
-            what = (
+            problem = (
                 "no line of its system part precedes the first one with Jinja or a tag, so it has"
                 " no instruction"
             )
-            raise ConfigError(what, where=f"template {path}", remedy=remedy)
+            raise ConfigError(problem, where=f"template {path}", remedy=remedy)
         start = begun + whole.index(text)
         return cls(path, source[:start], text, source[start + len(text) :])
 
@@ -187,20 +187,20 @@ class Trials:
     _reached: bool = False
 
     def __post_init__(self) -> None:
-        own: dict[str, list[Judgment]] = {}
-        for one in (*self.train.judgments, *self.dev.judgments):
-            own.setdefault(one.case_id, []).append(one)
-        self._answers[self.instruction.text] = own
+        answers: dict[str, list[Judgment]] = {}
+        for judgment in (*self.train.judgments, *self.dev.judgments):
+            answers.setdefault(judgment.case_id, []).append(judgment)
+        self._answers[self.instruction.text] = answers
         self._seen.add(self.instruction.text)
 
     def cases(self) -> list[str]:
         """Return the ids of train cases to write from: those that differ from their labels, and as many that agree."""
         ids = sorted(
             (case.id for case in self.train.cases),
-            key=lambda one: digest([self.seed, one]),
+            key=lambda case_id: digest([self.seed, case_id]),
         )
         agreed = dict(zip(ids, self.scores(self.instruction.text, ids), strict=True))
-        wrong = [one for one, value in agreed.items() if value < 1]
+        wrong = [case_id for case_id, value in agreed.items() if value < 1]
         if not wrong:
             self.tell(
                 "the judge agrees with all labels of train, so there is nothing to write a prompt"
@@ -208,7 +208,7 @@ class Trials:
             )
         return [
             *wrong,
-            *[one for one, value in agreed.items() if value == 1][: len(wrong)],
+            *[case_id for case_id, value in agreed.items() if value == 1][: len(wrong)],
         ]
 
     @property
@@ -238,19 +238,24 @@ class Trials:
         rows: dict[str, list[float]] = {case.id: [] for case in side.cases}
         for verdict in labeled(config, side):
             rows[verdict.case_id].append(agreed(config, self.kind, verdict))
-        values = {one: sum(row) / len(row) if row else 0.0 for one, row in rows.items()}
-        listed = [values[one] for one in ids]  # an optimizer may name a case twice
+        values = {
+            case_id: sum(row) / len(row) if row else 0.0
+            for case_id, row in rows.items()
+        }
+        listed = [
+            values[case_id] for case_id in ids
+        ]  # an optimizer may name a case twice
         if (
             text not in self.found
             and text != self.instruction.text
-            and set(ids) == {one.id for one in self.dev.cases}
+            and set(ids) == {case.id for case in self.dev.cases}
         ):
             self._keep(text, config, side, values.values())
         parent, cases = self._origins.get(text, ("", []))
         if parent and cases == list(ids):
             del self._origins[text]
             before, after = (
-                sum(each) / len(ids) for each in (self.scores(parent, ids), listed)
+                sum(scores) / len(ids) for scores in (self.scores(parent, ids), listed)
             )
             self._attempts.setdefault(parent, []).append(
                 {"instruction": text, "before": before, "after": after}
@@ -265,8 +270,10 @@ class Trials:
     def _keep(
         self, text: str, config: RunConfig, side: Side, values: Collection[float]
     ) -> None:
-        own = self.candidate(text)
-        self.found[text] = Candidate(own.settings, own.train, own.templates, side)
+        candidate = self.candidate(text)
+        self.found[text] = Candidate(
+            candidate.settings, candidate.train, candidate.templates, side
+        )
         value = chance_corrected(config, self.kind, side)
         self.tell(
             f"prompt {self.written} of {self.prompts}: agreement {value:.3f} on dev"
@@ -277,7 +284,7 @@ class Trials:
         known = self._answers.setdefault(text, {})
         by_id = {case.id: case for case in (*self.train.cases, *self.dev.cases)}
         ids = list(dict.fromkeys(ids))
-        missing = [by_id[one] for one in ids if one not in known]
+        missing = [by_id[case_id] for case_id in ids if case_id not in known]
         if missing:
             answered = self.asking.answer(
                 self.candidate(text), Side(missing, ()), reserve=self.reserve
@@ -285,11 +292,11 @@ class Trials:
             if answered is None:
                 self.unpaid = True
                 raise TrialsEndedError
-            for one in answered.judgments:
-                known.setdefault(one.case_id, []).append(one)
+            for judgment in answered.judgments:
+                known.setdefault(judgment.case_id, []).append(judgment)
         return Side(
-            [by_id[one] for one in ids],
-            [judgment for one in ids for judgment in known.get(one, ())],
+            [by_id[case_id] for case_id in ids],
+            [judgment for case_id in ids for judgment in known.get(case_id, ())],
         )
 
     def write(self, text: str, ids: Sequence[str]) -> str | None:
@@ -300,15 +307,15 @@ class Trials:
         if self.ended:
             return None
         try:
-            found = self._written(text, self._judged(text, ids))
+            written = self._written(text, self._judged(text, ids))
         except (
             EvalkitError
         ) as error:  # an optimizer may go on after an error: this ends the trials
             self.failure = error
             return None
-        if found is not None:
-            self._origins[found] = text, list(ids)
-        return found
+        if written is not None:
+            self._origins[written] = text, list(ids)
+        return written
 
     def _written(self, text: str, side: Side) -> str | None:
         config = self.candidate(text).of(self.result.config)
@@ -319,7 +326,7 @@ class Trials:
             WRITE, instruction=text, cases=cases, attempts=tried, most=most
         )
         answers = self.asking.write(
-            [prompt], lambda said: {"text": self._checked(said)}
+            [prompt], lambda reply: {"text": self._checked(reply)}
         )
         if answers is None:
             self.unpaid = True
@@ -333,16 +340,16 @@ class Trials:
         )
         return None
 
-    def _checked(self, said: str) -> str:
-        text = self.instruction.read(said)
+    def _checked(self, reply: str) -> str:
+        text = self.instruction.read(reply)
         if text in self._seen:
             raise UnreadableError("invalid", "it was written before")
         self._seen.add(text)
-        own = self.candidate(text)
+        candidate = self.candidate(text)
         try:
             build_evaluator(
-                own.of(self.result.config),
-                {**(read_templates(self.result) or {}), **own.templates},
+                candidate.of(self.result.config),
+                {**(read_templates(self.result) or {}), **candidate.templates},
             )
         except ConfigError as error:
             raise UnreadableError("invalid", str(error)) from None

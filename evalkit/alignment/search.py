@@ -44,12 +44,16 @@ class Side:
         """Return the cases with labels."""
         cases = [case for case in self.cases if is_labeled(case)]
         kept = {case.id for case in cases}
-        return Side(cases, [one for one in self.judgments if one.case_id in kept])
+        return Side(
+            cases, [judgment for judgment in self.judgments if judgment.case_id in kept]
+        )
 
     @property
     def usable(self) -> float:
         """The share of judgments that could be read."""
-        return sum(one.readable for one in self.judgments) / max(len(self.judgments), 1)
+        return sum(judgment.readable for judgment in self.judgments) / max(
+            len(self.judgments), 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Section):
         return value.model_dump(mode="json", exclude_defaults=True)
     if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def obstacle(
@@ -98,7 +102,7 @@ def obstacle(
             return "the labels are not of pairs"
         return None if config.tie.allow else "tie.allow is false"
     if knob == "weights":
-        if classes or not any(one.criteria for one in judgments):
+        if classes or not any(judgment.criteria for judgment in judgments):
             return "the answers have no values by criterion"
         if config.scoring.aggregate == "overall":
             return "scoring.aggregate is overall"
@@ -109,7 +113,7 @@ def obstacle(
             if classes or config.mode.samples == 1
             else None
         )
-    if len({one.judge for one in judgments}) == 1:
+    if len({judgment.judge for judgment in judgments}) == 1:
         return "there is one judge"
     few = f"{len(config.judge.members)} judges have no other vote: {DAWID_SKENE} needs three"
     return None if _votes(config) else few
@@ -145,8 +149,10 @@ def candidates(
             choices = [_choices(knob, config) for knob in knobs if knob != "threshold"]
             best: Candidate | None = None
             for values in product(*choices):
-                settings = {key: value for one in values for key, value in one.items()}
-                for found in _fitted(
+                settings = {
+                    key: value for choice in values for key, value in choice.items()
+                }
+                for candidate in _fitted(
                     config.with_(settings),
                     kind,
                     train,
@@ -154,8 +160,8 @@ def candidates(
                     threshold="threshold" in knobs,
                 ):
                     best = (
-                        found
-                        if best is None or found.train > best.train + _EQUAL
+                        candidate
+                        if best is None or candidate.train > best.train + _EQUAL
                         else best
                     )
             if best is not None:
@@ -167,17 +173,19 @@ def _choices(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
     if knob == "weights":
         current = config.weights()
         return [
-            {WEIGHTS: one}
-            for one in weightings(list(config.criteria))
-            if any(abs(one[name] - share) > _EQUAL for name, share in current.items())
+            {WEIGHTS: weights}
+            for weights in weightings(list(config.criteria))
+            if any(
+                abs(weights[name] - share) > _EQUAL for name, share in current.items()
+            )
         ]
     if knob == "combine":
         return [
-            {COMBINE: how}
-            for how in ("mean", "median", "majority")
-            if how != config.scoring.combine
+            {COMBINE: method}
+            for method in ("mean", "median", "majority")
+            if method != config.scoring.combine
         ]
-    return [{VOTE: how} for how in _votes(config)]
+    return [{VOTE: vote} for vote in _votes(config)]
 
 
 def _votes(config: RunConfig) -> list[str]:
@@ -191,7 +199,7 @@ def _votes(config: RunConfig) -> list[str]:
         "weighted": bool(judge.weights),  # otherwise it is the mean
         DAWID_SKENE: len(judge.members) > 2 and (classes or not config.mode.scores),
     }
-    return [how for how, possible in votes.items() if possible and how != judge.vote]
+    return [vote for vote, possible in votes.items() if possible and vote != judge.vote]
 
 
 def _fitted(

@@ -98,13 +98,15 @@ def datasheet(
     texts = _texts(result.cases, edits, outcomes)
     lengths = _lengths(result, outcomes, edits)
     notes = [
-        {"text": one.text, "text_zh": one.text_zh}
-        for one in simulated(simulated_judges(manifest))
+        {"text": note.text, "text_zh": note.text_zh}
+        for note in simulated(simulated_judges(manifest))
     ]
     advice = (
         []
         if notes
-        else [{"text": one.text, "text_zh": one.text_zh} for one in conclusion(result)]
+        else [
+            {"text": text.text, "text_zh": text.text_zh} for text in conclusion(result)
+        ]
     )
     return {
         "format": 1,
@@ -122,13 +124,13 @@ def datasheet(
         "rewriter": manifest.get("rewriter"),
         "probes": [
             _probe(
-                one,
+                outcome,
                 result,
                 texts,
-                _reviews(one, edits),
-                lengths.get(one.contrast.probe.name),
+                _reviews(outcome, edits),
+                lengths.get(outcome.contrast.probe.name),
             )
-            for one in outcomes
+            for outcome in outcomes
         ],
         "agreement": {
             name: _numbers(result.metrics, name)
@@ -153,15 +155,15 @@ def datasheet(
         },
         "packages": manifest.get("packages"),
         "judges": [
-            {key: one.get(key) for key in ("name", "model")}
-            for one in manifest.get("judges") or ()
+            {key: judge.get(key) for key in ("name", "model")}
+            for judge in manifest.get("judges") or ()
         ],
     }
 
 
 def _numbers(metrics: Metrics, name: str) -> JsonObject:
-    found = metrics.get(name)
-    return {} if found is None else metric_values(found)
+    metric = metrics.get(name)
+    return {} if metric is None else metric_values(metric)
 
 
 def _sentence(text: Message) -> dict[str, str]:
@@ -179,16 +181,16 @@ def _noise(metrics: Metrics) -> Text:
     return text.fill(rate=percent(noise), n=noise.n)
 
 
-def _reviews(one: Outcome, edits: Sequence[Case]) -> dict[str, int]:
+def _reviews(outcome: Outcome, edits: Sequence[Case]) -> dict[str, int]:
     """Return how many edits of a probe annotators reviewed, and how many of these they rejected."""
-    if one.contrast.probe.name != PARAPHRASE:
+    if outcome.contrast.probe.name != PARAPHRASE:
         return {"reviewed": 0, "rejected": 0}
-    found = [
+    reviewed = [
         edit
         for edit in edits
         if edit.metadata.get("probe") == PARAPHRASE and reviews_of(edit)
     ]
-    return {"reviewed": len(found), "rejected": sum(map(is_rejected, found))}
+    return {"reviewed": len(reviewed), "rejected": sum(map(is_rejected, reviewed))}
 
 
 def _lengths(
@@ -196,57 +198,62 @@ def _lengths(
 ) -> dict[str, Text]:
     """Return what to say about the length that each probe adds, by its name."""
     added = words_added(
-        result.config, result.cases, edits, [one.contrast.probe for one in outcomes]
+        result.config,
+        result.cases,
+        edits,
+        [outcome.contrast.probe for outcome in outcomes],
     )
     neutral = next(
-        (one for one in outcomes if one.contrast.probe.name == NEUTRAL), None
+        (outcome for outcome in outcomes if outcome.contrast.probe.name == NEUTRAL),
+        None,
     )
     clusters = Clusters.of(result.config, result.cases)
     alpha = 1 - result.config.scoring.confidence
     texts = {
-        one.contrast.probe.name: length_sentence(
-            one, neutral, added, result.decision, clusters, alpha
+        outcome.contrast.probe.name: length_sentence(
+            outcome, neutral, added, result.decision, clusters, alpha
         )
-        for one in outcomes
+        for outcome in outcomes
     }
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def _probe(
-    one: Outcome,
+    outcome: Outcome,
     result: RunResult,
     texts: Mapping[str, Case],
     reviews: Mapping[str, int],
     length: Text | None,
 ) -> JsonObject:
-    probe = one.contrast.probe
-    prefix = f"audit/{one.contrast.probe.name}/"
+    probe = outcome.contrast.probe
+    prefix = f"audit/{outcome.contrast.probe.name}/"
     metrics = {
         name.removeprefix(prefix): metric
         for name, metric in result.metrics.items()
         if name.startswith(prefix)
     }
-    state = _state(one, metrics, result.config)
-    more = (
-        _cases_needed(one, metrics, result.config.scoring.confidence)
+    state = _state(outcome, metrics, result.config)
+    cases_needed = (
+        _cases_needed(outcome, metrics, result.config.scoring.confidence)
         if state == "open"
         else None
     )
     needed = (
         []
-        if more is None
+        if cases_needed is None
         else [
             gettext(
-                "Cases that would probably decide: {more} more.", more=label_count(more)
+                "Cases that would probably decide: {more} more.",
+                more=label_count(cases_needed),
             )
         ]
     )
     return {
         "name": probe.name,
         "state": state,
-        "cases_needed": more,
-        "found": one.found,
-        "silenced": one.silenced,
+        "cases_needed": cases_needed,
+        "found": outcome.found,
+        "silenced": outcome.silenced,
         "unstable": state == "unstable",
         "what": _sentence(probe.what),
         "right": _sentence(RIGHT[probe.expects]),
@@ -254,98 +261,102 @@ def _probe(
         "sentences": [
             _sentence(text)
             for text in (
-                *_sentences(one, metrics, result.metrics),
-                *_instability(one, state, metrics),
+                *_sentences(outcome, metrics, result.metrics),
+                *_instability(outcome, state, metrics),
                 *needed,
                 *([] if length is None else [length]),
-                *_edited(one, **reviews),
+                *_edited(outcome, **reviews),
             )
         ],
         "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
-        "n": one.n,
-        "edited": int(one.contrast.asked.sum()) + reviews["rejected"],
+        "n": outcome.n,
+        "edited": int(outcome.contrast.asked.sum()) + reviews["rejected"],
         **reviews,
-        "p": one.p,
-        "p_adjusted": one.adjusted,
-        "worst": list(_worst(one, result, texts)) if one.found or one.silenced else [],
+        "p": outcome.p,
+        "p_adjusted": outcome.adjusted,
+        "worst": list(_worst(outcome, result, texts))
+        if outcome.found or outcome.silenced
+        else [],
     }
 
 
-def _state(one: Outcome, metrics: Metrics, config: RunConfig) -> str:
+def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
     """Return what the judge does with a probe: `falls`, is `unstable`, `withstands`, or `open`.
 
     It is unstable if more verdicts change than between repeats, or if of two equal responses it
     does not call at least a quarter a tie, and neither has a direction.
     """
-    if one.found or one.silenced:
+    if outcome.found or outcome.silenced:
         return "falls"
     passed = metrics.get("passed")
     picks = (
-        one.contrast.probe.expects == "tie"
+        outcome.contrast.probe.expects == "tie"
         and config.tie.allow
         and passed is not None
         and passed.low is not None
         and passed.low > LARGE
     )
-    if one.unstable or picks:
+    if outcome.unstable or picks:
         return "unstable"
-    return "withstands" if _excludes(one, metrics) else "open"
+    return "withstands" if _excludes(outcome, metrics) else "open"
 
 
-def _excludes(one: Outcome, metrics: Metrics) -> bool:
+def _excludes(outcome: Outcome, metrics: Metrics) -> bool:
     """Return whether intervals exclude an effect of a quarter of the largest one, and as many changes."""
     changes = metrics.get("instability")
     if changes is not None and changes.high is not None and changes.high > LARGE:
         return False
     passed = metrics.get("passed")
     shift = metrics.get("shift")
-    if one.contrast.probe.expects in ("loses", "fails"):
+    if outcome.contrast.probe.expects in ("loses", "fails"):
         return passed is not None and passed.high is not None and passed.high <= LARGE
     if shift is None or shift.value is None:
         return False
     low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
     return bool(
-        one.detectable is not None
-        and max(-low * one.contrast.probe.directed, high) <= LARGE * one.contrast.span
+        outcome.detectable is not None
+        and max(-low * outcome.contrast.probe.directed, high)
+        <= LARGE * outcome.contrast.span
     )
 
 
-def _cases_needed(one: Outcome, metrics: Metrics, confidence: float) -> int | None:
+def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int | None:
     """Return about how many more cases decide a probe, if its effect is as estimated; `None` if that is unknown.
 
     The interval of the effect then excludes a large effect, or none.
     """
     metric = metrics.get("shift")
-    largest = LARGE * one.contrast.span
-    if one.contrast.probe.expects in ("loses", "fails"):
+    largest = LARGE * outcome.contrast.span
+    if outcome.contrast.probe.expects in ("loses", "fails"):
         metric = metrics.get("passed")
         largest = LARGE
     if metric is None or metric.value is None:
         return None
     value = metric.value
     limits = (
-        [largest if value > 0 or not one.contrast.probe.directed else -largest]
+        [largest if value > 0 or not outcome.contrast.probe.directed else -largest]
         if abs(value) < largest
         else []
     )
     limits += (
         [0.0]
-        if metric.name.endswith("/shift") and (value > 0 or one.contrast.probe.directed)
+        if metric.name.endswith("/shift")
+        and (value > 0 or outcome.contrast.probe.directed)
         else []
     )
-    found = [
-        more
+    counts = [
+        count
         for limit in limits
-        if (more := units_for(metric, limit, confidence)) is not None
+        if (count := units_for(metric, limit, confidence)) is not None
     ]
-    return min(found, default=None)
+    return min(counts, default=None)
 
 
-def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:
+def _sentences(outcome: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:
     """Yield what a probe found, in words."""
-    probe = one.contrast.probe
+    probe = outcome.contrast.probe
     noise = every.get(f"audit/{REPEAT}/flip_rate")
-    if one.silenced and (missing := metrics.get("missing")) is not None:
+    if outcome.silenced and (missing := metrics.get("missing")) is not None:
         silent = every.get(f"audit/{REPEAT}/missing")
         text = gettext(
             "After the edit, {rate} of cases have no usable answer; of the unedited repeats,"
@@ -354,7 +365,7 @@ def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]
         yield text.fill(
             rate=percent(missing), noise="?" if silent is None else percent(silent)
         )
-    if not one.n:
+    if not outcome.n:
         yield gettext("No case has all the answers that are needed.")
     elif (
         probe.expects in ("loses", "fails")
@@ -369,30 +380,30 @@ def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]
             ),
         }[probe.expects]
         yield wrong.fill(rate=percent(passed), n=passed.n)
-        if not one.found:
+        if not outcome.found:
             yield gettext("That is not significantly more than its own noise.")
     else:
-        yield from _shift(one, metrics, noise)
-    if not one.found and one.n:
-        if one.detectable is None:
+        yield from _shift(outcome, metrics, noise)
+    if not outcome.found and outcome.n:
+        if outcome.detectable is None:
             yield ngettext(
                 "{n:,} case is too few for any effect to be significant.",
                 "{n:,} cases are too few for any effect to be significant.",
-                one.n,
+                outcome.n,
             )
         else:
-            size = f"{one.detectable:.2f}"
+            size = f"{outcome.detectable:.2f}"
             yield gettext(
                 "These cases would probably have shown an effect of {size} or more.",
                 size=size,
             )
 
 
-def _instability(one: Outcome, state: str, metrics: Metrics) -> Iterator[Text]:
+def _instability(outcome: Outcome, state: str, metrics: Metrics) -> Iterator[Text]:
     """Yield that verdicts change in no direction, if they do."""
     if state != "unstable":
         return
-    if one.contrast.probe.expects == "tie":
+    if outcome.contrast.probe.expects == "tie":
         yield gettext("It picks one of two equal responses, in no direction.")
         return
     changes = metrics["instability"]
@@ -402,56 +413,56 @@ def _instability(one: Outcome, state: str, metrics: Metrics) -> Iterator[Text]:
     yield text.fill(rate=percent(changes))
 
 
-def _edited(one: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
+def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
     """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
-    total = len(one.contrast.asked)
-    edited = int(one.contrast.asked.sum()) + rejected
+    total = len(outcome.contrast.asked)
+    edited = int(outcome.contrast.asked.sum()) + rejected
     if edited < total:
         yield gettext(
             "{n:,} of {total:,} cases could not be edited.",
             n=total - edited,
             total=total,
         )
-    if one.contrast.probe.name == PARAPHRASE and reviewed:
+    if outcome.contrast.probe.name == PARAPHRASE and reviewed:
         text = gettext(
             "Annotators reviewed {n:,} of {total:,} paraphrases; {rejected:,} that differ in"
             " meaning are not counted."
         )
         yield text.fill(n=reviewed, total=edited, rejected=rejected)
-    elif one.contrast.probe.name == PARAPHRASE:
+    elif outcome.contrast.probe.name == PARAPHRASE:
         yield gettext(
             "No annotator has reviewed whether the paraphrases mean the same."
         )
 
 
-def _shift(one: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Text]:
+def _shift(outcome: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Text]:
     shift = metrics.get("shift")
     flip = metrics.get("flip_rate")
-    probe = one.contrast.probe
+    probe = outcome.contrast.probe
     if shift is not None and shift.value is not None:
-        found = one.found
+        is_found = outcome.found
         toward = (shift.value or 0) > 0
         if probe.expects == "tie":
             text = gettext(
                 "Of two equal responses, it prefers neither the first nor the second significantly:"
                 " {shift}."
             )
-            if found and toward:
+            if is_found and toward:
                 text = gettext(
                     "Of two equal responses, it prefers the one shown first: {shift} (from -1"
                     " to 1)."
                 )
-            elif found:
+            elif is_found:
                 text = gettext(
                     "Of two equal responses, it prefers the one shown second: {shift} (from -1"
                     " to 1)."
                 )
-        elif not found and not probe.directed:
+        elif not is_found and not probe.directed:
             text = gettext(
                 "Verdicts do not move significantly more than when the same question is asked"
                 " again: {shift}."
             )
-        elif not found:
+        elif not is_found:
             text = gettext("No significant shift: {shift} beyond its own noise.")
         elif not probe.directed:
             text = gettext(
@@ -483,24 +494,25 @@ def _shift(one: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Tex
         yield gettext("It does not call {rate} of them a tie.", rate=percent(passed))
     if flip is not None and flip.value is not None:
         text = gettext("{rate} of verdicts change; of the unedited repeats, {noise}.")
-        known = noise is not None and noise.value is not None
+        has_noise = noise is not None and noise.value is not None
         yield text.fill(
-            rate=percent(flip), noise=percent(noise) if known and noise else "?"
+            rate=percent(flip), noise=percent(noise) if has_noise and noise else "?"
         )
 
 
-def _order(one: Outcome) -> list[int]:
+def _order(outcome: Outcome) -> list[int]:
     """Return the indices of the cases with an effect in the direction of the mean, changed verdicts first."""
-    if one.silenced and not one.found:
-        return [int(place) for place in np.flatnonzero(one.contrast.missing)]
-    effect = one.contrast.tested * np.sign(one.mean or 0.0)
-    places = np.flatnonzero(np.nan_to_num(effect) > 0)
+    if outcome.silenced and not outcome.found:
+        return [int(index) for index in np.flatnonzero(outcome.contrast.missing)]
+    effect = outcome.contrast.tested * np.sign(outcome.mean or 0.0)
+    indices = np.flatnonzero(np.nan_to_num(effect) > 0)
     same = (
-        one.contrast.flip[places] == 0
-        if one.contrast.probe.expects == "same"
-        else np.zeros(len(places))
+        outcome.contrast.flip[indices] == 0
+        if outcome.contrast.probe.expects == "same"
+        else np.zeros(len(indices))
     )
-    return [int(place) for place in places[np.lexsort((-effect[places], same))]]
+    # `lexsort` takes the last key first: changed verdicts, then the largest effects
+    return [int(index) for index in indices[np.lexsort((-effect[indices], same))]]
 
 
 def _texts(
@@ -508,20 +520,20 @@ def _texts(
 ) -> dict[str, Case]:
     """Return the cases that the page shows, originals by index and edited ones by id."""
     ids = [case.id for case in cases]
-    shown = {
-        f"{ids[k]}{SEPARATOR}{one.contrast.probe.name}"
-        for one in outcomes
-        for k in _order(one)[:WORST]
+    edit_ids = {
+        f"{ids[k]}{SEPARATOR}{outcome.contrast.probe.name}"
+        for outcome in outcomes
+        for k in _order(outcome)[:WORST]
     }
-    return {case.id: case for case in edits if case.id in shown}
+    return {case.id: case for case in edits if case.id in edit_ids}
 
 
 def _worst(
-    one: Outcome, result: RunResult, texts: Mapping[str, Case]
+    outcome: Outcome, result: RunResult, texts: Mapping[str, Case]
 ) -> Iterator[JsonObject]:
-    for place in _order(one)[:WORST]:
-        case = result.cases[int(place)]
-        edited = texts.get(f"{case.id}{SEPARATOR}{one.contrast.probe.name}")
+    for index in _order(outcome)[:WORST]:
+        case = result.cases[int(index)]
+        edited = texts.get(f"{case.id}{SEPARATOR}{outcome.contrast.probe.name}")
         side = 0 if edited is None else int(edited.metadata.get("side", 0))
         text = "" if edited is None else edited.responses[side].text
         pair = result.config.mode.name not in SINGLE
@@ -530,8 +542,8 @@ def _worst(
             "prompt": shorten(case.prompt, _MOST["prompt"]),
             "edited": shorten(text, _MOST["response"]),
             "side": "AB"[side] if pair and edited is not None else None,
-            "before": _verdict(one.contrast.before[place], pair=pair),
-            "after": _verdict(one.contrast.after[place], pair=pair),
+            "before": _verdict(outcome.contrast.before[index], pair=pair),
+            "after": _verdict(outcome.contrast.after[index], pair=pair),
         }
 
 
@@ -544,24 +556,24 @@ def _verdict(value: float, *, pair: bool) -> str | float | None:
 def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
     """Return a JSON line for each probe of each case: what `effects.jsonl` holds."""
     lines = []
-    for one in outcomes:
-        parts = one.contrast
+    for outcome in outcomes:
+        parts = outcome.contrast
         numbers = {
             "effect": parts.tested,
             "shift": parts.shift,
             "flipped": parts.flip,
             "passed": parts.passed,
         }
-        for place in map(int, np.flatnonzero(parts.asked)):
+        for index in map(int, np.flatnonzero(parts.asked)):
             values = {
-                name: None if isnan(all_[place]) else float(all_[place])
+                name: None if isnan(all_[index]) else float(all_[index])
                 for name, all_ in numbers.items()
             }
             row = {
-                "case": cases[place].id,
+                "case": cases[index].id,
                 "probe": parts.probe.name,
                 **values,
-                "missing": bool(parts.missing[place]),
+                "missing": bool(parts.missing[index]),
             }
             lines.append(encode_line(row).decode("utf-8", "surrogatepass"))
     return "".join(lines)
@@ -586,15 +598,17 @@ def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
         for name, numbers in sheet["agreement"].items()
     ]
     use = in_every_language(USES[sheet["decision"]["use"]])
-    shown = {
+    variables = {
         "sheet": sheet,
         "groups": groups,
         "agreement": agreement,
         "metric": as_metric,
         "quantity": quantity,
     }
-    shown |= {"use": use, "level": level}
-    return _written("datasheet", sheet, _frame(sheet, words, title, language) | shown)
+    variables |= {"use": use, "level": level}
+    return _written(
+        "datasheet", sheet, _frame(sheet, words, title, language) | variables
+    )
 
 
 def _written(name: str, sheet: Json, values: Json) -> dict[str, str]:
@@ -619,7 +633,9 @@ def _frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
         ("data", (str(sheet["dataset"]["name"]),) * 2),
     ]
     facts += (
-        [("rewriter", (str(one["model"]),) * 2)] if (one := sheet["rewriter"]) else []
+        [("rewriter", (str(rewriter["model"]),) * 2)]
+        if (rewriter := sheet["rewriter"])
+        else []
     )
     facts += [
         ("cases", (f"{sheet['dataset']['rows']:,}",) * 2),
@@ -669,7 +685,7 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
     rows.sort(key=lambda row: (row["worse"] - row["better"], len(row["falls"])))
     probes = list(
         dict.fromkeys(
-            one["name"] for sheet in sheets.values() for one in sheet["probes"]
+            probe["name"] for sheet in sheets.values() for probe in sheet["probes"]
         )
     )
     config = read_config(folder / jobs[0])
@@ -684,27 +700,27 @@ def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    effects: dict[str, dict[str, float]] = {}
     for line in read_text(folder / job / EFFECTS).splitlines():
         row = json.loads(line)
         # A noisier judge must not look less affected: what is wrong is wrong, without its own noise
         # taken off.
         value = row["shift"] if row["passed"] is None else row["passed"]
         if value is not None:
-            found.setdefault(row["probe"], {})[row["case"]] = value
-    return found
+            effects.setdefault(row["probe"], {})[row["case"]] = value
+    return effects
 
 
 def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
     """Return the test of each pair of jobs in each probe that both have."""
     effects = {job: _effects(folder, job) for job in sheets}
     tests: list[JsonObject] = []
-    for one, two in combinations(sheets, 2):
-        cases = read_cases(folder / one)
-        clusters = Clusters.of(read_config(folder / one), cases)
-        for probe in effects[one].keys() & effects[two].keys():
-            mine = effects[one][probe]
-            theirs = effects[two][probe]
+    for first, second in combinations(sheets, 2):
+        cases = read_cases(folder / first)
+        clusters = Clusters.of(read_config(folder / first), cases)
+        for probe in effects[first].keys() & effects[second].keys():
+            mine = effects[first][probe]
+            theirs = effects[second][probe]
             differences = np.array(
                 [
                     mine.get(case.id, np.nan) - theirs.get(case.id, np.nan)
@@ -715,10 +731,16 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
             sizes = [
                 abs(float(np.mean([*values.values()]))) for values in (mine, theirs)
             ]
-            worse = (one, two)[sizes[1] > sizes[0]]
-            known = int(np.isfinite(differences).sum())
+            worse = (first, second)[sizes[1] > sizes[0]]
+            count = int(np.isfinite(differences).sum())
             tests.append(
-                {"probe": probe, "jobs": [one, two], "n": known, "p": p, "worse": worse}
+                {
+                    "probe": probe,
+                    "jobs": [first, second],
+                    "n": count,
+                    "p": p,
+                    "worse": worse,
+                }
             )
     tests.sort(key=lambda test: (test["probe"], test["jobs"]))
     alpha = 1 - float(next(iter(sheets.values()))["confidence"])
@@ -731,40 +753,42 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
 
 
 def _row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
-    own = [test for test in tests if job in test["jobs"] and test["differ"]]
-    worse = sum(test["worse"] == job for test in own)
+    differing = [test for test in tests if job in test["jobs"] and test["differ"]]
+    worse = sum(test["worse"] == job for test in differing)
     return {
         "job": job,
         "name": name,
         "judge": sheet["judge"],
         "decision": (sheet.get("decision") or {}).get("use"),
-        "falls": [one["name"] for one in sheet["probes"] if one["state"] == "falls"],
+        "falls": [
+            probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"
+        ],
         "worse": worse,
-        "better": len(own) - worse,
+        "better": len(differing) - worse,
         "cost_usd": sheet["cost_usd"],
-        "metrics": {one["name"]: one["metrics"] for one in sheet["probes"]},
+        "metrics": {probe["name"]: probe["metrics"] for probe in sheet["probes"]},
     }
 
 
 def _findings(sheet: Json) -> list[tuple[str, str]]:
     names = {row["job"]: row["name"] for row in sheet["jobs"]}
-    found: list[Message] = []
+    messages: list[Message] = []
     for test in sheet["tests"]:
         if test["differ"]:
-            (other,) = (job for job in test["jobs"] if job != test["worse"])
+            (better,) = (job for job in test["jobs"] if job != test["worse"])
             text = gettext(
                 "{probe}: {worse} is affected more than {better} (p {p}, {n:,} cases)."
             )
             values = {
                 "worse": names[test["worse"]],
-                "better": names[other],
+                "better": names[better],
                 "p": p_text(test["p_adjusted"], "= "),
                 "n": test["n"],
             }
-            found.append(text.fill(probe=test["probe"], **values))
+            messages.append(text.fill(probe=test["probe"], **values))
     return [
         in_every_language(text)
-        for text in found
+        for text in messages
         or [gettext("No two judges differ significantly in any probe.")]
     ]
 

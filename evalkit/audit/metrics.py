@@ -138,17 +138,17 @@ def contrast(
         either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
         passed = np.where(np.isnan(edited.first), np.nan, either)
     elif probe.expects != "same":
-        given = sign * edited.verdict
+        edited_value = sign * edited.verdict
         least = np.zeros(len(sign))
         if scale is not None:  # what has the lowest score cannot score lower
             lower = np.where(base.value > scale.min, base.value, np.nan)
-            given = edited.value
+            edited_value = edited.value
             least = (
                 lower
                 if probe.expects == "loses"
                 else least + (scale.min + scale.max) / 2 + step
             )
-        passed = np.where(np.isnan(given + least), np.nan, given >= least)
+        passed = np.where(np.isnan(edited_value + least), np.nan, edited_value >= least)
         wrong = passed if scale else (1 + sign * edited.verdict) / 2
         noise = (
             _differ(repeat.verdict, base.verdict, step)
@@ -185,8 +185,8 @@ def contrast(
     )
 
 
-def _differ(one: Floats, two: Floats, step: float) -> Floats:
-    apart = np.abs(one - two)
+def _differ(before: Floats, after: Floats, step: float) -> Floats:
+    apart = np.abs(before - after)
     return np.where(np.isnan(apart), np.nan, apart > step)
 
 
@@ -210,18 +210,19 @@ def contrasts(
     plain = calibrated(config, cases, judgments).with_(
         {"scoring.bootstrap": 0, "scoring.cluster": None, "dataset.benchmark": None}
     )
-    asked = {case.id for case in everything}
+    asked_ids = {case.id for case in everything}
     pointwise = config.mode.name in SINGLE
     verdicts = score_run(plain, everything, judgments).verdicts
-    found = {
-        (one.case_id, one.unit): one
-        for one in verdicts
-        if len(one.unit) == (1 if pointwise else 2)
+    # (case id, indices of the responses) -> verdict
+    decided = {
+        (verdict.case_id, verdict.unit): verdict
+        for verdict in verdicts
+        if len(verdict.unit) == (1 if pointwise else 2)
     }
     withheld = {
-        one.case_id
-        for one in found.values()
-        if config.judge.cascades and one.reason == "abstained"
+        verdict.case_id
+        for verdict in decided.values()
+        if config.judge.cascades and verdict.reason == "abstained"
     }
     scale = _scale(config)
 
@@ -230,15 +231,17 @@ def contrasts(
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
         rows = [
-            _answer(config, found.get(key)) for key in zip(names, units, strict=True)
+            _answer(config, decided.get(key)) for key in zip(names, units, strict=True)
         ]
+        # shape (4, cases); NaN where an answer is missing
         value, verdict, first, second = (
             np.array(rows, dtype=np.float64).reshape(-1, 4).T
         )
-        is_asked = [name in asked and name not in withheld for name in names]
+        # a cascade's withheld verdict is no missing answer: the probe does not apply
+        is_asked = [name in asked_ids and name not in withheld for name in names]
         return Answers(value, verdict, first, second, np.array(is_asked, dtype=bool))
 
-    made = []
+    measured = []
     for probe in probes:
         base, repeat, edited = (answers(probe, of) for of in ("", REPEAT, probe.name))
         sign = np.array(
@@ -249,8 +252,8 @@ def contrasts(
         )
         if probe.name == "order":
             base, repeat, edited, sign = _orders(config, base, repeat, edited)
-        made.append(contrast(probe, base, repeat, edited, sign, scale))
-    return made
+        measured.append(contrast(probe, base, repeat, edited, sign, scale))
+    return measured
 
 
 def _scale(config: RunConfig) -> Scale | None:
@@ -311,7 +314,8 @@ def _orders(
     if config.swap.policy == "both":
         turns = ((base.second, base), (repeat.second, repeat), (base.first, base))
         base, repeat, edited = (
-            Answers(order, order, order, order, one.asked) for order, one in turns
+            Answers(order, order, order, order, answers.asked)
+            for order, answers in turns
         )
         return base, repeat, edited, toward
     back = Answers(
@@ -320,38 +324,43 @@ def _orders(
     return base, repeat, back, -toward
 
 
-def probe_statistics(one: Contrast) -> Iterator[Statistic]:
+def probe_statistics(contrast: Contrast) -> Iterator[Statistic]:
     """Yield the metrics of one probe."""
-    name = f"audit/{one.probe.name}"
-    tally = Tally.each(len(one.asked))
-    known = np.isfinite(one.shift)
+    name = f"audit/{contrast.probe.name}"
+    tally = Tally.each(len(contrast.asked))
+    finite = np.isfinite(contrast.shift)
     if (
-        one.probe.expects in ("same", "tie")
-        and one.probe.name != REPEAT
-        and known.any()
+        contrast.probe.expects in ("same", "tie")
+        and contrast.probe.name != REPEAT
+        and finite.any()
     ):
-        ends = (-one.span, one.span)
+        ends = (-contrast.span, contrast.span)
         yield tally.mean(
-            f"{name}/shift", one.shift, known, one.missing, span=ends, limits=ends
-        )
-    if one.change is not None:
-        known = np.isfinite(one.change)
-        ends = (-1.0, 1.0)
-        yield tally.mean(
-            f"{name}/instability",
-            np.where(known, one.change, 0.0),
-            known,
-            one.missing,
+            f"{name}/shift",
+            contrast.shift,
+            finite,
+            contrast.missing,
             span=ends,
             limits=ends,
         )
-    rates = {"passed": one.passed}
-    if one.probe.expects == "same":
-        rates = {"flip_rate": one.flip, "robustness": 1 - one.flip}
+    if contrast.change is not None:
+        finite = np.isfinite(contrast.change)
+        ends = (-1.0, 1.0)
+        yield tally.mean(
+            f"{name}/instability",
+            np.where(finite, contrast.change, 0.0),
+            finite,
+            contrast.missing,
+            span=ends,
+            limits=ends,
+        )
+    rates = {"passed": contrast.passed}
+    if contrast.probe.expects == "same":
+        rates = {"flip_rate": contrast.flip, "robustness": 1 - contrast.flip}
     for rate, hit in rates.items():
-        known = np.isfinite(hit)
-        yield tally.rate(f"{name}/{rate}", hit == 1, known, one.missing & ~known)
-    yield tally.rate(f"{name}/missing", one.missing, one.asked)
+        finite = np.isfinite(hit)
+        yield tally.rate(f"{name}/{rate}", hit == 1, finite, contrast.missing & ~finite)
+    yield tally.rate(f"{name}/missing", contrast.missing, contrast.asked)
 
 
 @frozen
@@ -384,61 +393,71 @@ class Outcome:
 
 
 def outcomes(
-    found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float
+    effects: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float
 ) -> list[Outcome]:
     """Return what the tests of all probes found, their p-values adjusted by Holm's method.
 
     Args:
-        found: The effects of each probe.
+        effects: The effects of each probe.
         scoring: The confidence.
         clusters: The clusters of the cases.
         unit: The smallest change of one case.
     """
     silences = [
-        np.where(one.asked, one.missing.astype(float) - one.silent, np.nan)
-        for one in found
+        np.where(
+            contrast.asked, contrast.missing.astype(float) - contrast.silent, np.nan
+        )
+        for contrast in effects
     ]
-    p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
-    p += [p_value(one, clusters, one_sided=True) for one in silences]
+    # three tests of each probe: its effect, then its silence, then its changes
+    p = [
+        p_value(contrast.tested, clusters, one_sided=contrast.one_sided)
+        for contrast in effects
+    ]
+    p += [p_value(silence, clusters, one_sided=True) for silence in silences]
     p += [
-        None if one.change is None else p_value(one.change, clusters, one_sided=True)
-        for one in found
+        None
+        if contrast.change is None
+        else p_value(contrast.change, clusters, one_sided=True)
+        for contrast in effects
     ]
     adjusted = holm(p)
-    count = len(found)
+    count = len(effects)
     changes = adjusted[2 * count :]
     alpha = 1 - scoring.confidence
-    made = []
-    for one, raw, own, silent, changed in zip(
-        found, p, adjusted, adjusted[count:], changes, strict=False
+    results = []
+    for contrast, raw, adjusted_p, silent, changed in zip(
+        effects, p, adjusted, adjusted[count:], changes, strict=False
     ):
-        known = one.tested[np.isfinite(one.tested)]
-        mean = float(known.mean()) if len(known) else None
+        finite = contrast.tested[np.isfinite(contrast.tested)]
+        mean = float(finite.mean()) if len(finite) else None
         falls, is_silent, is_unstable = (
-            p is not None and p <= alpha for p in (own, silent, changed)
+            p is not None and p <= alpha for p in (adjusted_p, silent, changed)
         )
         falls = falls and (mean or 0.0) != 0
-        detectable = _detectable(one, clusters, scoring.confidence, len(found), unit)
-        made.append(
+        detectable = _detectable(
+            contrast, clusters, scoring.confidence, len(effects), unit
+        )
+        results.append(
             Outcome(
-                one,
+                contrast,
                 raw,
-                own,
+                adjusted_p,
                 mean,
                 falls,
                 is_silent,
                 detectable,
-                len(known),
+                len(finite),
                 is_unstable and not falls,
             )
         )
-    return made
+    return results
 
 
 def _sums(values: Floats, clusters: Clusters) -> Floats:
-    known = np.isfinite(values)
-    sums = clusters.sums(np.where(known, values, 0.0))
-    return sums[clusters.sums(known.astype(float)) > 0]
+    finite = np.isfinite(values)
+    sums = clusters.sums(np.where(finite, values, 0.0))
+    return sums[clusters.sums(finite.astype(float)) > 0]
 
 
 def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | None:
@@ -456,20 +475,20 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
 
 
 def _detectable(
-    one: Contrast, clusters: Clusters, confidence: float, family: int, unit: float
+    contrast: Contrast, clusters: Clusters, confidence: float, family: int, unit: float
 ) -> float | None:
     """Return the smallest mean shift that would be found with a power of 0.8; `None` if no shift can be.
 
     It is at least what the fewest cases that can be significant contribute if each changes by the
     smallest `unit`.
     """
-    sums = _sums(one.tested, clusters)
+    sums = _sums(contrast.tested, clusters)
     n = len(sums)
     alpha = (1 - confidence) / max(1, family)
-    fewest = ceil(log2((1 if one.one_sided else 2) / alpha))
+    fewest = ceil(log2((1 if contrast.one_sided else 2) / alpha))
     if n < 2 or fewest > n:
         return None
-    cases = int(np.isfinite(one.tested).sum())
+    cases = int(np.isfinite(contrast.tested).sum())
     error = float(np.std(sums, ddof=1)) * sqrt(n) / cases
     return max(smallest_detectable(error, confidence, family), fewest * unit / cases)
 
@@ -485,14 +504,16 @@ def audit_metrics(
     judgments: Sequence[Judgment],
 ) -> Audited:
     """Return the metrics of an audit, by name, and what the test of each probe found."""
-    found = contrasts(config, cases, probes, everything, judgments)
+    effects = contrasts(config, cases, probes, everything, judgments)
     clusters = Clusters.of(config, cases)
     scale = _scale(config)
     unit = 1.0 if scale is None else scale.step or scale.span / 20
-    statistics = [statistic for one in found for statistic in probe_statistics(one)]
+    statistics = [
+        statistic for contrast in effects for statistic in probe_statistics(contrast)
+    ]
     metrics = measure(statistics, config.scoring, clusters)
     tested = outcomes(
-        [one for one in found if one.probe.name != REPEAT],
+        [contrast for contrast in effects if contrast.probe.name != REPEAT],
         config.scoring,
         clusters,
         unit,
@@ -511,7 +532,7 @@ def audit_metrics(
             note=why,
         )
     by_probe: Mapping[str, int] = {
-        probe.name: place for place, probe in enumerate(probes)
+        probe.name: index for index, probe in enumerate(probes)
     }
 
     def order(name: str) -> tuple[int, int]:
@@ -556,12 +577,12 @@ def words_added(
         for probe in probes
         if probe.directed and probe.expects == "same"
     }
-    places = {case.id: place for place, case in enumerate(cases)}
+    positions = {case.id: position for position, case in enumerate(cases)}
     counts: dict[str, list[int]] = {}
     for edit in edits:
         if (probe := directed.get(str(edit.metadata["probe"]))) is None:
             continue
-        case = cases[places[str(edit.metadata["case"])]]
+        case = cases[positions[str(edit.metadata["case"])]]
         side = int(edit.metadata["side"])
         before = [response.text for response in case.responses]
         if config.mode.name in SINGLE:

@@ -54,11 +54,11 @@ def probes_of(config: RunConfig) -> tuple[Probe, ...]:
         PluginError: If another package's probe cannot be used.
     """
     if PARAPHRASE in config.probe.probes and config.probe.rewriter is None:
-        what, remedy = (
+        problem, remedy = (
             "needs a model that writes the paraphrases",
             "set probe.rewriter, such as gpt-4o-mini",
         )
-        raise ConfigError(what, where=f"probe.probes.{PARAPHRASE}", remedy=remedy)
+        raise ConfigError(problem, where=f"probe.probes.{PARAPHRASE}", remedy=remedy)
     named = [find_probe(name) for name in dict.fromkeys([REPEAT, *config.probe.probes])]
     fit = tuple(
         probe
@@ -106,23 +106,23 @@ def edited(
     if before is None:
         return None
     language = language_of(before.responses[side].text + case.prompt)
-    place = Place(
+    target = Place(
         side, language, config, config.probe.probes.get(probe.name, {}), paraphrase
     )
-    what = f"'{probe.name}' fails on case {case.id}"
+    problem = f"'{probe.name}' fails on case {case.id}"
     remedy = "fix the plug-in, or leave the probe out"
-    with third_party_errors(PluginError, what, where="probe", remedy=remedy):
-        found = probe.edit(before, place)
-    if found is None or (
+    with third_party_errors(PluginError, problem, where="probe", remedy=remedy):
+        edited_case = probe.edit(before, target)
+    if edited_case is None or (
         probe.reword is None
         and probe.relabel is None
         and probe.name != REPEAT
-        and found == before
+        and edited_case == before
     ):
         return None
     metadata = {"probe": probe.name, "case": case.id, "side": side}
     return replace(
-        found,
+        edited_case,
         id=f"{case.id}{SEPARATOR}{probe.name}",
         label=None,
         labels={},
@@ -145,9 +145,9 @@ def trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, i
     ):  # any of the responses may be compared with
         return case, 0
     if config.mode.name in SINGLE:
-        (place,) = unit_of(case, probe, config)
+        (index,) = unit_of(case, probe, config)
         return (
-            replace(case, responses=(case.responses[place],))
+            replace(case, responses=(case.responses[index],))
             if case.responses
             else None
         ), 0
@@ -222,9 +222,9 @@ def expand(
     yield case
     text = paraphrases.get(case.id)
     yield from (
-        found
+        edited_case
         for probe in probes
-        if (found := edited(case, probe, config, text)) is not None
+        if (edited_case := edited(case, probe, config, text)) is not None
     )
 
 
@@ -369,11 +369,11 @@ class Relabeled:
             if texts
             else [message["content"]]
         )
-        shown = [
+        renamed = [
             part if index % 2 else _NAME.sub(lambda m: self._names[m[0]], part)
             for index, part in enumerate(parts)
         ]
-        return {"role": message["role"], "content": "".join(shown)}
+        return {"role": message["role"], "content": "".join(renamed)}
 
     def _answer(self, answer: AnswerFormat) -> AnswerFormat:
         for old, new in self._known:

@@ -91,13 +91,13 @@ def same_case(case: Case, _: Place) -> Case:
 def edit_text(change: Callable[[str, Case, Place], str | None]) -> Edit:
     """Return an edit that changes the text of one response."""
 
-    def edit(case: Case, place: Place) -> Case | None:
-        old = case.responses[place.side]
-        text = change(old.text, case, place)
+    def edit(case: Case, target: Place) -> Case | None:
+        old = case.responses[target.side]
+        text = change(old.text, case, target)
         return (
             None
             if text is None or text == old.text
-            else with_text(case, place.side, text)
+            else with_text(case, target.side, text)
         )
 
     return edit
@@ -106,13 +106,13 @@ def edit_text(change: Callable[[str, Case, Place], str | None]) -> Edit:
 def replace_copy(change: Callable[[str, Case, Place], str | None]) -> Edit:
     """Return an edit that puts a changed copy of one response next to the original, or in its place if it is alone."""
 
-    def edit(case: Case, place: Place) -> Case | None:
-        original = case.responses[1 - place.side if len(case.responses) > 1 else 0]
-        text = change(original.text, case, place)
+    def edit(case: Case, target: Place) -> Case | None:
+        original = case.responses[1 - target.side if len(case.responses) > 1 else 0]
+        text = change(original.text, case, target)
         return (
             None
             if text is None or text == original.text
-            else with_text(case, place.side, text)
+            else with_text(case, target.side, text)
         )
 
     return edit
@@ -131,9 +131,9 @@ def side_of(case: Case, *, worse: bool) -> int:
     """
     if len(case.responses) < 2:
         return 0
-    one, two = (response.grade for response in case.responses[:2])
-    if one is not None and two is not None and one != two:
-        return int((two < one) == worse)
+    first, second = (response.grade for response in case.responses[:2])
+    if first is not None and second is not None and first != second:
+        return int((second < first) == worse)
     if case.label in ("A", "B"):
         return int((case.label == "A") == worse)
     return int(text_digest(case.id)[:8], 16) % 2
@@ -183,31 +183,31 @@ _Texts = Mapping[str, str]
 def _add(texts: _Texts, form: str = "{text}\n\n{new}") -> Edit:
     """Return an edit that adds a text in the language of the response."""
     return edit_text(
-        lambda text, _, place: form.format(text=text, new=texts[place.language])
+        lambda text, _, target: form.format(text=text, new=texts[target.language])
     )
 
 
 def _named(texts: _Texts, name: Callable[[Place], str]) -> Edit:
     return edit_text(
-        lambda text, _, place: (
-            texts[place.language].format(name=name(place)) + f"\n\n{text}"
+        lambda text, _, target: (
+            texts[target.language].format(name=name(target)) + f"\n\n{text}"
         )
     )
 
 
-def _own_family(place: Place) -> str:
-    judge = place.config.judge.members[0]
+def _own_family(target: Place) -> str:
+    judge = target.config.judge.members[0]
     return (family(judge.model) or judge.label).replace("_", " ")
 
 
-def _padded(text: str, case: Case, place: Place) -> str:
+def _padded(text: str, case: Case, target: Place) -> str:
     opening, closing = {
         "en": (
             "You ask: ",
             "To put it differently, the points above are what matters, and they belong together.",
         ),
         "zh": ("您的问题是：", "换句话说，以上几点就是要点，应当放在一起来看。"),
-    }[place.language]
+    }[target.language]
     return f"{opening}{case.prompt.strip()}\n\n{text}\n\n{closing}\n\n{text}"
 
 
@@ -360,9 +360,11 @@ _NUMBER = re.compile(r"\d+")
 def _one_of(texts: Mapping[str, Sequence[str]]) -> Edit:
     """Return an edit that replaces a response by one of several texts, by the hash of the case's id."""
 
-    def chosen(_: str, case: Case, place: Place) -> str:
-        own = texts[place.language]
-        return own[int(text_digest(case.id)[8:16], 16) % len(own)]
+    def chosen(_: str, case: Case, target: Place) -> str:
+        texts_in_language = texts[target.language]
+        return texts_in_language[
+            int(text_digest(case.id)[8:16], 16) % len(texts_in_language)
+        ]
 
     return edit_text(chosen)
 
@@ -371,10 +373,10 @@ def _truncated(text: str, *_: object) -> str | None:
     return text[: len(text) // 2].rstrip() if len(text) >= 20 else None
 
 
-def _wrong(text: str, _: Case, place: Place) -> str | None:
+def _wrong(text: str, _: Case, target: Place) -> str | None:
     if _NUMBER.search(text):
-        return _NUMBER.sub(lambda found: str(2 * int(found[0]) + 3), text, count=1)
-    changed = re.sub(*_NEGATIONS[place.language], text, count=1)
+        return _NUMBER.sub(lambda match: str(2 * int(match[0]) + 3), text, count=1)
+    changed = re.sub(*_NEGATIONS[target.language], text, count=1)
     return None if changed == text else changed
 
 
@@ -436,26 +438,26 @@ ANSWERS: Final = (
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 
 
-def _swapped(case: Case, place: Place) -> Case | None:
-    if place.config.swap.policy == "both":  # both orders are judged anyway
+def _swapped(case: Case, target: Place) -> Case | None:
+    if target.config.swap.policy == "both":  # both orders are judged anyway
         return None
     return replace(case, responses=case.responses[1::-1] + case.responses[2:])
 
 
-def _identical(case: Case, place: Place) -> Case:
-    return with_text(case, 1 - place.side, case.responses[place.side].text)
+def _identical(case: Case, target: Place) -> Case:
+    return with_text(case, 1 - target.side, case.responses[target.side].text)
 
 
-def _in_bold(text: str, _: Case, place: Place) -> str:
-    first, *rest = _SENTENCE.split(text.strip(), maxsplit=1)
-    heading = {"en": "Answer", "zh": "回答"}[place.language]
-    return f"## {heading}\n\n**{first}**\n\n{''.join(rest)}".strip()
+def _in_bold(text: str, _: Case, target: Place) -> str:
+    first, *following = _SENTENCE.split(text.strip(), maxsplit=1)
+    heading = {"en": "Answer", "zh": "回答"}[target.language]
+    return f"## {heading}\n\n**{first}**\n\n{''.join(following)}".strip()
 
 
-def _as_list(text: str, _: Case, place: Place) -> str:
+def _as_list(text: str, _: Case, target: Place) -> str:
     points = "\n".join(f"- ✅ {part}" for part in _SENTENCE.split(text.strip()) if part)
     return (
-        f"### ✨ { ({'en': 'Key points', 'zh': '要点'}[place.language]) }\n\n{points}"
+        f"### ✨ { ({'en': 'Key points', 'zh': '要点'}[target.language]) }\n\n{points}"
     )
 
 
@@ -467,11 +469,13 @@ def _reworded(config: RunConfig) -> RunConfig:
     )
     criteria = {
         name: (
-            one.model_copy(update={"description": form.format(one.description)})
-            if one.description
-            else one
+            criterion.model_copy(
+                update={"description": form.format(criterion.description)}
+            )
+            if criterion.description
+            else criterion
         )
-        for name, one in config.criteria.items()
+        for name, criterion in config.criteria.items()
     }
     return _with(config, criteria)
 
@@ -598,19 +602,19 @@ def find_probe(name: str) -> Probe:
         PluginError: If it cannot be imported, or is not a probe with that name.
     """
     where = f"probe.probes.{name}"
-    if (own := own_probes().get(name)) is not None:
-        return own
-    found = load_only(GROUP, name, where)
-    if found is None:
-        known = {*own_probes(), *(point.name for point in entry_points_in(GROUP))}
+    if (builtin := own_probes().get(name)) is not None:
+        return builtin
+    probe = load_only(GROUP, name, where)
+    if probe is None:
+        names = {*own_probes(), *(point.name for point in entry_points_in(GROUP))}
         raise ConfigError(
-            "there is no such probe", where=where, remedy=did_you_mean(name, known)
+            "there is no such probe", where=where, remedy=did_you_mean(name, names)
         )
-    if not isinstance(found, Probe) or found.name != name:
-        what = f"the entry point '{name}' is not a probe with that name"
+    if not isinstance(probe, Probe) or probe.name != name:
+        problem = f"the entry point '{name}' is not a probe with that name"
         raise PluginError(
-            what,
+            problem,
             where=where,
             remedy=f"point it to an evalkit.audit.probes.Probe('{name}', …)",
         )
-    return found
+    return probe

@@ -47,8 +47,10 @@ class Rewriter:
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
-        own = [project() / "prompts", *folders(PROMPTS)]
-        self._prompts = {language: Prompts(language, own) for language in ("en", "zh")}
+        prompt_folders = [project() / "prompts", *folders(PROMPTS)]
+        self._prompts = {
+            language: Prompts(language, prompt_folders) for language in ("en", "zh")
+        }
         for prompts in self._prompts.values():
             prompts.render(PARAPHRASE, response="text")
             if not prompts.uses(PARAPHRASE, "response"):
@@ -62,9 +64,9 @@ class Rewriter:
     def prompt_hashes(self) -> dict[str, str]:
         """The SHA-256 of each template."""
         return {
-            name: found
+            name: digest
             for prompts in self._prompts.values()
-            for name, found in prompts.hashes().items()
+            for name, digest in prompts.hashes().items()
         }
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
@@ -86,7 +88,7 @@ class Rewriter:
 
 def _read(request: JudgeRequest, completion: Completion) -> Reading:
     text = drop_thinking(completion.text).strip()
-    text = found[2].strip() if (found := _TAGS.fullmatch(text)) else text
+    text = match[2].strip() if (match := _TAGS.fullmatch(text)) else text
     original = next(iter(marked_texts(request.messages[-1:])), "").strip()
     if is_cut_off(completion):
         raise UnreadableError("truncated", "set a higher probe.rewriter.max_tokens")
@@ -101,8 +103,8 @@ def _read(request: JudgeRequest, completion: Completion) -> Reading:
 
 def original_of(case: Case, config: RunConfig) -> str:
     """Return the response of a case that the probe paraphrases; empty if the case has none."""
-    found, side = trimmed(case, find_probe(PARAPHRASE), config)
-    return "" if found is None else found.responses[side].text
+    trimmed_case, side = trimmed(case, find_probe(PARAPHRASE), config)
+    return "" if trimmed_case is None else trimmed_case.responses[side].text
 
 
 def rewriting(config: RunConfig) -> RunConfig:
@@ -116,15 +118,15 @@ def rewriting(config: RunConfig) -> RunConfig:
 def paraphrases(judgments: Iterable[Judgment]) -> dict[str, str]:
     """Return the paraphrases that were written, by the case's id."""
     return {
-        one.case_id: str(one.answer[PARAPHRASE])
-        for one in judgments
-        if one.answer is not None
+        judgment.case_id: str(judgment.answer[PARAPHRASE])
+        for judgment in judgments
+        if judgment.answer is not None
     }
 
 
 def note_missing(judgments: Sequence[Judgment]) -> list[str]:
     """Return a note on cases without a paraphrase, with an example; nothing if all have one."""
-    missing = [one for one in judgments if one.answer is None]
+    missing = [judgment for judgment in judgments if judgment.answer is None]
     if not missing:
         return []
     why = "".join(
@@ -140,14 +142,14 @@ def note_missing(judgments: Sequence[Judgment]) -> list[str]:
 
 def reviews_of(case: Case) -> Mapping[str, bool]:
     """Return whether each annotator says that an edited case's paraphrase means the same, by name."""
-    found = case.metadata.get(SAME)
-    return found if isinstance(found, Mapping) else {}
+    reviews = case.metadata.get(SAME)
+    return reviews if isinstance(reviews, Mapping) else {}
 
 
 def is_rejected(case: Case) -> bool:
     """Return whether at least half of its annotators say that a paraphrase differs in meaning."""
-    given = reviews_of(case).values()
-    return bool(given) and 2 * sum(given) <= len(given)
+    reviews = reviews_of(case).values()
+    return bool(reviews) and 2 * sum(reviews) <= len(reviews)
 
 
 def review_table(
@@ -170,14 +172,19 @@ def review_table(
             original = by_id[str(edit.metadata["case"])]
             texts = {PARAPHRASE: _text(edit), "original": original_of(original, config)}
             row = {"id": original.id, "key": key_of(edit), **texts}
-            given = [
-                {"annotator": who, "label": "same" if same else "different"}
-                for who, same in reviews_of(edit).items()
+            reviews = [
+                {"annotator": annotator, "label": "same" if same else "different"}
+                for annotator, same in reviews_of(edit).items()
             ]
-            rows += [{**row, **one} for one in given or [{}]]
+            rows += [{**row, **review} for review in reviews or [{}]]
     if not rows:
-        what, remedy = "the run has no paraphrases", "name an audit with probe.rewriter"
-        raise ConfigError(what, where="evalkit export --to paraphrases", remedy=remedy)
+        problem, remedy = (
+            "the run has no paraphrases",
+            "name an audit with probe.rewriter",
+        )
+        raise ConfigError(
+            problem, where="evalkit export --to paraphrases", remedy=remedy
+        )
     return as_csv(_COLUMNS, rows)
 
 
@@ -191,8 +198,8 @@ def read_reviews(path: Path, omitted: Counter[str]) -> Reviews | None:
     Raises:
         DatasetError: If a label is neither `same` nor `different`.
     """
-    found: dict[str, dict[str, bool]] = {}
-    for place, row in rows_of(path):
+    reviews: dict[str, dict[str, bool]] = {}
+    for location, row in rows_of(path):
         if not {"key", PARAPHRASE}.issubset(row):
             return None
         label = str(row.get("label") or "").strip().lower()
@@ -202,28 +209,28 @@ def read_reviews(path: Path, omitted: Counter[str]) -> Reviews | None:
         if label not in _MEANING:
             raise DatasetError(
                 f"'{label[:40]}' is not a label",
-                where=place,
+                where=location,
                 remedy="write same or different",
             )
-        found.setdefault(str(row["key"]), {})[str(row.get("annotator") or "human")] = (
-            _MEANING[label]
-        )
-    return found
+        reviews.setdefault(str(row["key"]), {})[
+            str(row.get("annotator") or "human")
+        ] = _MEANING[label]
+    return reviews
 
 
 def with_reviews(edits: Iterable[Case], reviews: Reviews) -> list[Case]:
     """Return edited cases with annotators' reviews of paraphrases added; a newer one replaces an older one."""
 
     def reviewed(edit: Case) -> Case:
-        given = (
+        added = (
             reviews.get(key_of(edit))
             if edit.metadata.get("probe") == PARAPHRASE
             else None
         )
-        if not given:
+        if not added:
             return edit
         return replace(
-            edit, metadata={**edit.metadata, SAME: {**reviews_of(edit), **given}}
+            edit, metadata={**edit.metadata, SAME: {**reviews_of(edit), **added}}
         )
 
     return [reviewed(edit) for edit in edits]

@@ -51,18 +51,18 @@ class _FaultError(Exception):
 
     def __init__(
         self,
-        what: str,
+        problem: str,
         detail: str = "",
         number: int | None = None,
         outcome: tuple[str, Outcome] | None = None,
     ) -> None:
         self.what, self.detail, self.number, self.outcome = (
-            what,
+            problem,
             detail,
             number,
             outcome,
         )
-        super().__init__(what)
+        super().__init__(problem)
 
 
 @dataclass(slots=True)
@@ -105,20 +105,21 @@ def read_answers(
     batch: list[StoredCompletion] = []
     size = 0
     for path in paths:
-        for place, line in _lines(path, longest):
+        for location, line in _lines(path, longest):
             try:
-                number, found = _read_line(line, index, weighable)
+                number, stored = _read_line(line, index, weighable)
             except _FaultError as fault:
                 report.faults[fault.what] += 1
                 report.examples.setdefault(
-                    fault.what, f"{place}: {fault.detail}" if fault.detail else place
+                    fault.what,
+                    f"{location}: {fault.detail}" if fault.detail else location,
                 )
                 report.files |= set() if fault.number is None else {fault.number}
                 report.outcomes |= () if fault.outcome is None else (fault.outcome,)
                 continue
             report.files.add(number)
-            report.paid.count_paid(found.completion)
-            batch.append(found)
+            report.paid.count_paid(stored.completion)
+            batch.append(stored)
             size += len(line or b"")
             if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
                 _store(batch, store, report)
@@ -129,7 +130,11 @@ def read_answers(
 
 def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> None:
     added = (
-        store.add_many(list({one.key: one for one in reversed(batch)}.values()))
+        store.add_many(
+            list(
+                {completion.key: completion for completion in reversed(batch)}.values()
+            )
+        )
         if batch
         else 0
     )
@@ -145,7 +150,9 @@ def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
         while line := file.readline(longest):
             number += 1
             if len(line) == longest and not line.endswith(b"\n"):
-                while (rest := file.readline(longest)) and not rest.endswith(b"\n"):
+                while (skipped := file.readline(longest)) and not skipped.endswith(
+                    b"\n"
+                ):
                     pass
                 yield f"{path}:{number}", None
             elif line.strip():

@@ -84,9 +84,9 @@ class BatchRun:
         spent: Spent | None,
     ) -> None:
         if config.store.mode != "read_write":
-            what = f"with '{config.store.mode}' answers of batches would be lost"
+            problem = f"with '{config.store.mode}' answers of batches would be lost"
             raise ConfigError(
-                what, where="store.mode", remedy="set store.mode=read_write"
+                problem, where="store.mode", remedy="set store.mode=read_write"
             )
         if store is None or (state := shared_state(store)) is None:
             raise ConfigError(
@@ -108,8 +108,8 @@ class BatchRun:
             *([config.swap.arbiter] if config.swap.arbiter else []),
         ]
         self._apis = {
-            (one.model, one.api_base): BatchApi(one, config.runner.timeout)
-            for one in members
+            (spec.model, spec.api_base): BatchApi(spec, config.runner.timeout)
+            for spec in members
         }
         self._outcomes: dict[str, Outcome] = {}
         self._attempts: Counter[str] = Counter()
@@ -139,7 +139,7 @@ class BatchRun:
         except asyncio.CancelledError:
             if not signals:
                 raise
-            requests = sum(len(one.rungs) for one in self._waiting.values())
+            requests = sum(len(pending.rungs) for pending in self._waiting.values())
             count = len(self._waiting)
             sent = f"{requests:,} requests are in {count} batch{'es' * (count != 1)} at the provider"
             text = f"{sent if count else 'what was submitted is kept'}; repeat the command to go on"
@@ -152,9 +152,13 @@ class BatchRun:
             )
         return None
 
-    def judge(self, one: Judge) -> Judge:
+    def judge(self, judge: Judge) -> Judge:
         """Return the judge to score with: one that calls nobody, if its requests were batched."""
-        return one if reason_against(one) else AnsweredJudge(one.spec, self._outcomes)
+        return (
+            judge
+            if reason_against(judge)
+            else AnsweredJudge(judge.spec, self._outcomes)
+        )
 
     @property
     def spent(self) -> Spent:
@@ -175,32 +179,39 @@ class BatchRun:
         ):  # another command is submitting
             await asyncio.sleep(_LOCK_SECONDS)
         try:
-            pending = {tag: one async for tag, one in self._pending()}
-            found = Round()
+            pending = {tag: batch async for tag, batch in self._pending()}
+            batch_round = Round()
             judged = await record_round(
-                self._config, self._cases, self._evaluator, self._store, found
+                self._config, self._cases, self._evaluator, self._store, batch_round
             )
             if judged.interrupted:
                 signals.append(judged.signal or 2)
                 raise asyncio.CancelledError
-            self._skips = bool(found.skipped)
-            if found.skipped and not found.batched:
-                name, reason = next(iter(found.skipped.items()))
+            self._skips = bool(batch_round.skipped)
+            if batch_round.skipped and not batch_round.batched:
+                name, reason = next(iter(batch_round.skipped.items()))
                 raise ConfigError(
                     f"judge {name} cannot be batched: {reason}",
                     remedy="set runner=default",
                 )
-            places = {key: tag for tag, one in pending.items() for key in one.rungs}
-            missing = [one for one in found.requests if not self._is_final(one.key)]
+            # content key -> the tag of the pending batch with its request
+            tags = {key: tag for tag, batch in pending.items() for key in batch.rungs}
+            missing = [
+                request
+                for request in batch_round.requests
+                if not self._is_final(request.key)
+            ]
             self._waiting = {
                 tag: pending[tag]
-                for tag in {places[one.key] for one in missing if one.key in places}
+                for tag in {
+                    tags[request.key] for request in missing if request.key in tags
+                }
             }
-            found.requests = self._affordable(
-                [one for one in missing if one.key not in places]
+            batch_round.requests = self._affordable(
+                [request for request in missing if request.key not in tags]
             )
-            if found.requests:
-                await self._submit(found)
+            if batch_round.requests:
+                await self._submit(batch_round)
             return bool(self._waiting)
         finally:
             await asyncio.to_thread(self._store.release, _LOCK)
@@ -227,45 +238,47 @@ class BatchRun:
             reason = f"budget_calls={runner.budget_calls}"
         if runner.budget_usd is not None:
             taken = self._spent.usd + sum(
-                one.reserved for one in self._waiting.values()
+                batch.reserved for batch in self._waiting.values()
             )
-            for place, one in enumerate(requests[:count]):
-                if (taken := taken + require_known(one.ceiling)) > runner.budget_usd:
-                    count = place
+            for index, request in enumerate(requests[:count]):
+                if (
+                    taken := taken + require_known(request.ceiling)
+                ) > runner.budget_usd:
+                    count = index
                     reason = f"budget_usd={runner.budget_usd:g}"
                     break
         if requests and not count and not self._waiting:
             self._stopped = f"runner.{reason} is reached"
             self._outcomes |= {
-                one.key: CallError("budget", self._stopped, retryable=False)
-                for one in requests
+                request.key: CallError("budget", self._stopped, retryable=False)
+                for request in requests
             }
         return requests[:count]
 
-    async def _submit(self, found: Round) -> None:
-        for target in {one.target for one in found.requests}:
+    async def _submit(self, batch_round: Round) -> None:
+        for target in {request.target for request in batch_round.requests}:
             await self._api(target)
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
             path = Path(folder, "requests.jsonl")
             for file, requests in await asyncio.to_thread(
-                write_round, path, found, store=None
+                write_round, path, batch_round, store=None
             ):
-                rungs = {one.key: one.rung for one in requests}
-                most = sum(one.ceiling or 0.0 for one in requests)
-                one = PendingBatch(file, rungs, time(), most)
+                rungs = {request.key: request.rung for request in requests}
+                most = sum(request.ceiling or 0.0 for request in requests)
+                pending = PendingBatch(file, rungs, time(), most)
                 tag = uuid4().hex
-                await self._save(tag, one)
+                await self._save(tag, pending)
                 try:
                     batch = await (await self._api(file.target)).submit(
                         path.with_name(file.name), tag, self._check_lock
                     )
                 except CallError as error:
-                    what = f"{file.target.model}: no batch could be created ({error.message})"
+                    problem = f"{file.target.model}: no batch could be created ({error.message})"
                     raise ConfigError(
-                        what, remedy="repeat the command; what was submitted is kept"
+                        problem, remedy="repeat the command; what was submitted is kept"
                     ) from error
-                self._waiting[tag] = one = replace(one, batch=batch)
-                await self._save(tag, one)
+                self._waiting[tag] = pending = replace(pending, batch=batch)
+                await self._save(tag, pending)
                 self._spent.calls += len(rungs)
                 self._attempts.update(rungs.keys())
                 self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
@@ -286,38 +299,42 @@ class BatchRun:
         """Yield each batch by its tag; one that was created without its id being stored is found by its tag."""
         for name, text in (await asyncio.to_thread(self._state.states, _NAMES)).items():
             try:
-                one: PendingBatch = codec(PendingBatch).validate_json(text)
-                if not all(map(is_content_key, one.rungs)):
+                pending: PendingBatch = codec(PendingBatch).validate_json(text)
+                if not all(map(is_content_key, pending.rungs)):
                     raise ValueError(name)
             except ValueError:
-                what = (
+                problem = (
                     f"the store has a damaged batch '{name}'; update evalkit, or use another"
                     " store.url"
                 )
-                raise StoreError(what) from None
+                raise StoreError(problem) from None
             tag = name.removeprefix(_NAMES)
-            target = one.file.target
-            if one.batch is None and (target.model, target.api_base) in self._apis:
-                one = replace(
-                    one,
-                    batch=await (await self._api(target)).find(tag, one.created - _DAY),
+            target = pending.file.target
+            if pending.batch is None and (target.model, target.api_base) in self._apis:
+                pending = replace(
+                    pending,
+                    batch=await (await self._api(target)).find(
+                        tag, pending.created - _DAY
+                    ),
                 )
-                await self._save(tag, None if one.batch is None else one)
-                if one.batch is None:  # it was never created
+                await self._save(tag, None if pending.batch is None else pending)
+                if pending.batch is None:  # it was never created
                     continue
-            yield tag, one
+            yield tag, pending
 
     async def _wait(self) -> None:
         """Wait until every batch has ended, and store its answers."""
-        total = sum(len(one.rungs) for one in self._waiting.values())
+        total = sum(len(pending.rungs) for pending in self._waiting.values())
         while True:
             running = 0
-            for tag, one in list(self._waiting.items()):
-                status = await self._look(one)
+            for tag, pending in list(self._waiting.items()):
+                status = await self._look(pending)
                 if status is not None and status.ended:
-                    await self._collect(tag, one, status)
+                    await self._collect(tag, pending, status)
                 else:
-                    running += len(one.rungs) - (0 if status is None else status.done)
+                    running += len(pending.rungs) - (
+                        0 if status is None else status.done
+                    )
             if self._observe is not None:
                 self._observe(
                     replace(self._tally, done=total - running, sent=total).progress(
@@ -328,32 +345,34 @@ class BatchRun:
                 return
             await asyncio.sleep(self._config.runner.poll)
 
-    async def _look(self, one: PendingBatch) -> BatchStatus | None:
-        api = await self._api(one.file.target)
-        batch = one.batch or ""
+    async def _look(self, pending: PendingBatch) -> BatchStatus | None:
+        api = await self._api(pending.file.target)
+        batch = pending.batch or ""
         try:
             return await api.look(batch)
         except CallError as error:
-            old = time() - one.created > _KEPT_DAYS * _DAY
+            old = time() - pending.created > _KEPT_DAYS * _DAY
             if error.kind == "not_found" and (
                 old or batch in self._config.runner.resend
             ):
                 return BatchStatus(batch, _FORGOTTEN, True, 0, (), "")
             if not error.retryable:
-                raise _blocked(one, error, len(one.rungs)) from error
+                raise _blocked(pending, error, len(pending.rungs)) from error
             _log.warning("batch %s: %s; it is looked up again", batch, error.message)
             return None
 
-    async def _collect(self, tag: str, one: PendingBatch, status: BatchStatus) -> None:
+    async def _collect(
+        self, tag: str, pending: PendingBatch, status: BatchStatus
+    ) -> None:
         index = RequestIndex()
-        index.add(one.file, one.rungs)
+        index.add(pending.file, pending.rungs)
         gone: CallError | None = None
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
             paths: list[Path] = []
             for file in status.files:
                 path = Path(folder, f"{len(paths)}.jsonl")
                 try:
-                    await (await self._api(one.file.target)).download(file, path)
+                    await (await self._api(pending.file.target)).download(file, path)
                     paths.append(path)
                 except CallError as error:
                     if error.retryable:
@@ -365,41 +384,45 @@ class BatchRun:
                         return
                     gone = error
             report = await asyncio.to_thread(read_answers, paths, index, self._store)
-        found = await asyncio.to_thread(self._store.get_many, list(one.rungs))
-        unknown = len(one.rungs) - len(found.keys() | report.outcomes.keys())
+        completions = await asyncio.to_thread(self._store.get_many, list(pending.rungs))
+        unknown = len(pending.rungs) - len(completions.keys() | report.outcomes.keys())
         if gone is not None and status.id not in self._config.runner.resend:
-            raise _blocked(one, gone, len(one.rungs) - len(found)) from gone
+            raise _blocked(
+                pending, gone, len(pending.rungs) - len(completions)
+            ) from gone
         lost = CallError(
             "bad_response",
             f"batch {status.id} ({status.status}) has no answer to it",
             retryable=True,
         )
         self._outcomes |= {
-            key: report.outcomes.get(key, lost) for key in one.rungs if key not in found
+            key: report.outcomes.get(key, lost)
+            for key in pending.rungs
+            if key not in completions
         }
         # What an answer that is not stored cost is not known: it counts as the most that it could.
         unread = sum(
             count
-            for what, count in report.faults.items()
-            if "bad_resp" in what or "refused" in what
+            for fault, count in report.faults.items()
+            if "bad_resp" in fault or "refused" in fault
         )
         unread += unknown if gone is not None or status.status == _FORGOTTEN else 0
         cost = report.paid.cost_usd
         most = (
-            one.reserved
+            pending.reserved
             if cost is None
-            else cost + one.reserved * unread / len(one.rungs)
+            else cost + pending.reserved * unread / len(pending.rungs)
         )
-        self._spent.usd += min(one.reserved, most)
+        self._spent.usd += min(pending.reserved, most)
         self._tally.count_paid(report.paid)
         self._tally.sent += report.stored
         await self._save(tag, None)
         del self._waiting[tag]
         if status.status in ("failed", "cancelled"):
-            what = f"batch {status.id} {'was ' * (status.status == 'cancelled')}{status.status}"
+            fault = f"batch {status.id} {'was ' * (status.status == 'cancelled')}{status.status}"
             remedy = "its answers are stored; repeat the command to submit the rest"
             raise ConfigError(
-                what + (f" ({status.error})" if status.error else ""), remedy=remedy
+                fault + (f" ({status.error})" if status.error else ""), remedy=remedy
             )
 
     async def _api(self, target: BatchTarget) -> BatchApi:
@@ -407,8 +430,8 @@ class BatchRun:
         await api.open()
         return api
 
-    async def _save(self, tag: str, one: PendingBatch | None) -> None:
-        text = None if one is None else dumps(asdict(one))
+    async def _save(self, tag: str, pending: PendingBatch | None) -> None:
+        text = None if pending is None else dumps(asdict(pending))
         await asyncio.to_thread(
             self._state.change_state, f"{_NAMES}{tag}", lambda *_: text
         )

@@ -142,9 +142,9 @@ class Round:
             line = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         except UnicodeEncodeError:  # a text that UTF-8 cannot encode is escaped
             line = json.dumps(body, separators=(",", ":")).encode()
-        first, *rest = [message["content"] for message in request.messages]
+        first, *contents = [message["content"] for message in request.messages]
         system = first if request.messages[0]["role"] == "system" else ""
-        prompt = "\n".join(rest if system else [first, *rest])[:_SORTED_BY]
+        prompt = "\n".join(contents if system else [first, *contents])[:_SORTED_BY]
         prefix = (self._systems.setdefault(system, system), prompt)
         self.requests.append(
             BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling)
@@ -268,43 +268,43 @@ async def record_round(
         StoreError: If the store fails.
     """
     if config.judge.cascades:
-        what = (
+        problem = (
             "a cascade asks its next judge only where the answers of the one before are not sure"
             " enough"
         )
         remedy = "use evalkit run with runner=batch, which sends a batch to each judge in turn"
-        raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
+        raise ConfigError(problem, where="judge.vote=cascade", remedy=remedy)
     refuse_stop(config)
     third_pass = config.swap.policy == "both" and config.swap.resolve == "third_pass"
 
-    def recording(one: Judge) -> Judge:
-        if (reason := reason_against(one)) is None:
-            assert isinstance(one, ModelJudge)
-            into.batched.add(one.spec.name)
-            return RecordingJudge(one, into, later, third_pass=third_pass)
-        into.skipped[one.spec.name] = reason
-        return AnsweredJudge(one.spec)
+    def recording(judge: Judge) -> Judge:
+        if (reason := reason_against(judge)) is None:
+            assert isinstance(judge, ModelJudge)
+            into.batched.add(judge.spec.name)
+            return RecordingJudge(judge, into, later, third_pass=third_pass)
+        into.skipped[judge.spec.name] = reason
+        return AnsweredJudge(judge.spec)
 
     arbiter = make_arbiter(config)
     return await judge(
         cases,
         evaluator,
-        [recording(one) for one in make_judges(config.judge, config.runner)],
+        [recording(judge) for judge in make_judges(config.judge, config.runner)],
         store,
         config.runner.model_copy(update=_UNLIMITED),
         arbiter=None if arbiter is None else recording(arbiter),
     )
 
 
-def reason_against(one: Judge) -> str | None:
+def reason_against(judge: Judge) -> str | None:
     """Return why a judge cannot be batched; `None` if it can."""
-    if getattr(one, "free", False):
-        return f"{one.spec.model} runs in evalkit's own process"
-    if not isinstance(one, ModelJudge) or not hasattr(one.transport, "body"):
+    if getattr(judge, "free", False):
+        return f"{judge.spec.model} runs in evalkit's own process"
+    if not isinstance(judge, ModelJudge) or not hasattr(judge.transport, "body"):
         return "its transport cannot write requests to a file"
-    if one.config.endpoint != "chat":
+    if judge.config.endpoint != "chat":
         return (
-            f"batches hold chat requests, and judge.endpoint is {one.config.endpoint}"
+            f"batches hold chat requests, and judge.endpoint is {judge.config.endpoint}"
         )
     return None
 
@@ -353,15 +353,15 @@ class RequestIndex:
                 self.files += [(path.parent, file) for file in header.files]
                 self.stores |= {header.store} if header.store is not None else set()
                 for line in lines:
-                    key, place, rung = json.loads(line)
+                    key, position, rung = json.loads(line)
                     if (
                         not is_content_key(key)
-                        or place not in range(len(header.files))
+                        or position not in range(len(header.files))
                         or rung not in RUNGS
                     ):
                         raise ValueError(line)
-                    if only in (None, header.files[place].name):
-                        self._keys[bytes.fromhex(key)] = start + place, rung
+                    if only in (None, header.files[position].name):
+                        self._keys[bytes.fromhex(key)] = start + position, rung
         except OSError as error:
             raise ConfigError(
                 f"cannot be read ({error.strerror})", where=str(path)
@@ -391,9 +391,9 @@ class RequestIndex:
     def keys_of(self, files: set[int]) -> Iterator[tuple[str, int]]:
         """Yield the content keys in these files, with the number of the file."""
         return (
-            (key.hex(), place)
-            for key, (place, _) in self._keys.items()
-            if place in files
+            (key.hex(), position)
+            for key, (position, _) in self._keys.items()
+            if position in files
         )
 
 
@@ -404,12 +404,12 @@ def index_of(path: Path) -> Path:
 
 def find_indexes(folders: Sequence[Path]) -> list[Path]:
     """Return the index files in these folders, the newest last; other files of such a name are left out."""
-    found: dict[Path, Path] = {}
+    indexes: dict[Path, Path] = {}
     for path in (path for folder in folders for path in folder.glob(f"*{INDEX}")):
         with suppress(OSError), open_file(path) as file:
             if file.read(len(_START)) == _START:
-                found[path.resolve()] = path
-    return sorted(found.values(), key=lambda one: (one.stat().st_mtime_ns, one))
+                indexes[path.resolve()] = path
+    return sorted(indexes.values(), key=lambda path: (path.stat().st_mtime_ns, path))
 
 
 def load_named(requests: Path, index: RequestIndex) -> None:
@@ -422,10 +422,10 @@ def load_named(requests: Path, index: RequestIndex) -> None:
         index.load(requests)
         return
     stems = [requests.stem, requests.stem.rpartition("-")[0]]
-    for place, stem in enumerate(stems):
-        found = requests.with_name(f"{stem}{INDEX}")
-        if stem and found.is_file():
-            index.load(found, only=requests.name if place else None)
+    for position, stem in enumerate(stems):
+        index_path = requests.with_name(f"{stem}{INDEX}")
+        if stem and index_path.is_file():
+            index.load(index_path, only=requests.name if position else None)
             return
     remedy = "name a file that `evalkit batch write` wrote, with its index next to it"
     raise ConfigError("has no index", where=str(requests), remedy=remedy)
@@ -442,14 +442,14 @@ def check_free(path: Path) -> None:
         index_of(path),
         *path.parent.glob(f"{escape(path.stem)}-*{path.suffix}"),
     ]
-    if found := next((one for one in taken if one.exists()), None):
+    if existing := next((path for path in taken if path.exists()), None):
         remedy = "give another name: each round has its own files, and late answers need them"
-        raise ConfigError("exists already", where=str(found), remedy=remedy)
+        raise ConfigError("exists already", where=str(existing), remedy=remedy)
 
 
 def write_round(
     path: Path,
-    found: Round,
+    batch_round: Round,
     *,
     store: str | None,
     max_requests: int = MAX_REQUESTS,
@@ -462,7 +462,7 @@ def write_round(
 
     Args:
         path: The file to write.
-        found: The requests.
+        batch_round: The requests.
         store: The URL of the store for which they are written; `None` to not name it.
         max_requests: The most requests in a file.
         max_bytes: The largest file.
@@ -472,10 +472,13 @@ def write_round(
             models.
     """
     order = sorted(
-        found.requests, key=lambda one: (repr(one.target), one.prefix, one.key)
+        batch_round.requests,
+        key=lambda request: (repr(request.target), request.prefix, request.key),
     )
-    by_target = [list(group) for _, group in groupby(order, key=lambda one: one.target)]
-    if found.model is not None and len(by_target) > 1:
+    by_target = [
+        list(group) for _, group in groupby(order, key=lambda request: request.target)
+    ]
+    if batch_round.model is not None and len(by_target) > 1:
         models = ", ".join(sorted(group[0].target.name for group in by_target))
         raise ConfigError(
             f"names one model, and the requests are for {models}", where="--model"
@@ -489,7 +492,7 @@ def write_round(
         else [f"{path.stem}-{n}{path.suffix}" for n, _ in enumerate(parts, 1)]
     )
     files = [
-        RequestFile(name, part[0].target, found.rounds)
+        RequestFile(name, part[0].target, batch_round.rounds)
         for name, part in zip(names, parts, strict=True)
     ]
     header = json.dumps(asdict(_Header(1, store, tuple(files)))).encode() + b"\n"
@@ -503,7 +506,7 @@ def write_round(
     }
     for name, part in zip(names, parts, strict=True):
         contents[name] = (
-            _line(request.key, found.lines[request.position]) for request in part
+            _line(request.key, batch_round.lines[request.position]) for request in part
         )
     with file_errors("cannot be written", path):
         write_files(path.parent, contents)
