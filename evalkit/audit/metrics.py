@@ -185,8 +185,8 @@ def contrast(
     )
 
 
-def _differ(before: Floats, after: Floats, step: float) -> Floats:
-    apart = np.abs(before - after)
+def _differ(first: Floats, second: Floats, step: float) -> Floats:
+    apart = np.abs(first - second)
     return np.where(np.isnan(apart), np.nan, apart > step)
 
 

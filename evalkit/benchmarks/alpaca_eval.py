@@ -88,13 +88,15 @@ _DRAW = 0.0
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield every model's outputs with the baseline's, joined by instruction."""
     answers: Answers = {}
-    seen: Counter[tuple[str, str]] = Counter()
+    occurrences: Counter[tuple[str, str]] = Counter()
     for row in published_rows(benchmark, source):
         model = str(row["generator"])
         instruction = str(row["instruction"])
         # A duplicate instruction is joined with its first and its second answer.
-        answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = row
-        seen[model, instruction] += 1
+        answers.setdefault(model, {})[
+            f"{occurrences[model, instruction]}:{instruction}"
+        ] = row
+        occurrences[model, instruction] += 1
     baseline = find_baseline(
         answers, source, FACTS["alpaca_eval"]["tables"]["baselines"]
     )
@@ -110,9 +112,9 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for model in models:
         for instruction, row in answers[model].items():
             if instruction not in numbers:
-                what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
+                problem = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
                 raise DatasetError(
-                    what,
+                    problem,
                     where=row.place,
                     remedy="use the same set of instructions for both",
                 )
@@ -167,12 +169,12 @@ def calibrations(file: Path) -> dict[int, Row]:
         DatasetError: If df_gamed.csv is another table.
     """
     rows = _table(file)
-    found = dict[int, Row]()
+    by_instruction = dict[int, Row]()
     try:
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             number = int(float(row["index"]))
             difficulty = float(row["instruction_difficulty"])
-            one = found.setdefault(
+            entry = by_instruction.setdefault(
                 number,
                 {
                     "index": number,
@@ -183,15 +185,15 @@ def calibrations(file: Path) -> dict[int, Row]:
             )
             preference = float(row["preference"]) if row["preference"] else None
             plain = float(_TRUTH[row["not_gamed_baseline"].strip().lower()])
-            one["gamed"].append(
-                [place, preference, float(row["std_delta_len"]), difficulty, plain]
+            entry["gamed"].append(
+                [index, preference, float(row["std_delta_len"]), difficulty, plain]
             )
     except (AttributeError, KeyError, TypeError, ValueError) as bad:
-        what = f"not AlpacaEval's table of gamed baselines ({bad})"
+        problem = f"not AlpacaEval's table of gamed baselines ({bad})"
         raise DatasetError(
-            what, where=str(file), remedy="use df_gamed.csv of tatsu-lab/alpaca_eval"
+            problem, where=str(file), remedy="use df_gamed.csv of tatsu-lab/alpaca_eval"
         ) from None
-    return found
+    return by_instruction
 
 
 def _beside(path: Path, name: str) -> Path:
@@ -216,17 +218,17 @@ def _rule(view: View) -> Measures:
     """
     margin, turns, models = contests(view)
     credit = (1 + (over_orders(margin) if margin.shape[1] == 2 else margin[:, 0])) / 2
-    there = np.isfinite(credit)
+    has_credit = np.isfinite(credit)
     longer = np.zeros(len(view.cases))
     for case in np.flatnonzero(turns).tolist():
         first, second = (
             len(response.text) for response in view.cases[case].responses[:2]
         )
         longer[case] = turns[case] * (second - first)
-    found: Measures = []
+    measures: Measures = []
     for end, rows in models.items():
-        used = rows & there
-        lost = rows & ~there
+        used = rows & has_credit
+        lost = rows & ~has_credit
         controlled = length_controlled(
             f"alpaca_eval/length_controlled_win_rate{end}",
             view.cases,
@@ -245,8 +247,8 @@ def _rule(view: View) -> Measures:
             note=note,
             why=NO_MODEL,
         )
-        found += [raw] if controlled is None else [raw, controlled]
-    return found
+        measures += [raw] if controlled is None else [raw, controlled]
+    return measures
 
 
 @frozen
@@ -312,32 +314,34 @@ def _data(
     cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats
 ) -> _Data | None:
     """Return the rows of the regression; `None` unless every instruction of the benchmark has its calibration."""
-    places = [
-        (cases[place].metadata.get(CALIBRATION), place)
-        for place in np.flatnonzero(rows).tolist()
+    calibrated = [
+        (cases[index].metadata.get(CALIBRATION), index)
+        for index in np.flatnonzero(rows).tolist()
     ]
     by_index = {
-        int(one["index"]): (one, place)
-        for one, place in places
-        if isinstance(one, dict)
+        int(calibration["index"]): (calibration, index)
+        for calibration, index in calibrated
+        if isinstance(calibration, dict)
     }
-    known = [one for _, (one, _) in sorted(by_index.items())]
-    gamed = sorted(row for one in known for row in one["gamed"])
-    if not known or len(known) < len(places) or len(gamed) < known[0]["rows"]:
+    ordered = [calibration for _, (calibration, _) in sorted(by_index.items())]
+    gamed = sorted(row for calibration in ordered for row in calibration["gamed"])
+    if not ordered or len(ordered) < len(calibrated) or len(gamed) < ordered[0]["rows"]:
         return None
     case = np.array(
-        [place for _, (_, place) in sorted(by_index.items())], dtype=np.int64
+        [index for _, (_, index) in sorted(by_index.items())], dtype=np.int64
     )
     spread = float(longer[case].std(ddof=1)) if len(case) > 1 else 0.0
     if spread <= FUZZ or not np.isfinite(credit[case]).any():
         return None
     table = np.array([row[1:] for row in gamed], dtype=np.float64)
-    difficulty = np.array([one["difficulty"] for one in known], dtype=np.float64)
-    own = np.stack(
+    difficulty = np.array(
+        [calibration["difficulty"] for calibration in ordered], dtype=np.float64
+    )
+    model_rows = np.stack(
         [np.tanh(longer[case] / spread), difficulty, np.ones(len(case))], axis=1
     )
     x = np.concatenate(
-        [np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), own]
+        [np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), model_rows]
     )
     y = np.concatenate([table[:, 0], credit[case]])
     weight = np.where(x[:, 2] > 0, 1.0, _GAMED_WEIGHT)
@@ -361,13 +365,16 @@ def _fit(data: _Data) -> Floats:
     share = np.concatenate([y, 1 - y])
     weights = np.concatenate([weight, weight])
     scores = []
-    for kept, left in GroupKFold(_FOLDS).split(
+    for kept, held_out in GroupKFold(_FOLDS).split(
         twice, outcome, np.tile(np.arange(len(y)), 2)
     ):
         path = _path(twice[kept], outcome[kept], (share * weights)[kept], _STRENGTHS)
-        truth = np.where(outcome == 1, share, 1 - share)[left]
+        truth = np.where(outcome == 1, share, 1 - share)[held_out]
         scores.append(
-            [_likelihood(truth, expit(twice[left] @ b), weights[left]) for b in path]
+            [
+                _likelihood(truth, expit(twice[held_out] @ b), weights[held_out])
+                for b in path
+            ]
         )
     best = _STRENGTHS[int(np.mean(scores, axis=0).argmax())]
     return _path(twice, outcome, share * weights, np.array([best]))[0]
@@ -412,11 +419,11 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     residual = np.where(read, data.weight * (data.y - p), 0.0)
     spread = np.where(read, data.weight * p * (1 - p), 0.0)
     x = data.x[:, free]
-    each = x[:, :, None] * x[:, None, :] * spread[:, None, None]
-    own = slice(data.gamed, None)
-    score = (counts - 1.0) @ (x[own] * residual[own, None])
-    information = each[: data.gamed].sum(axis=0) + np.tensordot(
-        counts, each[own], axes=(1, 0)
+    products = x[:, :, None] * x[:, None, :] * spread[:, None, None]
+    model_rows = slice(data.gamed, None)
+    score = (counts - 1.0) @ (x[model_rows] * residual[model_rows, None])
+    information = products[: data.gamed].sum(axis=0) + np.tensordot(
+        counts, products[model_rows], axes=(1, 0)
     )
     scale = np.abs(information).max(axis=(1, 2), initial=0.0)
     sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(
@@ -435,7 +442,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each annotation; its margin is the weighted preference relative to an even one."""
     gamed = sibling_file(path, GAMED)
     calibration = {} if gamed is None else calibrations(gamed)
-    numbers, indices, seen = (
+    numbers, indices, output_pairs = (
         NumberedNames(),
         Counter[tuple[str, str]](),
         dict[tuple[str, ...], list[tuple[str, str]]](),
@@ -445,7 +452,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         instruction = str(row["instruction"])
         outputs = (str(row["output_1"]), str(row["output_2"]))
         # A duplicate instruction with different outputs counts as two questions.
-        pairs = seen.setdefault(
+        pairs = output_pairs.setdefault(
             (instruction, str(row.get("generator_1")), str(row.get("generator_2"))), []
         )
         if outputs not in pairs:
@@ -453,8 +460,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         # An instruction's number is its index among one model's annotations, as in AlpacaEval.
         judge = str(options.judge or row.get("annotator") or "annotator")
         model = str(row.get("generator_2"))
-        known = {key: row.get(key) for key in ("dataset", "datasplit")}
-        known |= {
+        metadata = {key: row.get(key) for key in ("dataset", "datasplit")}
+        metadata |= {
             "calibration": calibration.get(indices[judge, model]),
             "baseline": row.get("generator_1"),
         }
@@ -463,7 +470,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             **cells_of(row, _ANNOTATION),
             "id": numbers[f"{pairs.index(outputs)}:{instruction}"],
             "judge": judge,
-            "metadata": {key: value for key, value in known.items() if value},
+            "metadata": {key: value for key, value in metadata.items() if value},
         }
 
     records = records_of(located_rows(path), cells, "pair", options)
@@ -485,12 +492,12 @@ def _words(row: Row) -> str | None:
     raw = row.get("raw_completion")
     if isinstance(raw, Mapping):
         message = raw.get("message")
-        said = (
+        content = (
             message.get("content") if isinstance(message, Mapping) else raw.get("text")
         )
         raw = (
-            said
-            if said or isinstance(message, Mapping)
+            content
+            if content or isinstance(message, Mapping)
             else json.dumps(raw, ensure_ascii=False)
         )
     return raw if isinstance(raw, str) and raw else None

@@ -69,25 +69,27 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     questions = list(published_rows(benchmark, source, *_QUESTION))
     answers: Answers = {}
     for row in published_rows(benchmark, source, *_ANSWER):
-        own = answers.setdefault(str(row.get("model", row.get("model_id"))), {})
-        if _uid(row) in own:
-            what = f"question {_uid(row)} is answered twice by one model"
-            raise DatasetError(what, where=row.place, remedy="remove one of them")
-        own[_uid(row)] = row
+        model_answers = answers.setdefault(
+            str(row.get("model", row.get("model_id"))), {}
+        )
+        if _uid(row) in model_answers:
+            problem = f"question {_uid(row)} is answered twice by one model"
+            raise DatasetError(problem, where=row.place, remedy="remove one of them")
+        model_answers[_uid(row)] = row
     baselines = _baselines(answers, source, questions)
     models = [model for model in answers if model not in baselines.values()]
     if not models:
-        what = f"has only answers of {', '.join(answers)}"
+        problem = f"has only answers of {', '.join(answers)}"
         raise DatasetError(
-            what,
+            problem,
             where=str(folder),
             remedy="add the answers of a model to compare with it",
         )
-    asked = {_uid(row) for row in questions}
+    question_ids = {_uid(row) for row in questions}
     for model in models:
-        if absent := len(asked - answers[model].keys()):
+        if absent := len(question_ids - answers[model].keys()):
             source.left_out[f"questions that {model} has no answer to"] = absent
-        if strange := len(answers[model].keys() - asked):
+        if strange := len(answers[model].keys() - question_ids):
             source.left_out[f"answers of {model} to no question of the file"] = strange
     for model in models:
         for row in questions:
@@ -125,8 +127,8 @@ def _case(
     question: Row, answer: LocatedRow, baseline: LocatedRow | None, pair: Row
 ) -> Placed:
     if baseline is None:
-        what = f"{pair['baseline']} has no answer to question {_uid(question)}"
-        raise DatasetError(what, where=answer.place, remedy="add it")
+        problem = f"{pair['baseline']} has no answer to question {_uid(question)}"
+        raise DatasetError(problem, where=answer.place, remedy="add it")
     prompt = (
         question["prompt"] if "prompt" in question else _content(question["turns"][0])
     )
@@ -195,16 +197,16 @@ def _rule(view: View) -> Measures:
     read = np.isfinite(margin)
     if len(categories := view.subsets("subset", "category")) > 1:
         parts |= {
-            f"{end}/{name}": one & own
-            for end, one in parts.items()
-            for name, own in categories.items()
+            f"{end}/{name}": part_rows & category_rows
+            for end, part_rows in parts.items()
+            for name, category_rows in categories.items()
         }
     return [
         mean(
-            f"arena_hard/score{end}", tally, credit, own[case] & read, own[case] & ~read,
+            f"arena_hard/score{end}", tally, credit, part_rows[case] & read, part_rows[case] & ~read,
             each=weights, note=note, why=NO_MODEL,
         )
-        for end, own in parts.items()
+        for end, part_rows in parts.items()
     ]  # fmt: skip
 
 

@@ -65,31 +65,35 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         )
 
 
-def _requirements(task: Row, place: str) -> Iterator[tuple[str, JsonObject]]:
+def _requirements(task: Row, location: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the requirements of a task by id."""
-    for one in listed(task.get("requirements"), "requirements", place):
-        if not isinstance(one, dict):
+    for requirement in listed(task.get("requirements"), "requirements", location):
+        if not isinstance(requirement, dict):
             raise DatasetError(
-                "a requirement is not an object", where=place, remedy="fix the file"
+                "a requirement is not an object", where=location, remedy="fix the file"
             )
-        yield str(require(one, "requirement_id", place)), one
+        yield str(require(requirement, "requirement_id", location)), requirement
 
 
 def _items(
-    task: Row, place: str, labels: Json = MappingProxyType({})
+    task: Row, location: str, labels: Json = MappingProxyType({})
 ) -> list[JsonObject]:
     return [
         {
             "id": name,
-            "criterion": require(one, "criteria", place),
+            "criterion": require(requirement, "criteria", location),
             # One published requirement names itself.
             "after": [
-                other for other in one.get("prerequisites") or [] if str(other) != name
+                prerequisite
+                for prerequisite in requirement.get("prerequisites") or []
+                if str(prerequisite) != name
             ],
-            "tags": [one["category"]] if isinstance(one.get("category"), str) else [],
+            "tags": [requirement["category"]]
+            if isinstance(requirement.get("category"), str)
+            else [],
             "label": labels.get(name),
         }
-        for name, one in _requirements(task, place)
+        for name, requirement in _requirements(task, location)
     ]
 
 
@@ -98,8 +102,8 @@ def _sniff(start: Peek) -> bool:
         return True
     requirements = start.top.get("requirements")
     return isinstance(requirements, list) and any(
-        isinstance(one, dict) and isinstance(one.get("satisfied"), bool)
-        for one in requirements
+        isinstance(requirement, dict) and isinstance(requirement.get("satisfied"), bool)
+        for requirement in requirements
     )
 
 
@@ -107,32 +111,39 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each task: the agent's answers, with the annotators' from the folder next to it as labels."""
     folder = _judged_folder(path)
     people = next(
-        (one / _PEOPLE for one in folder.parents[:3] if (one / _PEOPLE).is_dir()), None
+        (
+            parent / _PEOPLE
+            for parent in folder.parents[:3]
+            if (parent / _PEOPLE).is_dir()
+        ),
+        None,
     )
     system = people.parent.name if people is not None else "system"
     records = []
     for file in files_in(folder):
         task = load_object(file)
-        place = str(file)
-        given = people / file.name if people is not None else file
+        location = str(file)
+        label_file = people / file.name if people is not None else file
         labels = (
-            _answers(load_object(given), str(given))
-            if people is not None and given.is_file()
+            _answers(load_object(label_file), str(label_file))
+            if people is not None and label_file.is_file()
             else {}
         )
-        items = checklist_of(_items(task, place, labels), place)
+        items = checklist_of(_items(task, location, labels), location)
         judge = options.judge or (folder.name if folder.is_dir() else _AGENT)
-        said = RecordedJudgment(
+        judgment = RecordedJudgment(
             judge,
-            items={name: _MET[one] for name, one in _answers(task, place).items()},
+            items={
+                name: _MET[answer] for name, answer in _answers(task, location).items()
+            },
         )
-        name = str(require(task, "name", place))
+        name = str(require(task, "name", location))
         records.append(
             Record(
                 name,
                 str(task.get("query", "")),
                 (Answer(system, "", system),),
-                said,
+                judgment,
                 checklist=items,
             )
         )
@@ -147,9 +158,9 @@ def _judged_folder(path: Path) -> Path:
     """
     if not (path / _AGENT).is_dir():
         return path
-    kinds = sorted(one for one in (path / _AGENT).iterdir() if one.is_dir())
+    kinds = sorted(child for child in (path / _AGENT).iterdir() if child.is_dir())
     if len(kinds) != 1:
-        names = ", ".join(one.name for one in kinds) or "none"
+        names = ", ".join(child.name for child in kinds) or "none"
         raise DatasetError(
             f"it has several kinds of judgments ({names})",
             where=str(path),
@@ -158,17 +169,17 @@ def _judged_folder(path: Path) -> Path:
     return kinds[0]
 
 
-def _answers(task: Row, place: str) -> dict[str, bool | None]:
-    found: dict[str, bool | None] = {}
-    for name, one in _requirements(task, place):
-        found[name] = satisfied = one.get("satisfied")
+def _answers(task: Row, location: str) -> dict[str, bool | None]:
+    answers: dict[str, bool | None] = {}
+    for name, requirement in _requirements(task, location):
+        answers[name] = satisfied = requirement.get("satisfied")
         if not isinstance(satisfied, bool | None):
             raise DatasetError(
                 f"satisfied is '{satisfied!s:.40}'",
-                where=place,
+                where=location,
                 remedy="write true, false or null",
             )
-    return found
+    return answers
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
@@ -178,24 +189,29 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     same judgment; a task is solved if every requirement is met.
     """
     tally = Tally(items.case, items.cases)
-    found: Measures = []
+    measures: Measures = []
     for name, codes in (
         (MET_RATE, items.answer),
         (f"{MET_RATE}_independent", items.judged),
     ):
         read = np.asarray((codes == MET) | (codes == NOT_MET))
-        found.append(
+        measures.append(
             tally.rate(name, codes == MET, read, ~read, why="no requirement was judged")
         )
-    known = {one.name: one for one in checklist_statistics(items, "required")}
-    for own, name, why in (
+    statistics = {
+        statistic.name: statistic
+        for statistic in checklist_statistics(items, "required")
+    }
+    for base, name, why in (
         ("checklist/accuracy", AGREEMENT, "no requirement has a label"),
         ("checklist/required_rate", SOLVED, "no task was judged"),
     ):
-        found.append(
-            replace(known[own], name=name) if own in known else nothing(name, why)
+        measures.append(
+            replace(statistics[base], name=name)
+            if base in statistics
+            else nothing(name, why)
         )
-    return found
+    return measures
 
 
 BENCHMARKS: Final = (

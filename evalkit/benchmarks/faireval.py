@@ -51,24 +51,24 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         for model in _MODELS
     ]
     if len(labels) != len(questions):
-        what = f"has {len(labels)} labels for {len(questions)} questions"
+        problem = f"has {len(labels)} labels for {len(questions)} questions"
         raise DatasetError(
-            what,
+            problem,
             where=str(review),
             remedy="write one label per line, in the order of question.jsonl",
         )
     for number, (row, line) in enumerate(zip(questions, labels, strict=True), 1):
         question = row["question_id"]
         case = {"id": str(row["question_id"]), "prompt": row["text"]}
-        for side, model, given in zip("ab", _MODELS, answers, strict=True):
-            if question not in given:
+        for side, model, model_answers in zip("ab", _MODELS, answers, strict=True):
+            if question not in model_answers:
                 raise DatasetError(
                     f"question {question} has no answer of {model}",
                     where=row.place,
                     remedy="add it",
                 )
             case |= {
-                f"response_{side}": given[question]["text"],
+                f"response_{side}": model_answers[question]["text"],
                 f"model_{side}": model,
             }
         label = choice(line, _LABELS, f"{review}:{number}")

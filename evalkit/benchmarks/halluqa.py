@@ -53,9 +53,9 @@ _VERDICTS = {"true": 0.0, "false": 1.0}
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
     if not source.path.is_dir() and (first_row(source.path) or {}).keys() >= _QUESTION:
-        what = "has questions but no answers to judge"
+        problem = "has questions but no answers to judge"
         raise DatasetError(
-            what,
+            problem,
             where=str(source.path),
             remedy="use a file of answers, or the folder with both",
         )
@@ -126,45 +126,45 @@ def _rule(view: View) -> Measures:
         return [nothing(name, NEEDS_BINARY), nothing(f"{name}_strict", NEEDS_BINARY)]
     scale = Scale.of(view.config.rubric)
     right = scored.raw > (scale.min + scale.max) / 2 + FUZZ
-    there = np.isfinite(scored.raw)
+    has_score = np.isfinite(scored.raw)
     tally = view.tally.of(scored.case)
     kinds = {
         name.replace("-", "_"): cases
         for name, cases in view.subsets("subset", "Category").items()
     }
-    found: Measures = []
-    for end, own in by_model(view.systems).items():
+    measures: Measures = []
+    for end, model_rows in by_model(view.systems).items():
         for kind, cases in with_all(len(view.cases), kinds).items():
-            rows = own & cases[scored.case]
-            found.append(
+            rows = model_rows & cases[scored.case]
+            measures.append(
                 tally.rate(
                     f"{name}{end}{kind}",
                     right,
-                    rows & there,
-                    rows & ~there,
+                    rows & has_score,
+                    rows & ~has_score,
                     why="nothing was judged",
                 )
             )
             strict = tally.rate(
                 f"{name}_strict{end}{kind}",
-                right & there,
+                right & has_score,
                 rows,
                 rows & False,
                 note=STRICT,
             )
-            found.append(strict)
-    return found
+            measures.append(strict)
+    return measures
 
 
 def _sniff(start: Peek) -> bool:
     """Return whether a file's rows, or those of a file in a folder, are judged answers."""
     if QUESTIONS_FILE in start.names:
-        others = (
+        other_files = (
             file
             for file in sorted(start.path.glob("*.json*"))
             if file.name != QUESTIONS_FILE
         )
-        start = next((peek(file) for file in others), start)
+        start = next((peek(file) for file in other_files), start)
     return start.has("question", "response", "is_hallucination")
 
 

@@ -56,15 +56,16 @@ def _case(row: Row, at: RowLocation) -> Row:
             "checklist": [item],
         }
     items = [
-        _item(one, at.place) for one in listed(row["rubrics"], "rubrics", at.place)
+        _item(rubric, at.place)
+        for rubric in listed(row["rubrics"], "rubrics", at.place)
     ]
     return {**shared, "id": shared["prompt_id"], **answers_of(row), "checklist": items}
 
 
-def _item(item: Any, place: str) -> JsonObject:
+def _item(item: Any, location: str) -> JsonObject:
     if not isinstance(item, dict):
         raise DatasetError(
-            "a rubric item is not an object", where=place, remedy="fix the row"
+            "a rubric item is not an object", where=location, remedy="fix the row"
         )
     return {key: item[key] for key in ("criterion", "points", "tags") if key in item}
 
@@ -75,9 +76,11 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     Arora et al. 2025, arXiv 2505.08775, section 3: the mean is clipped, not the score of an
     example.
     """
-    found = checklist_statistics(rescored(items, "points"), "points")
+    statistics = checklist_statistics(rescored(items, "points"), "points")
     mean = next(
-        one for one in found if isinstance(one, Statistic) and one.name == UNCLIPPED
+        statistic
+        for statistic in statistics
+        if isinstance(statistic, Statistic) and statistic.name == UNCLIPPED
     )
     low, high = (None if end is None else min(max(end, 0.0), 1.0) for end in mean.worst)
 

@@ -106,10 +106,10 @@ def _rule(view: View) -> Measures:
 
 def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
     graded = np.isfinite(scored.grade)
-    there = np.isfinite(scored.score)
-    used = graded & there
+    has_score = np.isfinite(scored.score)
+    used = graded & has_score
     count = int(used.sum())
-    lost = int((graded & ~there).sum())
+    lost = int((graded & ~has_score).sum())
     columns = view.tally.of(scored.case[used]).columns(
         *moments(scored.score[used], scored.grade[used])
     )
@@ -128,12 +128,12 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
 def _preferences(view: View) -> Statistic:
     label = view.pairs.label
     winner = view.outcome.winner
-    wanted = (label != NONE) & (label != TIE)
+    has_preference = (label != NONE) & (label != TIE)
     return view.tally.rate(
         "helpsteer/preference_accuracy",
         winner == label,
-        wanted & (winner != NONE),
-        wanted & view.lost(winner != NONE),
+        has_preference & (winner != NONE),
+        has_preference & view.lost(winner != NONE),
         why="no pair with a preference has a verdict",
     )
 

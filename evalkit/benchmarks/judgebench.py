@@ -94,8 +94,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     rows = list(located_rows(path))
     kinds = {str(row.get("judge_name")) for row in rows}
     judges = {
-        own[0].file: _judge(own, several=len(kinds) > 1)
-        for own in grouped(rows, lambda row: row.file)
+        group[0].file: _judge(group, several=len(kinds) > 1)
+        for group in grouped(rows, lambda row: row.file)
     }
     records = records_of(
         rows, lambda row: _judgments(row, judges[row.file]), "pair", options
@@ -129,8 +129,8 @@ def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
 
 
 def _entries(row: Json) -> Sequence[Any]:
-    given = row.get("judgments")
-    return given if isinstance(given, list) else []
+    judgments = row.get("judgments")
+    return judgments if isinstance(judgments, list) else []
 
 
 def _judge(rows: Sequence[LocatedRow], *, several: bool) -> str:
@@ -174,12 +174,12 @@ def _decision(entry: Any, sign: float) -> Cells:
             ),
             None,
         )
-    known = (
+    margin = (
         {"margin": sign * _DECISIONS[decision]}
         if decision in _DECISIONS
         else {"error": f"decision is {decision}"}
     )
-    return {"text": judgment if isinstance(judgment, str) else None, **known}
+    return {"text": judgment if isinstance(judgment, str) else None, **margin}
 
 
 BENCHMARKS: Final = (

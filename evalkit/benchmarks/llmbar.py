@@ -67,7 +67,10 @@ def _rule(view: View) -> Measures:
     subsets = view.subsets() or {"": np.ones(len(view.cases), dtype=bool)}
     scored = view.outcome.scores is not None and not view.outcome.listed
     passes = np.stack(
-        [np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)],
+        [
+            np.where(view.passes[:, 0] == TIE, side, view.passes[:, 0])
+            for side in (A, B)
+        ],
         axis=1,
     )
     passes = passes if scored else view.passes
@@ -79,15 +82,15 @@ def _rule(view: View) -> Measures:
         rows = cases[view.pairs.case]
         orders[name] = [
             labeled_rates(
-                view, name, one == view.pairs.label, one != NONE, {"": cases}
+                view, name, winners == view.pairs.label, winners != NONE, {"": cases}
             )[1]
-            for one in passes.T
+            for winners in passes.T
         ]
         why = "no pair was read in both orders"
         agreed[name] = view.tally.rate(
             name, same, rows & read, rows & view.lost(read), why=why
         )
-    found: Measures = []
+    measures: Measures = []
     for group, names in _groups(tuple(subsets)).items():
         published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
         note = (
@@ -97,14 +100,14 @@ def _rule(view: View) -> Measures:
         )
         accuracy = [order for name in names for order in orders[name]]
         together = [agreed[name] for name in names]
-        found.append(blend(f"llmbar/mean_accuracy{group}", accuracy, note=note))
+        measures.append(blend(f"llmbar/mean_accuracy{group}", accuracy, note=note))
         name = f"llmbar/agreement_rate{group}"
-        found.append(
+        measures.append(
             blend(name, together, note=note)
             if view.both or scored
             else nothing(name, ONE_ORDER)
         )
-    return found
+    return measures
 
 
 def _groups(names: tuple[str, ...]) -> dict[str, list[str]]:
@@ -166,12 +169,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 def _published(folder: Path) -> dict[str, list[Path]]:
     """Return the results below a folder, by evaluator: JUDGE/STRATEGY."""
-    found: dict[str, list[Path]] = {}
+    by_evaluator: dict[str, list[Path]] = {}
     for file in (
         sorted(folder.glob(f"**/{EVALUATORS}/*/*/{RESULTS}")) if folder.is_dir() else ()
     ):
-        found.setdefault("/".join(file.parts[-3:-1]), []).append(file)
-    return found
+        by_evaluator.setdefault("/".join(file.parts[-3:-1]), []).append(file)
+    return by_evaluator
 
 
 def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
@@ -227,12 +230,12 @@ def _judged_by(judge: str, file: Path) -> Iterator[LocatedRow]:
 
 def _asked(row: LocatedRow) -> JsonObject:
     of_set = _set_of(row.file)
-    asked = {
+    fields = {
         "prompt": row.get("input", ""),
         "judge": row["judge"],
         "metadata": {"subset": of_set} if of_set else {},
     }
-    return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **asked}
+    return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **fields}
 
 
 def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:

@@ -96,8 +96,8 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
             where=str(source.path),
             remedy="use the file of human votes, human-….parquet",
         )
-    for own in grouped(votes, _pair):
-        yield own[0].place, {**_case(own[0]), "labels": _votes(own)}
+    for group in grouped(votes, _pair):
+        yield group[0].place, {**_case(group[0]), "labels": _votes(group)}
 
 
 def _pair(row: LocatedRow, sides: tuple[str, str] = ("model_a", "model_b")) -> Pair:
@@ -145,17 +145,17 @@ def _case(row: LocatedRow) -> Row:
     }
 
 
-def _turns_of(messages: Any, role: str, turns: int, place: str) -> str:
+def _turns_of(messages: Any, role: str, turns: int, location: str) -> str:
     """Return one side's first turns: a single text, or several with numbers."""
     texts = [
         str(message["content"])
-        for message in listed(messages, "conversation", place)
+        for message in listed(messages, "conversation", location)
         if message["role"] == role
     ]
     if len(texts) < turns:
         raise DatasetError(
             f"turn {turns} has no message of the {role}",
-            where=place,
+            where=location,
             remedy="fix the row",
         )
     return turns_text(texts[:turns])
@@ -175,19 +175,19 @@ def _rule(view: View) -> Measures:
     `win_rate_adjusted`).
     """
     verdict = _verdicts(view)
-    found = Measures()
+    measures = Measures()
     turns = with_all(
         len(view.cases),
         by_name([f"turn{turn}" if turn else "" for turn in view.of_cases("turn")]),
     )
     for suffix, rows in turns.items():
         for name, ties in (("agreement", True), ("agreement_without_ties", False)):
-            found += _agreement(
+            measures += _agreement(
                 view, view.of_first(verdict, NONE), rows, f"{name}{suffix}", ties=ties
             )
     if view.outcome.passes is not None:
-        return [*found, *win_rates(view, "mt_bench/win_rate", verdict)]
-    return [*found, *mean_scores(view, "mt_bench/score", turns)]
+        return [*measures, *win_rates(view, "mt_bench/win_rate", verdict)]
+    return [*measures, *mean_scores(view, "mt_bench/score", turns)]
 
 
 def _verdicts(view: View) -> Codes:
@@ -199,13 +199,13 @@ def _verdicts(view: View) -> Codes:
 
 def _choices(labels: Mapping[str, Annotation]) -> list[int]:
     """Return the votes on a case: those of experts, if there are any."""
-    given = {
+    chosen = {
         name: CODES[vote]
         for name, label in labels.items()
         if (vote := choice_for(label)) is not None
     }
-    experts = [vote for name, vote in given.items() if name.startswith(EXPERTS)]
-    return experts or list(given.values())
+    experts = [vote for name, vote in chosen.items() if name.startswith(EXPERTS)]
+    return experts or list(chosen.values())
 
 
 def _agreement(
@@ -217,15 +217,20 @@ def _agreement(
         for case in np.flatnonzero(rows).tolist()
     ]
     votes = np.array(
-        [(case, vote) for case, own in cases for vote in own], dtype=np.int64
+        [(case, vote) for case, case_votes in cases for vote in case_votes],
+        dtype=np.int64,
     ).reshape(-1, 2)
-    pairs = [(case, *two) for case, own in cases for two in combinations(own, 2)]
+    pairs = [
+        (case, *two)
+        for case, case_votes in cases
+        for two in combinations(case_votes, 2)
+    ]
     case, vote = votes[ties | (votes[:, 1] != TIE)].T
     judge = verdict[case]
     read = verdict[case] != NONE
-    both, one, other = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
-    counted = (one != TIE) & (other != TIE) | ties
-    by_vote, by_pair = (view.tally.of(own) for own in (case, both))
+    both, first, second = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
+    counted = (first != TIE) & (second != TIE) | ties
+    by_vote, by_pair = (view.tally.of(indices) for indices in (case, both))
     among = read & (ties | (judge != TIE))
     return [
         by_vote.rate(
@@ -235,7 +240,7 @@ def _agreement(
             ~read & view.whole[case],
             why=NO_VOTES,
         ),
-        by_pair.rate(f"mt_bench/human_{name}", one == other, counted, why=NO_VOTES),
+        by_pair.rate(f"mt_bench/human_{name}", first == second, counted, why=NO_VOTES),
     ]
 
 
@@ -250,23 +255,23 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
     scored = view.outcome.scores
     if scored is None:
         return []
-    there = np.isfinite(scored.raw)
+    has_score = np.isfinite(scored.raw)
     scale = Scale.of(view.config.rubric)
     ends = (scale.min, scale.max)
     tally = view.tally.of(scored.case)
-    found = []
-    for model, own in by_name(list(view.systems)).items():
+    measures = []
+    for model, model_rows in by_name(list(view.systems)).items():
         for end, cases in parts.items():
-            rows = own & cases[scored.case]
-            used = rows & there
-            lost = rows & ~there
+            rows = model_rows & cases[scored.case]
+            used = rows & has_score
+            lost = rows & ~has_score
             score = f"{name}/{slug(model)}{end}"
-            found.append(
+            measures.append(
                 tally.mean(
                     score, scored.raw, used, lost, span=ends, limits=ends, why=NO_SCORE
                 )
             )
-    return found
+    return measures
 
 
 def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
@@ -283,26 +288,26 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
         view.systems[offset[pairs.case] + side] for side in (pairs.i, pairs.j)
     )
     models = np.concatenate([first, second])
-    other = np.concatenate([second, first])
+    opponents = np.concatenate([second, first])
     won = np.where(verdict == TIE, 0.5, verdict == A)
     credit = np.concatenate([won, 1 - won])
-    there = np.tile(verdict != NONE, 2)
+    has_verdict = np.tile(verdict != NONE, 2)
     lost = np.tile(view.lost(verdict != NONE), 2)
     tally = view.tally.of(np.tile(pairs.case, 2))
-    found = []
-    for model, own in by_name(list(models)).items():
-        rows = own & (models != other)
-        found.append(
+    measures = []
+    for model, model_rows in by_name(list(models)).items():
+        rows = model_rows & (models != opponents)
+        measures.append(
             mean(
                 f"{name}/{slug(model)}",
                 tally,
                 credit,
-                rows & there,
+                rows & has_verdict,
                 rows & lost,
                 why=NO_VERDICT,
             )
         )
-    return found
+    return measures
 
 
 def _sniff(start: Peek) -> bool:
@@ -358,8 +363,10 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             rows, lambda row: _games(row, kinds, votes), "pair", options
         )
         judged = {_pair(row, ("model_1", "model_2")) for row in rows}
-        others = sum(len(own) for pair, own in votes.items() if pair not in judged)
-        notes += _omitted("human votes on pairs that were not judged", others)
+        unjudged = sum(
+            len(group) for pair, group in votes.items() if pair not in judged
+        )
+        notes += _omitted("human votes on pairs that were not judged", unjudged)
         return ParsedFile(
             records, {"format": "bracket"}, benchmark=NAME, notes=tuple(notes)
         )
@@ -375,8 +382,8 @@ def _named(judge: Any) -> str:
     return str((judge[0] if isinstance(judge, list) and judge else judge) or "")
 
 
-def _omitted(what: str, count: int) -> list[str]:
-    return [f"{what}, omitted: {count}"] if count else []
+def _omitted(kind: str, count: int) -> list[str]:
+    return [f"{kind}, omitted: {count}"] if count else []
 
 
 def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
@@ -457,7 +464,7 @@ def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[st
     votes = [row for row in people if str(row.get("winner")) in _VOTES]
     notes = _omitted("human votes without a winner", len(people) - len(votes))
     notes += _omitted("models' judgments among human votes", len(rows) - len(people))
-    return {_pair(own[0]): _votes(own) for own in grouped(votes, _pair)}, notes
+    return {_pair(group[0]): _votes(group) for group in grouped(votes, _pair)}, notes
 
 
 def _categories(path: Path) -> JsonObject:

@@ -36,20 +36,20 @@ _ANNOTATORS = (
 
 def _read_case(row: Row, at: RowLocation) -> Row:
     meanings = {"0": "TIE", "1": "A", "2": "B"}
-    asked = [
+    prompt_parts = [
         part
         for part in (row["instruction"], row.get("input"))
         if part not in (None, "")
     ]
-    made = str(row.get("cmp_key") or "").split("_")
+    models = str(row.get("cmp_key") or "").split("_")
     return {
         "id": row.get("idx", row.get("index", at.number)),
-        "prompt": "\n\n".join(map(str, asked)),
+        "prompt": "\n\n".join(map(str, prompt_parts)),
         "response_a": row["response1"],
         "response_b": row["response2"],
         **(
-            dict(zip(("model_a", "model_b"), made, strict=True))
-            if len(made) == 2
+            dict(zip(("model_a", "model_b"), models, strict=True))
+            if len(models) == 2
             else {}
         ),
         "labels": {
@@ -77,10 +77,12 @@ def _rule(view: View) -> Measures:
     table = Confusion.of(tally, label, winner, used, lost, CLASSES)
     unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
 
-    def macro(name: str, each: Callable[[Floats], Floats]) -> Statistic:
+    def macro(name: str, class_values: Callable[[Floats], Floats]) -> Statistic:
         def value(totals: Floats) -> Floats:
             return np.where(
-                totals.sum(axis=1) > 0, np.nan_to_num(each(totals)).mean(axis=1), np.nan
+                totals.sum(axis=1) > 0,
+                np.nan_to_num(class_values(totals)).mean(axis=1),
+                np.nan,
             )
 
         return table.statistic(
@@ -109,8 +111,8 @@ def _majority(cases: Sequence[Case]) -> Codes:
     """Return the majority's choice in each case, the first annotator's if all differ; the label if there are none."""
     codes = []
     for case in cases:
-        said = (choice_for(label) for label in case.labels.values())
-        votes = Counter(CODES[vote] for vote in said if vote is not None)
+        choices = (choice_for(label) for label in case.labels.values())
+        votes = Counter(CODES[vote] for vote in choices if vote is not None)
         codes.append(votes.most_common(1)[0][0] if votes else CODES[case.label])
     return np.array(codes, dtype=np.int8)
 

@@ -88,9 +88,13 @@ def _items(
         if parts:
             return {**item, "parts": [made(part, depth + 1) for part in parts]}
         score = node.get("score")
-        known = isinstance(score, int | float) and node.get("valid_score") is not False
+        is_valid = (
+            isinstance(score, int | float) and node.get("valid_score") is not False
+        )
         answers[name] = (
-            _MET.get(float(score)) if known and isinstance(score, int | float) else None
+            _MET.get(float(score))
+            if is_valid and isinstance(score, int | float)
+            else None
         )
         reasons[name] = str(node.get("explanation") or "")
         return {**item, "label": answers[name]} if labeled else item
@@ -107,15 +111,15 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     records = []
     for file in files_in(path):
         tree = load_object(file)
-        place = str(file)
-        raw, answers, reasons = _items(tree, place, labeled=False)
-        items = checklist_of(raw, place)
-        told = [
-            {"item": one.id, "reason": reasons[one.id], "answer": answers[one.id]}
-            for one in leaves(items)
+        location = str(file)
+        raw, answers, reasons = _items(tree, location, labeled=False)
+        items = checklist_of(raw, location)
+        item_answers = [
+            {"item": leaf.id, "reason": reasons[leaf.id], "answer": answers[leaf.id]}
+            for leaf in leaves(items)
         ]
-        said = RecordedJudgment(
-            options.judge or "expert", items=answers, answer={"items": told}
+        judgment = RecordedJudgment(
+            options.judge or "expert", items=answers, answer={"items": item_answers}
         )
         answer = Answer("reproduction")
         records.append(
@@ -123,7 +127,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
                 bare_name(file),
                 str(tree["requirements"]),
                 (answer,),
-                said,
+                judgment,
                 checklist=items,
             )
         )
@@ -135,8 +139,12 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
 
     Starace et al. 2025, arXiv 2504.01848, section 2.2.
     """
-    found = checklist_statistics(rescored(items, "weighted"), "weighted")
-    return [replace(one, name=SCORE) for one in found if one.name == "score/mean"]
+    statistics = checklist_statistics(rescored(items, "weighted"), "weighted")
+    return [
+        replace(statistic, name=SCORE)
+        for statistic in statistics
+        if statistic.name == "score/mean"
+    ]
 
 
 BENCHMARKS: Final = (

@@ -56,9 +56,9 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each instruction with its rubric, and all responses to it."""
     cases: dict[tuple[Any, ...], Placed] = {}
     for row in published_rows(benchmark, source):
-        asked, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
-        case = row.place, {"id": str(len(cases) + 1), **asked, "responses": []}
-        cases.setdefault((row.file, *asked.values()), case)[1]["responses"].append(
+        question, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
+        case = row.place, {"id": str(len(cases) + 1), **question, "responses": []}
+        cases.setdefault((row.file, *question.values()), case)[1]["responses"].append(
             response
         )
     yield from cases.values()
@@ -70,12 +70,12 @@ def _feedback(row: Row) -> tuple[Row, Row]:
         f"[{row['orig_criteria']}]",
         *(f"Score {k}: {text}" for k, text in levels if text),
     ]
-    asked = {
+    question = {
         "prompt": row["orig_instruction"],
         "context": rubric_as_context("\n".join(rubric)),
         "reference": row.get("orig_reference_answer"),
     }
-    return asked, {"text": row["orig_response"], "label": row["orig_score"]}
+    return question, {"text": row["orig_response"], "label": row["orig_score"]}
 
 
 def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
@@ -88,14 +88,14 @@ def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
         )
     prompt, response, reference, rubric = (sections[name] for name in _SECTIONS)
     scores = listed(row["gpt4_score"], "gpt4_score", row.place)
-    asked = {
+    question = {
         "prompt": prompt,
         "context": rubric_as_context(rubric),
         "reference": reference,
     }
     # Three runs of one judge are not three annotators: their mean is the grade.
     grade = sum(map(float, scores)) / len(scores)
-    return asked, {
+    return question, {
         "text": response,
         "model": row.get("response_source"),
         "label": grade,
@@ -119,11 +119,11 @@ def _rule(view: View) -> Measures:
     names = ("pearson", "kendall", "spearman")
     if scored is None:
         return [nothing(f"prometheus/{name}", NEEDS_SCORES) for name in names]
-    found = {
-        one.name.rpartition("/")[2]: one
-        for one in pooled(view, "prometheus", replace(scored, score=scored.raw))
+    statistics = {
+        statistic.name.rpartition("/")[2]: statistic
+        for statistic in pooled(view, "prometheus", replace(scored, score=scored.raw))
     }
-    return [found[name] for name in names]
+    return [statistics[name] for name in names]
 
 
 def _sniff(start: Peek) -> bool:
@@ -153,8 +153,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
     sections = _sections_of(str(row["instruction"]))
     prompt, response, reference, rubric = (sections.get(name, "") for name in _SECTIONS)
-    own = int(_SCORE_COLUMNS[0] not in row)
-    words = _listed(row.get(_WORDS[own]))
+    column_set = int(_SCORE_COLUMNS[0] not in row)
+    words = _listed(row.get(_WORDS[column_set]))
     cells = {
         "id": numbers[f"{prompt}\0{rubric}\0{reference}"]
         if prompt
@@ -165,11 +165,13 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
         "response": response,
         "model": row.get("response_source"),
         "key": row.get("response_source") or row.number,
-        "grade": None if own else _mean(_listed(row.get(_SCORE_COLUMNS[1]))),
-        "judge": _JUDGES[own],
+        "grade": None if column_set else _mean(_listed(row.get(_SCORE_COLUMNS[1]))),
+        "judge": _JUDGES[column_set],
         "metadata": {"category": row["category"]} if row.get("category") else {},
     }
-    for sample, score in enumerate(_listed(row.need(_SCORE_COLUMNS[own])) or [None]):
+    for sample, score in enumerate(
+        _listed(row.need(_SCORE_COLUMNS[column_set])) or [None]
+    ):
         text = str(words[sample]) if sample < len(words) else None
         yield {
             **cells,
@@ -185,8 +187,8 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _mean(scores: list[Any]) -> float | None:
-    known = [score for score in map(number, scores) if score is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [score for score in map(number, scores) if score is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 BENCHMARKS: Final = (

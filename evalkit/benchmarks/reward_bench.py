@@ -53,10 +53,10 @@ _WEIGHTS = (0.30, 0.30, 0.20, 0.20, 0.01)
 margin size."""
 
 
-def _chosen_first(row: Row, place: str) -> Row:
+def _chosen_first(row: Row, location: str) -> Row:
     """Return the case of a row with lists of chosen and rejected responses; the chosen ones come first."""
-    chosen = listed(row["chosen"], "chosen", place)
-    rejected = listed(row["rejected"], "rejected", place)
+    chosen = listed(row["chosen"], "chosen", location)
+    rejected = listed(row["rejected"], "rejected", location)
     return {
         "id": row["id"],
         "prompt": row["prompt"],
@@ -112,11 +112,11 @@ def _rule(view: View) -> Measures:
             f"rewardbench/{name}",
             tally,
             credit,
-            own & (winner != NONE),
-            own & (winner == NONE),
+            subset_cases & (winner != NONE),
+            subset_cases & (winner == NONE),
             why=NO_PAIR,
         )
-        for name, own in (
+        for name, subset_cases in (
             (name, cases & view.whole) for name, cases in view.subsets().items()
         )
     }
@@ -152,18 +152,18 @@ def _rule2(view: View) -> Measures:
     response may beat the chosen one.
     """
     subsets = view.subsets()
-    found: Measures = [
+    measures: Measures = [
         _best_of(view, name, cases & view.whole)
         for name, cases in subsets.items()
         if name != TIES
     ]
     if TIES in subsets:
-        found.append(_ties(view, subsets[TIES]))
+        measures.append(_ties(view, subsets[TIES]))
     note = f"the mean of {', '.join(subsets)}"
     why = "no case has a subset"
     return [
-        blend("rewardbench2/score", found, proportion=False, note=note, why=why),
-        *found,
+        blend("rewardbench2/score", measures, proportion=False, note=note, why=why),
+        *measures,
     ]
 
 
@@ -230,19 +230,21 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         kind, _, number = view.cases[case].id.partition(":")
         if kind in prompts:
             prompts[kind][number] = case
-        own = scores[offset[case] :][: len(view.cases[case].responses)]
+        case_scores = scores[offset[case] :][: len(view.cases[case].responses)]
         correct = _chosen_count(view, case)
-        if not np.isnan(own).any() and 0 < correct < len(own):
+        if not np.isnan(case_scores).any() and 0 < correct < len(case_scores):
             gap[case], spread[case] = (
-                own[:correct].min() - own[correct:].max(),
-                np.ptp(own[:correct]),
+                case_scores[:correct].min() - case_scores[correct:].max(),
+                np.ptp(case_scores[:correct]),
             )
     ref = prompts["ref"]
     tied = prompts["tied"]
     homes = np.array(
         [tied.get(number, case) for number, case in ref.items()], dtype=np.int64
     )
-    refs, ties = (np.array([*own.values()], dtype=np.int64) for own in (ref, tied))
+    refs, ties = (
+        np.array([*case_of.values()], dtype=np.int64) for case_of in (ref, tied)
+    )
     both = np.array(
         [(tied[number], ref[number]) for number in tied if number in ref],
         dtype=np.int64,
@@ -266,7 +268,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         for rows, values, low in parts
     ]
     why = "no tied prompt and its reference have scores"
-    known = np.isfinite(gap[np.concatenate([refs, ties])])
+    has_gap = np.isfinite(gap[np.concatenate([refs, ties])])
     score = blend(
         "rewardbench2/ties",
         means,
@@ -275,7 +277,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         proportion=False,
         why=why,
     )
-    return replace(score, n=int(known.sum()), missing=int((~known).sum()))
+    return replace(score, n=int(has_gap.sum()), missing=int((~has_gap).sum()))
 
 
 def _above(values: Floats, limit: float | Floats) -> Floats:
@@ -300,7 +302,7 @@ def _rm_rule(view: View) -> Measures:
     )
     rival = j - chosen[case]
     tally = view.tally.of(case)
-    there = winner != NONE
+    usable = winner != NONE
     levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
     parts: dict[str, dict[str, Bools]] = {}
     for name, cases in view.subsets("domain").items():  # safety has two parts
@@ -308,25 +310,28 @@ def _rm_rule(view: View) -> Measures:
             cases & view.whole
         )[case]
 
-    def part(level: str, name: str, own: Bools) -> Statistic:
-        rows = levels[level] & own
+    def part(level: str, name: str, domain_rows: Bools) -> Statistic:
+        rows = levels[level] & domain_rows
         return tally.rate(
             f"rm_bench/{level}/{name}",
             winner == A,
-            rows & there,
-            rows & ~there,
+            rows & usable,
+            rows & ~usable,
             why=UNJUDGED,
         )
 
     def over(
         name: str, levels: Iterable[str], domains: Iterable[str]
     ) -> Statistic | Metric:
-        each = [
-            blend(domain, [part(level, *own) for own in parts[domain].items()])
+        means = [
+            blend(
+                domain,
+                [part(level, *named_rows) for named_rows in parts[domain].items()],
+            )
             for level in levels
             for domain in domains
         ]
-        return blend(f"rm_bench/{name}", each, why="no case has a domain")
+        return blend(f"rm_bench/{name}", means, why="no case has a domain")
 
     return [
         over("average", levels, parts),

@@ -47,7 +47,7 @@ _ANNOTATED: Final = shape(
 _ARTICLE: Final = "text"
 
 
-def _case(rows: Sequence[Row], **asked: Any) -> Row:
+def _case(rows: Sequence[Row], **fields: Any) -> Row:
     """Return the case of one question, with the outputs and the grades of all systems."""
     outputs = [
         {
@@ -59,7 +59,7 @@ def _case(rows: Sequence[Row], **asked: Any) -> Row:
     ]
     names = dict.fromkeys(name for row in rows for name in row["scores"])
     return {
-        **asked,
+        **fields,
         "responses": outputs,
         "grades": {name: [row["scores"].get(name) for row in rows] for name in names},
     }
@@ -81,11 +81,11 @@ def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         published_rows(benchmark, source),
         lambda row: (row.file, row["source"], row["context"]),
     )
-    for place, rows in enumerate(chats, 1):
-        asked = for_the_next_turn(rows[0]["source"])
+    for number, rows in enumerate(chats, 1):
+        prompt = for_the_next_turn(rows[0]["source"])
         yield (
             rows[0].place,
-            _case(rows, id=str(place), prompt=asked, context=rows[0]["context"]),
+            _case(rows, id=str(number), prompt=prompt, context=rows[0]["context"]),
         )
 
 
@@ -96,11 +96,11 @@ def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         lambda row: (row.file, row.get("doc_id", row.get("id"))),
     ):
         rows = [_annotated(row) if row.keys() >= _ANNOTATED else row for row in group]
-        asked = {
+        fields = {
             "id": str(rows[0]["doc_id"]),
             "prompt": for_a_summary(rows[0]["source"]),
         }
-        yield group[0].place, _case(rows, **asked, reference=rows[0].get("reference"))
+        yield group[0].place, _case(rows, **fields, reference=rows[0].get("reference"))
 
 
 def _annotated(row: LocatedRow) -> Row:
@@ -112,7 +112,8 @@ def _annotated(row: LocatedRow) -> Row:
         )
     experts = listed(row["expert_annotations"], "expert_annotations", row.place)
     scores = {
-        name: sum(one[name] for one in experts) / len(experts) for name in experts[0]
+        name: sum(annotation[name] for annotation in experts) / len(experts)
+        for name in experts[0]
     }
     return {
         "doc_id": row["id"],
@@ -155,13 +156,16 @@ def _three_levels(view: View, name: str, scored: ScoreColumns) -> list[Statistic
     within = within_statistics(scored, view.outcome)
     return [
         *pooled(view, f"{name}/sample", scored),
-        *(replace(one, name=f"{name}/summary/{_coefficient(one)}") for one in within),
+        *(
+            replace(statistic, name=f"{name}/summary/{_coefficient(statistic)}")
+            for statistic in within
+        ),
         *system_level(f"{name}/system", scored, view.systems, len(view.cases)),
     ]
 
 
-def _coefficient(one: Statistic) -> str:
-    return one.name.rpartition("/")[2].removesuffix("_within")
+def _coefficient(statistic: Statistic) -> str:
+    return statistic.name.rpartition("/")[2].removesuffix("_within")
 
 
 def _differences(values: Floats) -> Floats:
@@ -191,8 +195,8 @@ def system_level(
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
     names, columns = by_name(list(systems)), list[Floats]()
-    for own in names.values():
-        rows = used & own
+    for system_rows in names.values():
+        rows = used & system_rows
         columns += Tally(scored.case[rows], cases).columns(
             scored.score[rows], scored.grade[rows], np.ones(rows.sum())
         )
@@ -255,9 +259,9 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     )
     numbers = NumberedNames()
     questions = {
-        question: _grades_of(own, names)
-        for own in grouped(rows, lambda row: _question(row, numbers))
-        for question in [_question(own[0], numbers)]
+        question: _grades_of(group, names)
+        for group in grouped(rows, lambda row: _question(row, numbers))
+        for question in [_question(group[0], numbers)]
     }
 
     def cells(row: LocatedRow) -> Iterator[Cells]:

@@ -52,7 +52,7 @@ def _case(row: Row, at: RowLocation) -> Row:
         "prompt": text(row["conversation_input"]),
         **answers_of(row),
         "checklist": [
-            str(one) for one in listed(row["checklist"], "checklist", at.place)
+            str(item) for item in listed(row["checklist"], "checklist", at.place)
         ],
         **({"subset": str(tag)} if tag else {}),
         **_tags(row),
@@ -61,10 +61,13 @@ def _case(row: Row, at: RowLocation) -> Row:
 
 def _tags(row: Json) -> dict[str, list[str]]:
     """Return the tags of a task, the primary one first; nothing if it has none."""
-    other = row.get("secondary_tags")
-    tags = [row.get("primary_tag"), *(other if isinstance(other, list) else [other])]
-    found = [*dict.fromkeys(str(tag) for tag in tags if tag)]
-    return {"tags": found} if found else {}
+    secondary = row.get("secondary_tags")
+    tags = [
+        row.get("primary_tag"),
+        *(secondary if isinstance(secondary, list) else [secondary]),
+    ]
+    distinct = [*dict.fromkeys(str(tag) for tag in tags if tag)]
+    return {"tags": distinct} if distinct else {}
 
 
 def _score(row: Row) -> float | None:
@@ -123,12 +126,12 @@ def _rule(view: View) -> Measures:
         or (rubric.min, rubric.max) != (_LOW, _HIGH)
     ):
         return [nothing(SCORE, NEEDS_SCORES), nothing(ADJUSTED, NEEDS_SCORES)]
-    there = np.isfinite(scored.raw)
+    has_score = np.isfinite(scored.raw)
     score = view.tally.of(scored.case).mean(
         SCORE,
         scored.raw,
-        there,
-        ~there,
+        has_score,
+        ~has_score,
         span=(_LOW, _HIGH),
         why="no response has a score",
     )

@@ -140,7 +140,7 @@ def read_assessed(
             *([scales] if scales else []),
             *notes,
             *choice.notes,
-            *(f"{what}: {count}" for what, count in counted.items() if count),
+            *(f"{kind}: {count}" for kind, count in counted.items() if count),
         ),
     )
 
@@ -222,7 +222,7 @@ def _chosen(
         for entry in every
         if entry.key not in judges and entry.key not in labels
     )
-    listed = ", ".join(f"{what} ({count})" for what, count in omitted.items())
+    listed = ", ".join(f"{kind} ({count})" for kind, count in omitted.items())
     notes = (f"assessments that are not compared, omitted: {listed}",) if listed else ()
     return _Choice(tuple(judges), tuple(labels), notes)
 
@@ -252,15 +252,19 @@ def _named(
 
 
 def _without_judge(path: Path, code: Sequence[tuple[str, str]], *, paired: bool) -> str:
-    shown = quote(str(relative(path)))
+    quoted_path = quote(str(relative(path)))
     mode = "pairwise" if paired else "pointwise"
-    asked = f"have its answers judged: evalkit run mode={mode} dataset.path={shown}"
+    remedy = (
+        f"have its answers judged: evalkit run mode={mode} dataset.path={quoted_path}"
+    )
     if code:
         names = [*dict.fromkeys(name for _, name in code)]
-        asked += f"; or name a judge: evalkit check {shown} --judge {quote(names[0])}"
+        remedy += (
+            f"; or name a judge: evalkit check {quoted_path} --judge {quote(names[0])}"
+        )
         if len(names) > 1:
-            asked += f" (or {', '.join(names[1:_MOST_COMMANDS])})"
-    return asked
+            remedy += f" (or {', '.join(names[1:_MOST_COMMANDS])})"
+    return remedy
 
 
 def _paired(
@@ -321,8 +325,8 @@ def _which_criterion(path: Path, choice: _Choice) -> OpenCriterionError:
         for name in criteria
         if len(name) <= _LONGEST_NAMES
     ]
-    what = "has several criteria of different kinds or scales"
-    return OpenCriterionError(what, path, answers[:_MOST_COMMANDS])
+    problem = "has several criteria of different kinds or scales"
+    return OpenCriterionError(problem, path, answers[:_MOST_COMMANDS])
 
 
 def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> OpenCriterionError:
@@ -335,8 +339,10 @@ def _question(path: Path, pairs: Sequence[tuple[str, str]]) -> OpenCriterionErro
         for label, judge in pairs
         if len(label) + len(judge) <= _LONGEST_NAMES
     ]
-    what = "has labels and judges of criteria that have different names or are several"
-    return OpenCriterionError(what, path, answers[:_MOST_COMMANDS])
+    problem = (
+        "has labels and judges of criteria that have different names or are several"
+    )
+    return OpenCriterionError(problem, path, answers[:_MOST_COMMANDS])
 
 
 def _names(

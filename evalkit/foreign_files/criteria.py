@@ -135,15 +135,15 @@ class OpenCriterionError(ConfigError):
     """
 
     def __init__(
-        self, what: str, path: Path, answers: Sequence[tuple[str, tuple[str, ...]]]
+        self, problem: str, path: Path, answers: Sequence[tuple[str, tuple[str, ...]]]
     ) -> None:
-        shown = quote(str(relative(path)))
+        quoted_path = quote(str(relative(path)))
         commands = [
-            f"evalkit check {shown} {' '.join(map(quote, options))}"
+            f"evalkit check {quoted_path} {' '.join(map(quote, options))}"
             for _, options in answers
         ]
         remedy = f"choose one: {'; '.join(commands) or '--label NAME --judge NAME'}"
-        super().__init__(what, where=str(path), remedy=remedy)
+        super().__init__(problem, where=str(path), remedy=remedy)
         self.answers = tuple(answers)
 
 

@@ -74,7 +74,7 @@ def _peek_folder(folder: Path) -> Peek:
         if inner_suffix(child) in ("jsonl", "json", "csv")
     )
     first = next(
-        (found for row in rows[:_TRIED] if (found := peek(row)).row or found.top),
+        (peeked for row in rows[:_TRIED] if (peeked := peek(row)).row or peeked.top),
         Peek(folder),
     )
     return Peek(folder, first.row, first.top, names)
@@ -87,9 +87,9 @@ def _peek_file(path: Path) -> Peek:
         start = file.read(_PEEK).decode("utf-8-sig", "ignore").lstrip()
     if start.startswith("["):
         return Peek(path, _mapping(_first(start[1:].lstrip())))
-    line, _, rest = start.partition("\n")
+    line, _, following = start.partition("\n")
     row = _object(line)
-    if row and (rest.strip() or inner_suffix(path) == "jsonl"):
+    if row and (following.strip() or inner_suffix(path) == "jsonl"):
         return Peek(path, row)
     top = row or (
         _mapping(json.loads(_whole(path, _WHOLE)))
@@ -110,14 +110,14 @@ def _first_row(path: Path, top: Json) -> Json:
 def _whole(path: Path, limit: int) -> bytes:
     """Return the uncompressed bytes of a file, at most a limit, so that a small file cannot fill the memory."""
     with reading(path), open_bytes(path) as file:
-        found = file.read(limit + 1)
-    if len(found) > limit:
+        content = file.read(limit + 1)
+    if len(content) > limit:
         raise DatasetError(
             "is too large for one JSON value",
             where=str(path),
             remedy="split it, or use JSONL",
         )
-    return found
+    return content
 
 
 def _first(text: str) -> Any:
@@ -151,9 +151,9 @@ def load_json(path: Path) -> Any:
     except OSError as bad:
         raise _unreadable(path, bad) from None
     except json.JSONDecodeError as bad:
-        what = f"not JSON ({bad.msg}, column {bad.colno})"
+        problem = f"not JSON ({bad.msg}, column {bad.colno})"
         raise DatasetError(
-            what, where=f"{path}:{bad.lineno}", remedy="fix the file"
+            problem, where=f"{path}:{bad.lineno}", remedy="fix the file"
         ) from None
     except (ValueError, RecursionError) as bad:
         raise DatasetError(
@@ -196,7 +196,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
         try:
             rows = reader_for(None, file)(file)
             yield from (
-                ((place, _as_exported(row)) for place, row in rows)
+                ((location, _as_exported(row)) for location, row in rows)
                 if inner_suffix(file) in _TABLES
                 else rows
             )
@@ -215,11 +215,11 @@ class LocatedRow(dict[str, Any]):
     """
 
     def __init__(
-        self, row: Json, place: str, number: int = 0, file: Path | None = None
+        self, row: Json, location: str, number: int = 0, file: Path | None = None
     ) -> None:
         super().__init__(row)
-        self.place, self.number = place, number
-        self.file = file or Path(place.rpartition(":")[0])
+        self.place, self.number = location, number
+        self.file = file or Path(location.rpartition(":")[0])
         for key, value in row.items():
             if isinstance(value, dict | list):
                 self[key] = self._located(value)
@@ -229,7 +229,7 @@ class LocatedRow(dict[str, Any]):
 
     def _located(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self._located(one) for one in value]
+            return [self._located(part) for part in value]
         return (
             LocatedRow(value, self.place, self.number, self.file)
             if isinstance(value, dict)
@@ -243,8 +243,8 @@ class LocatedRow(dict[str, Any]):
 
 def located_rows(path: Path) -> Iterator[LocatedRow]:
     """Yield the rows of a file or folder with their locations, numbered from 0; see `rows_of`."""
-    for index, (place, row) in enumerate(rows_of(path)):
-        yield LocatedRow(row, place, index)
+    for index, (location, row) in enumerate(rows_of(path)):
+        yield LocatedRow(row, location, index)
 
 
 def grouped(
@@ -257,7 +257,7 @@ def grouped(
     return list(groups.values())
 
 
-def require(row: Json, key: str, place: str) -> Any:
+def require(row: Json, key: str, location: str) -> Any:
     """Return the value of a key in a row.
 
     Raises:
@@ -265,9 +265,9 @@ def require(row: Json, key: str, place: str) -> Any:
     """
     if key not in row:
         names = ", ".join(map(str, list(row)[:8]))
-        what = f"there is no '{key}', only {names or 'nothing'}"
-        where = place + _line_in(row, Path(place))
-        raise DatasetError(what, where=where, remedy="use another format")
+        problem = f"there is no '{key}', only {names or 'nothing'}"
+        where = location + _line_in(row, Path(location))
+        raise DatasetError(problem, where=where, remedy="use another format")
     return row[key]
 
 
@@ -277,7 +277,7 @@ def _line_in(row: Json, path: Path) -> str:
     with suppress(OSError, ValueError, RecursionError):
         small = path.suffix == ".json" and path.stat().st_size <= _PEEK
         content = read_text(path, "utf-8-sig") if small else ""
-        for start in (found.start() for found in re.finditer(r"\{", content)):
+        for start in (match.start() for match in re.finditer(r"\{", content)):
             with suppress(ValueError):  # a bracket in a text
                 if decoder.raw_decode(content, start)[0] == row:
                     return f":{content.count(chr(10), 0, start) + 1}"
@@ -351,12 +351,12 @@ def number(value: Any) -> float | None:
     if value is None:
         return None
     try:
-        found = (
+        parsed = (
             float(value) if isinstance(value, bool | int | float) else float(str(value))
         )
     except (ValueError, OverflowError):
         return None
-    return found if found == found and abs(found) != float("inf") else None
+    return parsed if parsed == parsed and abs(parsed) != float("inf") else None
 
 
 def is_infinite(word: str) -> bool:
@@ -398,12 +398,12 @@ def answers_in(prompt: str) -> dict[str, str]:
 
     For a conversation, they are the assistant's turns.
     """
-    found = {
+    answers = {
         match["side"] or "": _said(match["text"], "Assistant")
         for match in _ANSWER.finditer(prompt)
     }
     # FastChat names the only assistant of a conversation A.
-    return {"": found["A"]} if set(found) == {"A"} else found
+    return {"": answers["A"]} if set(answers) == {"A"} else answers
 
 
 def question_in(prompt: str) -> str:
@@ -432,7 +432,7 @@ def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _said(text: str, who: str) -> str:
+def _said(text: str, speaker: str) -> str:
     """Return one side's turns in a conversation: a single text, or several with numbers; a plain text unchanged."""
     parts = _TURN.split(text)
     if len(parts) == 1:
@@ -441,7 +441,7 @@ def _said(text: str, who: str) -> str:
         [
             part.strip()
             for name, part in zip(parts[1::2], parts[2::2], strict=True)
-            if name.startswith(who)
+            if name.startswith(speaker)
         ]
     )
 

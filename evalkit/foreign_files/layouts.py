@@ -164,7 +164,7 @@ def read_log(
     """
     cases = [case for case in listed if isinstance(case, dict)]
     graded = [(case, list(parts(case))) for case in cases]
-    every = [part for _, given in graded for part in given]
+    every = [part for _, case_parts in graded for part in case_parts]
     notes = []
     if (
         unnamed
@@ -173,25 +173,32 @@ def read_log(
     ):
         notes.append("no grader is a model: all scores are read as those of one judge")
         graded = [
-            (case, [replace(part, grader=unnamed, is_judge=True) for part in given])
-            for case, given in graded
+            (
+                case,
+                [replace(part, grader=unnamed, is_judge=True) for part in case_parts],
+            )
+            for case, case_parts in graded
         ]
-        every = [part for _, given in graded for part in given]
+        every = [part for _, case_parts in graded for part in case_parts]
     judges = _judges(path, every, options)
     criteria: dict[str, str] = {}
     records: list[Record] = []
     unjudged = 0
-    for index, (case, given) in enumerate(graded):
+    for index, (case, case_parts) in enumerate(graded):
         cells = log_cells(case, fields)
-        own = dict.fromkeys(part.grader for part in given if part.grader in judges)
-        if not own and not cells.get("failure") and not options.answers:
+        graders = dict.fromkeys(
+            part.grader for part in case_parts if part.grader in judges
+        )
+        if not graders and not cells.get("failure") and not options.answers:
             unjudged += 1
             continue
-        for judge in own or judges or {"": ""}:
-            scores = _scored([part for part in given if part.grader == judge], criteria)
+        for judge in graders or judges or {"": ""}:
+            scores = _scored(
+                [part for part in case_parts if part.grader == judge], criteria
+            )
             scores |= {
                 f"label.{part.grader}": part.score
-                for part in given
+                for part in case_parts
                 if part.grader == options.dimension
             }
             records.append(
@@ -202,13 +209,13 @@ def read_log(
                 )
             )
     judged = [part.score for part in every if part.grader in judges]
-    known = [score for score in judged if score is not None]
-    if others := Counter(
+    present = [score for score in judged if score is not None]
+    if other_graders := Counter(
         part.grader for part in every if part.grader not in (*judges, options.dimension)
     ):
         notes.append(
-            f"scores of graders that are not judges, omitted: {others.total()}"
-            f" ({', '.join(others)})"
+            f"scores of graders that are not judges, omitted: {other_graders.total()}"
+            f" ({', '.join(other_graders)})"
         )
     if len(cases) < len(listed):
         notes.append(
@@ -216,12 +223,16 @@ def read_log(
         )
     if unjudged:
         notes.append(f"cases that no judge scored, omitted: {unjudged} of {len(cases)}")
-    if len(known) < len(judged):
+    if len(present) < len(judged):
         notes.append(
-            f"scores of judges that are missing: {len(judged) - len(known)} of {len(judged)}"
+            f"scores of judges that are missing: {len(judged) - len(present)} of {len(judged)}"
         )
     if by_judge := _differing(records):
-        records = [one for record in records for one in _split(record, by_judge)]
+        records = [
+            part_record
+            for record in records
+            for part_record in _split(record, by_judge)
+        ]
         named = ", ".join(
             f"{judge} ({', '.join(names)})" for judge, names in by_judge.items()
         )
@@ -230,8 +241,8 @@ def read_log(
         )
         criteria = {}
     scale = (
-        (0.0, 1.0, 0.5 if {*known} <= _LEVELS else 0.001)
-        if all(0 <= score <= 1 for score in known)
+        (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
+        if all(0 <= score <= 1 for score in present)
         else None
     )
     return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
@@ -297,16 +308,17 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
 
 def _replies(messages: Sequence[Any]) -> int:
     return sum(
-        isinstance(one, Mapping) and one.get("role") == "assistant" for one in messages
+        isinstance(message, Mapping) and message.get("role") == "assistant"
+        for message in messages
     )
 
 
 def more_than_text(records: Sequence[Record]) -> list[str]:
     """Return a note on the cases with tool calls, images or other content that is not a text."""
     names = dict.fromkeys(
-        one.question
-        for one in records
-        if any(is_more_than_text(each.messages) for each in one.shown)
+        record.question
+        for record in records
+        if any(is_more_than_text(response.messages) for response in record.shown)
     )
     if not names:
         return []
@@ -332,14 +344,14 @@ def _split(
     record: Record, by_judge: Mapping[str, Mapping[str, None]]
 ) -> Iterator[Record]:
     """Yield a record for each criterion of its judge, as that of a judge of its own."""
-    said = record.said
+    judgment = record.said
     names = by_judge[record.said.judge]
     for name in names:
-        judge = said.judge if len(names) == 1 else f"{said.judge} {name}"
-        scores = {_QUALITY: said.scores[name]} if name in said.scores else {}
-        error = None if scores else said.error or f"no score of {name}"
+        judge = judgment.judge if len(names) == 1 else f"{judgment.judge} {name}"
+        scores = {_QUALITY: judgment.scores[name]} if name in judgment.scores else {}
+        error = None if scores else judgment.error or f"no score of {name}"
         yield replace(
-            record, said=replace(said, judge=judge, scores=scores, error=error)
+            record, said=replace(judgment, judge=judge, scores=scores, error=error)
         )
 
 
@@ -370,7 +382,7 @@ def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
 
 def record_of(
     cells: Cells,
-    place: str,
+    row_location: str,
     unit: Unit,
     options: Options = Options(),  # noqa: B008 - it is frozen
     question: str = "",
@@ -383,7 +395,7 @@ def record_of(
             `failure` is why the judge failed, and `error` why there is no verdict. `key`, or
             `key_a` and `key_b`, identify responses, by default by model or text; `grade_a` and
             `grade_b` are the grades of a pair; `answer` is the judge's answer as JSON.
-        place: The location of the row.
+        row_location: The location of the row.
         unit: What is judged.
         options: The spellings of winners and classes, and the judge of a row that names none.
         question: The name of its question; by default `id`.
@@ -394,13 +406,15 @@ def record_of(
     """
     models = cells.get("model_a"), cells.get("model_b")
     answers = (
-        _pair(cells) if unit == "pair" else (_single(cells, unit, place, options),)
+        _pair(cells)
+        if unit == "pair"
+        else (_single(cells, unit, row_location, options),)
     )
-    swapped = unit == "pair" and _is_swapped(cells.get("order"), place)
+    swapped = unit == "pair" and _is_swapped(cells.get("order"), row_location)
 
     def label(cell: Any) -> Any:
         if unit == "pair":
-            winner = parse_winner(cell, models, options.winners, place)
+            winner = parse_winner(cell, models, options.winners, row_location)
             return (
                 TIE
                 if winner == "TIE"
@@ -408,16 +422,18 @@ def record_of(
                 if winner is None
                 else answers[winner == "B"].key
             )
-        return read_class(cell, options) if unit == "class" else _grade(cell, place)
+        return (
+            read_class(cell, options) if unit == "class" else _grade(cell, row_location)
+        )
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}
     labels: JsonObject = {
         _LABELS[unit]: {
-            name: given for name, given in people.items() if given is not None
+            name: label for name, label in people.items() if label is not None
         }
     }
     metadata = cells.get("metadata")
-    first, *others = said or [judgment_of(cells, unit, place, options)]
+    first, *further = said or [judgment_of(cells, unit, row_location, options)]
     return Record(
         question or str(cells["id"]),
         text(cells.get("prompt")),
@@ -429,7 +445,7 @@ def record_of(
         metadata=metadata
         if isinstance(metadata, Mapping)
         else below("metadata", cells),
-        others=tuple(others),
+        others=tuple(further),
         **labels,
     )
 
@@ -451,23 +467,23 @@ def records_of(
     """
     judge = {"judge": options.judge} if options.judge else {}
     return [
-        record_of({**each, **judge}, row.place, unit, options)
+        record_of({**judgment_cells, **judge}, row.place, unit, options)
         for row in rows
-        for each in (
+        for judgment_cells in (
             [cells_of(row, cells)] if isinstance(cells, Mapping) else cells(row)
         )
     ]
 
 
 def decided(
-    what: str, value: Any, margins: Mapping[str, float] = MARGINS
+    subject: str, value: Any, margins: Mapping[str, float] = MARGINS
 ) -> JsonObject:
     """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
-    known = str(value)
+    text = str(value)
     return (
-        {"margin": margins[known]}
-        if known in margins
-        else {"error": f"{what} is {value}"}
+        {"margin": margins[text]}
+        if text in margins
+        else {"error": f"{subject} is {value}"}
     )
 
 
@@ -481,7 +497,7 @@ def below(prefix: str, cells: Cells) -> JsonObject:
     }
 
 
-def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
+def _single(cells: Cells, unit: Unit, location: str, options: Options) -> Answer:
     model = cells.get("model")
     response = text(cells.get("response"))
     key = str(cells.get("key") or model or response or "1")
@@ -490,7 +506,8 @@ def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
     if unit == "class":
         return replace(answer, class_name=read_class(cells.get("label"), options))
     return replace(
-        answer, grade=_grade(cells.get("grade" if "grade" in cells else "label"), place)
+        answer,
+        grade=_grade(cells.get("grade" if "grade" in cells else "label"), location),
     )
 
 
@@ -523,23 +540,25 @@ def read_class(cell: Any, options: Options) -> str | None:
     return None if name.casefold() in NOTHING else name
 
 
-def _grade(cell: Any, place: str) -> float | None:
+def _grade(cell: Any, location: str) -> float | None:
     grade = None if cell is None or cell == "" else number(cell)
     if grade is None and cell not in (None, ""):
         raise DatasetError(
-            f"'{str(cell)[:60]}' is not a grade", where=place, remedy="write a number"
+            f"'{str(cell)[:60]}' is not a grade",
+            where=location,
+            remedy="write a number",
         )
     return grade
 
 
-def _is_swapped(value: Any, place: str) -> bool:
+def _is_swapped(value: Any, location: str) -> bool:
     if value is None or value == "":
         return False
     spelt = str(value).strip().casefold()
     if spelt not in _SWAPPED:
         raise DatasetError(
             f"'{value}' is not an order",
-            where=place,
+            where=location,
             remedy="write ab, or ba if B was shown first",
         )
     return _SWAPPED[spelt]
@@ -548,7 +567,7 @@ def _is_swapped(value: Any, place: str) -> bool:
 def judgment_of(
     cells: Cells,
     unit: Unit,
-    place: str,
+    location: str,
     options: Options = Options(),  # noqa: B008
 ) -> RecordedJudgment:
     """Return the judgment of a row of cells; see `record_of`."""
@@ -556,7 +575,7 @@ def judgment_of(
     common: JsonObject = {
         "text": None if cells.get("text") is None else text(cells["text"]),
         "sample": None if sample is None else int(sample),
-        "confidence": _within("confidence", cells, 0.0, place),
+        "confidence": _within("confidence", cells, 0.0, location),
         "answer": cells.get("answer"),
     }
     judge = str(cells.get("judge") or options.judge or "judge")
@@ -566,27 +585,27 @@ def judgment_of(
         if (name := read_class(verdict, options)) is not None:
             return RecordedJudgment(judge, class_name=name, **common)
     elif unit == "pair":
-        if (margin := _margin(cells, place, options)) is not None:
+        if (margin := _margin(cells, location, options)) is not None:
             return RecordedJudgment(
                 judge,
                 value=-margin + 0.0
-                if _is_swapped(cells.get("order"), place)
+                if _is_swapped(cells.get("order"), location)
                 else margin,
                 **common,
             )
     else:
         scores = below("score", cells) or {"quality": cells.get("score")}
-        known = {
+        valid = {
             name: score
             for name, cell in scores.items()
             if (score := number(cell)) is not None
         }
-        if len(known) == len(scores):
+        if len(valid) == len(scores):
             return RecordedJudgment(
-                judge, scores=known, weighted=cells.get("weighted"), **common
+                judge, scores=valid, weighted=cells.get("weighted"), **common
             )
         verdict = ", ".join(
-            str(value) for name, value in scores.items() if name not in known
+            str(value) for name, value in scores.items() if name not in valid
         )
     if failure := cells.get("failure"):
         return missing_record(judge, failure, status="failed", **common)
@@ -596,31 +615,31 @@ def judgment_of(
     return missing_record(judge, error, **common)
 
 
-def _margin(cells: Cells, place: str, options: Options) -> float | None:
+def _margin(cells: Cells, location: str, options: Options) -> float | None:
     """Return the margin of a pair in the order of its cells; the row's margin must not contradict its winner."""
-    margin = _within("margin", cells, -1.0, place)
+    margin = _within("margin", cells, -1.0, location)
     models = (cells.get("model_a"), cells.get("model_b"))
     if (
-        winner := parse_winner(cells.get("winner"), models, options.winners, place)
+        winner := parse_winner(cells.get("winner"), models, options.winners, location)
     ) is None:
         return margin
     if margin is None or MARGINS[winner] * margin == 0:
         return MARGINS[winner]
     if MARGINS[winner] * margin < 0:
-        what = f"winner {winner} and margin {margin:g} disagree"
+        problem = f"winner {winner} and margin {margin:g} disagree"
         raise DatasetError(
-            what, where=place, remedy="fix the row, or map only one of them"
+            problem, where=location, remedy="fix the row, or map only one of them"
         )
     return margin
 
 
-def _within(name: str, cells: Cells, low: float, place: str) -> float | None:
+def _within(name: str, cells: Cells, low: float, location: str) -> float | None:
     """Return a number from `low` to 1, so that other scales are not misread."""
     value = number(cells.get(name))
     if value is not None and not low <= value <= 1:
         raise DatasetError(
             f"{name} {value:g} is out of range",
-            where=place,
+            where=location,
             remedy=f"write it from {low:g} to 1",
         )
     return value

@@ -182,10 +182,10 @@ def missing_record(
     *,
     text: str | None = None,
     status: Status = "unparseable",
-    **more: Any,
+    **fields: Any,
 ) -> RecordedJudgment:
     """Return a recorded judgment without a value."""
-    return RecordedJudgment(judge, text=text, status=status, error=error, **more)
+    return RecordedJudgment(judge, text=text, status=status, error=error, **fields)
 
 
 NONE = "NONE"
@@ -220,16 +220,16 @@ _SECOND = (
 def parse_winner(
     value: Any,
     names: tuple[str | None, str | None],
-    known: Mapping[str, str] | None,
-    place: str,
+    spellings: Mapping[str, str] | None,
+    location: str,
 ) -> Winner | None:
     """Return the winner in a cell; `None` if it states that there is none.
 
     Args:
         value: The cell.
         names: The models of the first and the second response, which can be the cell's value.
-        known: The user's spellings of A, B, TIE or NONE; `None` if no option sets any.
-        place: The cell's location.
+        spellings: The user's spellings of A, B, TIE or NONE; `None` if no option sets any.
+        location: The cell's location.
 
     Raises:
         DatasetError: If it is anything else.
@@ -237,9 +237,13 @@ def parse_winner(
     if value is None:
         return None
     text = normalize_label(value)
-    mapped = known is not None
-    if known and text in known:
-        return None if known[text] == NONE else _checked(known[text], place, mapped)
+    mapped = spellings is not None
+    if spellings and text in spellings:
+        return (
+            None
+            if spellings[text] == NONE
+            else _checked(spellings[text], location, mapped)
+        )
     if text in names and names[0] != names[1]:
         return "A" if text == names[0] else "B"
     folded = text.casefold()
@@ -251,10 +255,10 @@ def parse_winner(
         return "B"
     if folded in _TIES:
         return "TIE"
-    return _checked(text, place, mapped)
+    return _checked(text, location, mapped)
 
 
-def _checked(text: str, place: str, mapped: bool) -> Winner:
+def _checked(text: str, location: str, mapped: bool) -> Winner:
     try:
         return read_winner(text)
     except UnreadableError:
@@ -264,7 +268,7 @@ def _checked(text: str, place: str, mapped: bool) -> Winner:
             else "write A, B or TIE"
         )
         raise DatasetError(
-            f"'{text[:60]}' is not a winner", where=place, remedy=remedy
+            f"'{text[:60]}' is not a winner", where=location, remedy=remedy
         ) from None
 
 

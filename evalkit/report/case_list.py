@@ -99,9 +99,9 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
     """Return the filters of the page that match a case."""
     tests = {
         "mismatch": any(
-            (found := v.winner or v.class_name)
+            (decision := v.winner or v.class_name)
             and isinstance(v.label, str)
-            and found != v.label
+            and decision != v.label
             for v in verdicts
         ),
         "flip": any(
@@ -125,7 +125,7 @@ def _repeats_disagree(judgments: Sequence[Judgment]) -> bool:
         decision = j.class_name if j.value is None else (j.value > 0) - (j.value < 0)
         if decision is not None:
             decisions.setdefault((j.unit, j.shown), set()).add(decision)
-    return any(len(found) > 1 for found in decisions.values())
+    return any(len(decisions_of_pass) > 1 for decisions_of_pass in decisions.values())
 
 
 def _cycles(verdicts: Sequence[Verdict]) -> str | None:
@@ -184,18 +184,18 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject
         first=_winner(orders.first, verdict.unit) if orders else None,
         second=_winner(orders.second, verdict.unit) if orders else None,
         third=_winner(orders.third, verdict.unit) if orders else None,
-        items=[_item(one, items[one.id]) for one in verdict.items] or None,
+        items=[_item(item, items[item.id]) for item in verdict.items] or None,
     )
 
 
-def _item(one: ItemVerdict, item: ChecklistItem) -> JsonObject:
+def _item(verdict: ItemVerdict, item: ChecklistItem) -> JsonObject:
     return _filled(
         criterion=item.criterion,
         points=item.points if item.points != 1 else None,
-        answer=one.answer,
-        why=one.reason if one.reason != "judged" else None,
-        explanation=one.explanation or None,
-        label=one.label,
+        answer=verdict.answer,
+        why=verdict.reason if verdict.reason != "judged" else None,
+        explanation=verdict.explanation or None,
+        label=verdict.label,
     )
 
 
@@ -234,9 +234,9 @@ def render_prompts(
     def requests(
         case: Case, judgments: Sequence[Judgment]
     ) -> Iterator[tuple[JudgeSpec, JudgeRequest]]:
-        asked = {judgment.judge for judgment in judgments}
+        judges = {judgment.judge for judgment in judgments}
         for request in evaluator.plan(case):
-            for name in asked & by_name.keys():
+            for name in judges & by_name.keys():
                 yield by_name[name], request
         if any(judgment.arbiter is not None for judgment in judgments) and isinstance(
             evaluator, FollowUpEvaluator
@@ -249,8 +249,8 @@ def render_prompts(
     def asked(
         case: Case, judgments: Sequence[Judgment]
     ) -> dict[str, tuple[Message, ...]]:
-        wanted = {key for judgment in judgments for key in judgment.keys}
-        if not wanted:
+        keys = {key for judgment in judgments for key in judgment.keys}
+        if not keys:
             return {}
         try:
             keyed = [
@@ -259,7 +259,7 @@ def render_prompts(
             ]
         except EvalkitError:
             return {}
-        return {key: messages for key, messages in keyed if key in wanted}
+        return {key: messages for key, messages in keyed if key in keys}
 
     return asked
 
@@ -267,10 +267,12 @@ def render_prompts(
 def _passes(judgments: Sequence[Judgment]) -> Iterator[tuple[str, list[Judgment]]]:
     """Yield each judge's judgments of each unit, without third judgments."""
     first = sorted(
-        (one for one in judgments if one.arbiter is None),
-        key=lambda one: (one.judge, one.unit),
+        (judgment for judgment in judgments if judgment.arbiter is None),
+        key=lambda judgment: (judgment.judge, judgment.unit),
     )
-    for (name, _), group in groupby(first, key=lambda one: (one.judge, one.unit)):
+    for (name, _), group in groupby(
+        first, key=lambda judgment: (judgment.judge, judgment.unit)
+    ):
         yield name, list(group)
 
 
@@ -341,7 +343,9 @@ class _BoundedHeap(Generic[T]):
         """Return the kept items, best rank first."""
         return [
             item
-            for _, _, item in sorted(self._heap, key=lambda one: one[0], reverse=True)
+            for _, _, item in sorted(
+                self._heap, key=lambda entry: entry[0], reverse=True
+            )
         ]
 
 
@@ -391,8 +395,8 @@ class PageBudget:
     and then the other cases in order.
     """
 
-    def __init__(self, asked: Asked | None = None, *, budget: int = BUDGET) -> None:
-        self._asked, self._budget = asked, budget
+    def __init__(self, prompts: Asked | None = None, *, budget: int = BUDGET) -> None:
+        self._asked, self._budget = prompts, budget
         self._counts: Counter[str] = Counter(all=0)
         self._turns: Counter[int] = Counter()
         self._short: _BoundedHeap[tuple[int, str]] = _BoundedHeap(budget)
@@ -402,30 +406,31 @@ class PageBudget:
         self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
     ) -> None:
         """Add a case."""
-        found = flags(verdicts, judgments)
-        place = self._counts["all"]
-        self._counts.update(["all", *found])
-        rank = (not found, 0, place)
-        texts = (case.prompt, *(one.text for one in case.responses))
+        case_flags = flags(verdicts, judgments)
+        position = self._counts["all"]
+        self._counts.update(["all", *case_flags])
+        rank = (not case_flags, 0, position)
+        texts = (case.prompt, *(response.text for response in case.responses))
         least = _LEAST * (2 + len(texts)) + sum(
             [min(len(text), SHORT) for text in texts]
         )
         if self._short.takes(rank, least):  # otherwise it need not be encoded
             short = _encode(
-                _cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True}
+                _cut(case_row(case, verdicts), SHORT)
+                | {"flags": case_flags, "short": True}
             )
-            self._short.offer(rank, _size(short) + 1, (place, short))
-        turn = self._rank(found, place)
+            self._short.offer(rank, _size(short) + 1, (position, short))
+        turn = self._rank(case_flags, position)
         if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
-            candidate = _Candidate(place, case, verdicts, judgments, found)
+            candidate = _Candidate(position, case, verdicts, judgments, case_flags)
             self._whole.offer(turn, _estimate(case, judgments), candidate)
 
-    def _rank(self, found: Sequence[str], place: int) -> Rank:
-        kind = next((k for k, name in enumerate(CLASSES) if name in found), None)
+    def _rank(self, case_flags: Sequence[str], position: int) -> Rank:
+        kind = next((k for k, name in enumerate(CLASSES) if name in case_flags), None)
         if kind is None:
-            return float("inf"), 0, place
+            return float("inf"), 0, position
         self._turns[kind] += 1
-        return self._turns[kind], kind, place
+        return self._turns[kind], kind, position
 
     def data(self) -> CaseData:
         """Return the cases on the page."""
@@ -439,17 +444,17 @@ class PageBudget:
         for candidate in self._whole.kept():
             if candidate.place not in rows:
                 continue
-            known = len(shared.parts)
+            parts_before = len(shared.parts)
             row, missed = self._row(candidate, shared)
-            more = _size(text := _encode(row)) - _size(rows[candidate.place])
-            if more + shared.size > room:
-                shared.forget(known)
+            growth = _size(text := _encode(row)) - _size(rows[candidate.place])
+            if growth + shared.size > room:
+                shared.forget(parts_before)
                 continue
             rows[candidate.place] = text
-            room = room - more
+            room = room - growth
             whole = whole + 1
             unlike = unlike + missed
-        cases = ",".join(rows[place] for place in sorted(rows))
+        cases = ",".join(rows[position] for position in sorted(rows))
         text = f'{{"parts":{_encode(shared.parts)},"cases":[{cases}]}}'
         return CaseData(
             text,
@@ -464,11 +469,11 @@ class PageBudget:
     def _row(self, candidate: _Candidate, shared: _Shared) -> tuple[JsonObject, int]:
         case = candidate.case
         judgments = candidate.judgments
-        asked = self._asked(case, judgments) if self._asked else {}
+        prompts = self._asked(case, judgments) if self._asked else {}
         unlike = 0
-        shown = []
+        judgment_rows = []
         for judgment in judgments:
-            messages = asked.get(judgment.keys[0]) if judgment.keys else None
+            messages = prompts.get(judgment.keys[0]) if judgment.keys else None
             unlike += bool(judgment.keys) and messages is None
             row = _cut(judgment_row(judgment), LONG)
             if messages is not None:
@@ -477,10 +482,10 @@ class PageBudget:
                     "key": judgment.keys[0],
                     "asks": len(judgment.keys),
                 }
-            shown.append(row)
+            judgment_rows.append(row)
         row = _cut(case_row(case, candidate.verdicts), LONG)
         return row | {
-            "judgments": shown,
+            "judgments": judgment_rows,
             "flags": list(candidate.flags),
         }, (unlike if self._asked else 0)
 
@@ -497,7 +502,8 @@ class _Shared:
     def messages(self, case: Case, messages: Sequence[Message]) -> list[list[Any]]:
         """Return each message as its role and its pieces."""
         texts: list[tuple[list[Any], str]] = [
-            (["responses", i], one.text) for i, one in enumerate(case.responses)
+            (["responses", i], response.text)
+            for i, response in enumerate(case.responses)
         ]
         texts += [
             ([name], getattr(case, name) or "")
@@ -505,7 +511,8 @@ class _Shared:
         ]
         # The longest first, so that a text within another text does not split it.
         texts = sorted(
-            (one for one in texts if len(one[1]) > 20), key=lambda one: -len(one[1])
+            (entry for entry in texts if len(entry[1]) > 20),
+            key=lambda entry: -len(entry[1]),
         )
         return [
             [message["role"], *self._pieces(message["content"], texts)]
@@ -518,8 +525,8 @@ class _Shared:
         if not content:
             return []
         for rank, (reference, text) in enumerate(texts):
-            before, found, after = content.partition(text)
-            if found:
+            before, separator, after = content.partition(text)
+            if separator:
                 return [
                     *self._pieces(before, texts[rank:]),
                     reference,
@@ -539,12 +546,12 @@ class _Shared:
         self.size += _size(_encode(text)) + 1
         return self._places[text]
 
-    def forget(self, known: int) -> None:
-        """Remove all texts but the first `known`, because their case is not on the page."""
-        for text in self.parts[known:]:
+    def forget(self, count: int) -> None:
+        """Remove all texts but the first `count`, because their case is not on the page."""
+        for text in self.parts[count:]:
             del self._places[text]
             self.size -= _size(_encode(text)) + 1
-        del self.parts[known:]
+        del self.parts[count:]
 
 
 def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
@@ -552,10 +559,16 @@ def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
         case.prompt,
         case.context or "",
         case.reference or "",
-        *(one.text for one in case.responses),
+        *(response.text for response in case.responses),
     ]
-    completions = [one.completion for one in judgments if one.completion is not None]
-    texts += [text or "" for one in completions for text in (one.text, one.reasoning)]
+    completions = [
+        judgment.completion for judgment in judgments if judgment.completion is not None
+    ]
+    texts += [
+        text or ""
+        for completion in completions
+        for text in (completion.text, completion.reasoning)
+    ]
     return _OF_JUDGMENT * (1 + len(judgments)) + sum(
         min(len(text), LONG) * (1 if text.isascii() else 2) for text in texts
     )

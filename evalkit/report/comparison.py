@@ -26,7 +26,7 @@ def values_table(
         rows.append(
             [
                 f"decision{whole}",
-                *(in_every_language(USES[one.use])[0] for one in decisions),
+                *(in_every_language(USES[decision.use])[0] for decision in decisions),
             ]
         )
     by_name: dict[str, dict[str, str]] = {}
@@ -97,16 +97,16 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def _sentence(d: Difference, alpha: float) -> str:
-    what = f"{d.first} and {d.second} in {d.metric.name}"
+    subject = f"{d.first} and {d.second} in {d.metric.name}"
     p = p_value(d.p_holm, "= ")
     value = f"{with_interval(d.metric, signed=True)} (n = {d.metric.n:,})"
     if d.p_holm is None:
-        return f"No difference found between {what}: {value}; {d.test}."
+        return f"No difference found between {subject}: {value}; {d.test}."
     if d.p_holm <= alpha:
-        return f"A difference between {what}: {value}, p {p}."
-    seen = ""
+        return f"A difference between {subject}: {value}, p {p}."
+    power_note = ""
     if d.detectable is not None:
-        seen = (
+        power_note = (
             f"; with these cases one of {number(d.detectable)} would probably have been"
         )
     if (
@@ -114,8 +114,8 @@ def _sentence(d: Difference, alpha: float) -> str:
         and d.detectable > 1
         and d.metric.name.startswith("agreement/accuracy")
     ):
-        seen = "; these cases are too few to show any"
-    return f"No difference found between {what}: {value}, p {p}{seen}."
+        power_note = "; these cases are too few to show any"
+    return f"No difference found between {subject}: {value}, p {p}{power_note}."
 
 
 def with_interval(metric: Metric, *, signed: bool = False) -> str:

@@ -77,13 +77,15 @@ class RunCounts:
             if verdict.score is not None and len(verdict.unit) == 1:
                 self.scores[verdict.score] += 1
             touched |= self._length(case, verdict)
-        own = self.cluster.get(case.id)
-        for place in touched:
-            if own is None or (place, own) not in self._seen:
-                self.lengths[place].clusters += 1
-            if own is not None:
-                self._seen.add((place, own))
-        self.grades.update(one.grade for one in case.responses if one.grade is not None)
+        cluster = self.cluster.get(case.id)
+        for ratio_class in touched:
+            if cluster is None or (ratio_class, cluster) not in self._seen:
+                self.lengths[ratio_class].clusters += 1
+            if cluster is not None:
+                self._seen.add((ratio_class, cluster))
+        self.grades.update(
+            response.grade for response in case.responses if response.grade is not None
+        )
         for judgment in judgments:
             self._spend(judgment)
 
@@ -94,10 +96,12 @@ class RunCounts:
         if first == second or not min(first, second):
             return set()
         ratio = max(first, second) / min(first, second)
-        place = next((k for k, end in enumerate(RATIOS) if ratio <= end), len(RATIOS))
-        self.lengths[place].decided += 1
-        self.lengths[place].longer += (first > second) == (verdict.winner == "A")
-        return {place}
+        ratio_class = next(
+            (k for k, end in enumerate(RATIOS) if ratio <= end), len(RATIOS)
+        )
+        self.lengths[ratio_class].decided += 1
+        self.lengths[ratio_class].longer += (first > second) == (verdict.winner == "A")
+        return {ratio_class}
 
     def _spend(self, judgment: Judgment) -> None:
         spent = self.judges.setdefault(judgment.arbiter or judgment.judge, Spending())

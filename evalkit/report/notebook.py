@@ -72,7 +72,11 @@ def judge_html(
 
 def _html(values: Json, language: str = "en") -> str:
     page = render("notebook.html.j2", {**_NONE, **values}, data={})
-    other = "en" if language == "zh" else "zh"
+    other_language = "en" if language == "zh" else "zh"
     return printable(
-        re.sub(f'<span class="{other}" lang="{other}">[^<]*</span>', "", page)
+        re.sub(
+            f'<span class="{other_language}" lang="{other_language}">[^<]*</span>',
+            "",
+            page,
+        )
     )

@@ -97,8 +97,8 @@ def render(
         )
     )
     # A mark that changes the direction of text would reorder what stands beside it.
-    shown = printable(page.replace("\r\n", "\n"))
-    return shown.encode("utf-8", "replace").decode("utf-8")
+    text = printable(page.replace("\r\n", "\n"))
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def render_markdown(template: str, values: Json) -> str:
@@ -165,14 +165,14 @@ def script_json(value: Any) -> str:
 
 
 def render_report(
-    result: RunResult, details: Json | None = None, asked: Asked | None = None
+    result: RunResult, details: Json | None = None, prompts: Asked | None = None
 ) -> str:
     """Return one self-contained HTML page on a run; see `draw_report`."""
-    return draw_report(result, details, asked)[0]
+    return draw_report(result, details, prompts)[0]
 
 
 def draw_report(
-    result: RunResult, details: Json | None = None, asked: Asked | None = None
+    result: RunResult, details: Json | None = None, prompts: Asked | None = None
 ) -> tuple[str, list[Figure]]:
     """Return one self-contained HTML page on a run (findings in words, figures, metrics, cases), and its figures.
 
@@ -183,9 +183,9 @@ def draw_report(
         result: the run; its cases, judgments and verdicts are read once, in order.
         details: the content of the run folder's detail files, by name without suffix (`ranking`,
             `frontier`, …).
-        asked: renders the prompts again; without it none is shown.
+        prompts: renders the prompts again; without it none is shown.
     """
-    page_cases = PageBudget(asked)
+    page_cases = PageBudget(prompts)
     counts = RunCounts(cluster=_clusters(result))
     for case, verdicts, judgments in select_cases(
         result.cases, result.verdicts, result.judgments
@@ -258,10 +258,10 @@ def metric_table(metrics: Collection[Metric], level: str) -> JsonObject:
 
 
 def _judge_columns(metrics: Metrics) -> list[str]:
-    known = {
+    names = {
         name for judge in judges_of(metrics) for name in metrics_of(metrics, judge)
     }
-    return [name for name in JUDGE_COLUMNS if name in known]
+    return [name for name in JUDGE_COLUMNS if name in names]
 
 
 def _judges(result: RunResult) -> Iterator[JsonObject]:
@@ -327,21 +327,25 @@ def _by_heading(
     metrics: Iterable[Metric],
 ) -> dict[Words, list[tuple[Words, Metric, Words]]]:
     """Return the title, numbers and note of each metric with a value, by the heading of its group."""
-    found: dict[Words, list[tuple[Words, Metric, Words]]] = {}
+    rows_by_heading: dict[Words, list[tuple[Words, Metric, Words]]] = {}
     for metric in metrics:
         if metric.value is not None:
             row = (metric_words(metric.name), metric, note_words(metric.note or ""))
-            found.setdefault(in_every_language(heading(metric.name)), []).append(row)
-    return found
+            rows_by_heading.setdefault(
+                in_every_language(heading(metric.name)), []
+            ).append(row)
+    return rows_by_heading
 
 
 def _undetermined(metrics: Iterable[Metric]) -> dict[Words, list[str]]:
     """Return the names of metrics without a value by the reason why."""
-    found: dict[Words, list[str]] = {}
+    names_by_reason: dict[Words, list[str]] = {}
     for metric in metrics:
         if metric.value is None:
-            found.setdefault(note_words(metric.note or ""), []).append(metric.name)
-    return found
+            names_by_reason.setdefault(note_words(metric.note or ""), []).append(
+                metric.name
+            )
+    return names_by_reason
 
 
 def _title(result: RunResult) -> list[str]:
@@ -373,8 +377,8 @@ def _imported(brought: Json) -> Words:
     english, chinese = (text.format(**facts) for text in PAGE["imported_text"])
     if not facts["texts"] or facts["differences"] is None:
         return english, chinese
-    more, more_zh = (text.format(**facts) for text in PAGE["reread_text"])
-    return english + more, chinese + more_zh
+    reread, reread_zh = (text.format(**facts) for text in PAGE["reread_text"])
+    return english + reread, chinese + reread_zh
 
 
 def _spent(result: RunResult) -> list[tuple[str, Words]]:
@@ -429,8 +433,10 @@ def run_files(
 
 
 def _in_words(result: RunResult, details: Json, language: str) -> str:
-    found = findings_of(result, details)
-    texts = [one.text_zh if language == "zh" else one.text for one in found]
+    findings = findings_of(result, details)
+    texts = [
+        finding.text_zh if language == "zh" else finding.text for finding in findings
+    ]
     return "".join(
         f"- {as_markdown(text)}\n"
         for text in [*texts, *_cluster_notes(result, language)]
@@ -439,12 +445,12 @@ def _in_words(result: RunResult, details: Json, language: str) -> str:
 
 def _cluster_notes(result: RunResult, language: str) -> list[str]:
     """Return what intervals and tests resample, where it is not single cases."""
-    found = result.manifest.get("clusters") or {}
-    if found.get("count") == found.get("cases"):
+    clusters = result.manifest.get("clusters") or {}
+    if clusters.get("count") == clusters.get("cases"):
         return []
-    by = found["by"]
-    count = found["count"]
-    cases = found["cases"]
+    by = clusters["by"]
+    count = clusters["count"]
+    cases = clusters["cases"]
     text = gettext(
         "{cases} cases in {count} clusters by {by}: intervals and tests resample clusters."
     )
@@ -511,11 +517,13 @@ def _style() -> str:
         for line in sheet.splitlines()
         if line.startswith("svg ") and not line.startswith("svg {")
     ]
-    own = [
+    page_rules = [
         f"svg {{ font-family: {_FONT}; }}",
         "svg .ground { fill: var(--page); }",
         "svg text.heading { font-size: 15px; font-weight: 600; }",
     ]
     return re.sub(
-        r"var\((--\w+)\)", lambda name: colors[name[1]], "\n".join([*own, *rules])
+        r"var\((--\w+)\)",
+        lambda name: colors[name[1]],
+        "\n".join([*page_rules, *rules]),
     )

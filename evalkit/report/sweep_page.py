@@ -109,8 +109,8 @@ def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
 
 
 def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:
-    keys = dict.fromkeys(key for one in settings for key in one)
-    return [key for key in keys if len({one.get(key) for one in settings}) > 1]
+    keys = dict.fromkeys(key for setting in settings for key in setting)
+    return [key for key in keys if len({setting.get(key) for setting in settings}) > 1]
 
 
 def _shared_settings(
@@ -130,14 +130,14 @@ def _self_explanatory(
     return {
         key
         for key in varying
-        if all(_WORD.fullmatch(one[key]) for one in settings if key in one)
+        if all(_WORD.fullmatch(setting[key]) for setting in settings if key in setting)
     }
 
 
 def _short(key: str, varying: Sequence[str]) -> str:
     """Return the last part of a key, or the whole key if another key has the same last part."""
     last = key.rpartition(".")[2]
-    alike = [one for one in varying if one.rpartition(".")[2] == last]
+    alike = [name for name in varying if name.rpartition(".")[2] == last]
     return last if len(alike) == 1 else key.removeprefix("criteria.")
 
 
@@ -158,20 +158,20 @@ def _name(
 
 def _facts(board: Leaderboard, facts: SweepFacts, jobs: int) -> list[tuple[str, Words]]:
     data = ", ".join(dict.fromkeys((facts.datasets or {}).values()))
-    found: list[tuple[str, Words]] = [("jobs", (f"{jobs:,}",) * 2)]
-    found += [("by", metric_words(board.by))] if board.by else []
-    found += [("data", (data, data))] if data else []
-    found += (
+    entries: list[tuple[str, Words]] = [("jobs", (f"{jobs:,}",) * 2)]
+    entries += [("by", metric_words(board.by))] if board.by else []
+    entries += [("data", (data, data))] if data else []
+    entries += (
         [("started", (f"{facts.started[:16].replace('T', ' ')} UTC",) * 2)]
         if facts.started
         else []
     )
-    found += (
+    entries += (
         [("spent", (dollars(facts.cost_usd),) * 2)]
         if facts.cost_usd is not None
         else []
     )
-    return found
+    return entries
 
 
 def _row(
@@ -200,19 +200,19 @@ def _row(
 def _figures(
     board: Leaderboard, names: Mapping[str, str], datasets: Mapping[str, str]
 ) -> list[Figure]:
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for fingerprint in dict.fromkeys(row.dataset for row in board.rows):
         rows = [row for row in board.rows if row.dataset == fingerprint]
         pair = (
             pareto_front(rows, board.by, names),
             significance_groups(rows, board.contrasts, 1 - board.confidence, names),
         )
-        found += [
+        figures += [
             _of(figure, datasets.get(fingerprint, ""))
             for figure in pair
             if figure is not None
         ]
-    return found
+    return figures
 
 
 def _of(figure: Figure, dataset: str) -> Figure:

@@ -32,11 +32,11 @@ def _part(part: str) -> Text:
     for start, text in _notes():
         if not part.startswith(start):
             continue
-        if found := _pattern(text.message).fullmatch(part):
+        if match := _pattern(text.message).fullmatch(part):
             return text.fill(
                 **{
                     name: _argument(name, value)
-                    for name, value in found.groupdict().items()
+                    for name, value in match.groupdict().items()
                 }
             )
     return Text(part)  # of a plug-in, which may bring its translation
@@ -61,9 +61,9 @@ def _pattern(message: str) -> re.Pattern[str]:
     return re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(message)))
 
 
-def _argument_pattern(found: re.Match[str]) -> str:
+def _argument_pattern(argument: re.Match[str]) -> str:
     """Return the pattern of an argument: counts are of anything, so only a number makes a part of a note one."""
-    return rf"(?P<{found[1]}>{'[0-9,]+' if found[1] in ('count', 'total') else '.{1,500}'})"
+    return rf"(?P<{argument[1]}>{'[0-9,]+' if argument[1] in ('count', 'total') else '.{1,500}'})"
 
 
 _ARGUMENT = re.compile(r"\\\{(\w+)\\\}")
@@ -75,24 +75,24 @@ Words: TypeAlias = tuple[str, str]
 
 def metric_title(name: str) -> Text | str:
     """Return what a metric is called; an unknown one is called by its name, and one of a panel's judge by both."""
-    found = CATALOG.find(name)
-    if found is not None and found.judge is not None:
-        return gettext("{judge}: {metric}", judge=found.judge, metric=_title(found))
+    match = CATALOG.find(name)
+    if match is not None and match.judge is not None:
+        return gettext("{judge}: {metric}", judge=match.judge, metric=_title(match))
     if name.startswith("judge/"):
-        _, judge, own = name.split("/", 2)
-        return gettext("{judge}: {metric}", judge=judge, metric=own)
-    return name if found is None else _title(found)
+        _, judge, metric = name.split("/", 2)
+        return gettext("{judge}: {metric}", judge=judge, metric=metric)
+    return name if match is None else _title(match)
 
 
 def metric_measure(name: str) -> Text | str:
     """Return what a metric measures: its title, without a benchmark's name."""
-    found = CATALOG.find(name)
-    return name if found is None else _measure(found)
+    match = CATALOG.find(name)
+    return name if match is None else _measure(match)
 
 
-def _title(found: Match) -> Text:
-    title = _measure(found)
-    benchmark = found.spec.benchmark
+def _title(match: Match) -> Text:
+    title = _measure(match)
+    benchmark = match.spec.benchmark
     return (
         gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title)
         if benchmark
@@ -100,21 +100,21 @@ def _title(found: Match) -> Text:
     )
 
 
-def _measure(found: Match) -> Text:
-    if "metric" in found.values:  # of a slice, which the data name
+def _measure(match: Match) -> Text:
+    if "metric" in match.values:  # of a slice, which the data name
         return Text(
-            found.spec.title,
-            {**found.values, "metric": metric_measure(found.values["metric"])},
+            match.spec.title,
+            {**match.values, "metric": metric_measure(match.values["metric"])},
         )
-    if found.values.keys() & {"criterion", "system", "class"}:  # named by the user
-        return Text(found.spec.title, found.values)
-    words = {key: found.spec.words.get(value) for key, value in found.values.items()}
+    if match.values.keys() & {"criterion", "system", "class"}:  # named by the user
+        return Text(match.spec.title, match.values)
+    words = {key: match.spec.words.get(value) for key, value in match.values.items()}
     values = {
         key: Text(word) if isinstance(word, str) else word
         for key, word in words.items()
         if word
     }
-    return Text(found.spec.title, {**found.values, **values})
+    return Text(match.spec.title, {**match.values, **values})
 
 
 def metric_words(name: str) -> Words:

@@ -24,10 +24,10 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
     """Return what is known after the last look, the conclusion first."""
     looks = baseline.complete
     last = baseline.looks[-1]
-    found = [] if last.complete else [_incomplete(last)]
-    found += [_conclusion(baseline, looks)]
+    findings = [] if last.complete else [_incomplete(last)]
+    findings += [_conclusion(baseline, looks)]
     scores = bool(looks) and any(
-        isinstance(one, int | float) for one in looks[-1].answers
+        isinstance(answer, int | float) for answer in looks[-1].answers
     )
     if looks and (facts := looks[-1].facts) is not None:
         if (
@@ -40,44 +40,44 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
                 "noise": _share(facts.noise),
                 "excess": points(facts.excess),
             }
-            what = gettext(
+            text = gettext(
                 "In the last look alone, {flips} of the answers differ from those of the first two,"
                 " which differ from each other in {noise}: a difference of {excess} points.",
                 **parts,
             )
             if scores:
-                what = gettext(
+                text = gettext(
                     "In the last look alone, scores are {flips} of the scale away from those of the"
                     " first two on average, which are {noise} away from each other: a difference of"
                     " {excess} points.",
                     **parts,
                 )
-            found.append(finding("watch/excess_flips", "info", what))
+            findings.append(finding("watch/excess_flips", "info", text))
         if facts.change is not None and facts.agreement is not None:
             values = {
                 "agreement": _share(facts.agreement),
                 "change": points(facts.change),
             }
-            what = gettext(
+            text = gettext(
                 "Agreement with the labels: {agreement} in the last look, a difference of {change}"
                 " points from the first two.",
                 **values,
             )
             if scores:
-                what = gettext(
+                text = gettext(
                     "Agreement with the labels (1 minus the distance of scores as a share of the"
                     " scale): {agreement} in the last look, a difference of {change} points from"
                     " the first two.",
                     **values,
                 )
-            found.append(finding("watch/agreement_change", "info", what))
-    return [*found, *_providers(baseline, looks)]
+            findings.append(finding("watch/agreement_change", "info", text))
+    return [*findings, *_providers(baseline, looks)]
 
 
 def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
     later = len(looks) - BASELINE
     if (first := baseline.changed) is not None:
-        what: Message = gettext(
+        text: Message = gettext(
             "The judge has changed: look {look} shows that its answers differ from the earlier ones"
             " by more than its own noise (evidence {evidence}, and {limit} suffices). Validate it"
             " again; --reset then starts from a new baseline.",
@@ -85,16 +85,16 @@ def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
             evidence=_evidence(first),
             limit=_LIMIT,
         )
-        return finding("watch/evidence", "bad", what)
+        return finding("watch/evidence", "bad", text)
     if later < 1:
-        what = gettext(
+        text = gettext(
             "Complete looks of the baseline: {n} of {baseline}. Nothing is compared yet. Take the"
             " next look by the same command.",
             n=len(looks),
             baseline=BASELINE,
         )
-        return finding("watch/evidence", "info", what)
-    what = ngettext(
+        return finding("watch/evidence", "info", text)
+    text = ngettext(
         "No change of the judge was found in the look after the first two (evidence {evidence};"
         " {limit} would suffice). This does not show that there is none.",
         "No change of the judge was found in {n} looks after the first two (evidence {evidence};"
@@ -103,7 +103,7 @@ def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
         evidence=_evidence(looks[-1]),
         limit=_LIMIT,
     )
-    return finding("watch/evidence", "good", what)
+    return finding("watch/evidence", "good", text)
 
 
 _LIMIT: Final = f"{1 / FALSE_ALARMS:g}"
@@ -123,13 +123,13 @@ def _share(metric: Metric) -> str:
 
 
 def _incomplete(look: Look) -> Finding:
-    what = gettext(
+    text = gettext(
         "Look {look} is not complete ({why}) and decides nothing: run the same command again to"
         " take the rest.",
         look=look.number,
         why=note_text(look.why or "interrupted"),
     )
-    return finding("watch/looks", "warn", what)
+    return finding("watch/looks", "warn", text)
 
 
 def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
@@ -140,11 +140,11 @@ def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
             if not now or {*now} & {*before}:
                 continue
             since = next(
-                one.number
-                for one in looks
-                if not {*getattr(one, attribute).get(judge, ())} & {*before}
+                look.number
+                for look in looks
+                if not {*getattr(look, attribute).get(judge, ())} & {*before}
             )
-            what = gettext(
+            text = gettext(
                 "The provider reports another {kind} for {judge} since look {look}: {now} instead"
                 " of {before}.",
                 kind=kind,
@@ -154,10 +154,10 @@ def _providers(baseline: Baseline, looks: Sequence[Look]) -> Iterator[Finding]:
                 before=joined(before),
             )
             same = gettext(
-                "{report} Its answers have not changed noticeably.", report=what
+                "{report} Its answers have not changed noticeably.", report=text
             )
             yield finding(
-                f"watch/{attribute}", "warn", what if baseline.changed else same
+                f"watch/{attribute}", "warn", text if baseline.changed else same
             )
 
 
@@ -165,9 +165,9 @@ def render_watch(baselines: Sequence[Baseline]) -> str:
     """Return one self-contained HTML page on a watch."""
     baseline = baselines[-1]
     later = [
-        (one, one.facts)
-        for one in baseline.complete[BASELINE:][-MOST:]
-        if one.facts is not None
+        (look, look.facts)
+        for look in baseline.complete[BASELINE:][-MOST:]
+        if look.facts is not None
     ]
     figures = [
         _figure("watch_flips", [(look, facts.excess) for look, facts in later]),
@@ -205,8 +205,8 @@ def _figure(
 ) -> Figure | None:
     """Return differences from the first two looks with their intervals, by look; `None` if there are none."""
     rows = [
-        Row((f"{look.number} · {look.started[:10]}",) * 2, one, 0.0)
-        for look, one in differences
-        if one is not None
+        Row((f"{look.number} · {look.started[:10]}",) * 2, metric, 0.0)
+        for look, metric in differences
+        if metric is not None
     ]
     return forest_figure(name, FIGURES[name], rows, *bounds(rows)) if rows else None

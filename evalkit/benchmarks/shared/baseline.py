@@ -34,26 +34,28 @@ def find_baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str
     """Return the baseline model: the configured one, or else the benchmark's."""
     where = "dataset.baseline"
     if source.baseline is not None and source.baseline not in answers:
-        what = f"no outputs of '{source.baseline}' in {source.path}"
+        problem = f"no outputs of '{source.baseline}' in {source.path}"
         raise ConfigError(
-            what, where=where, remedy=did_you_mean(source.baseline, answers)
+            problem, where=where, remedy=did_you_mean(source.baseline, answers)
         )
-    found = source.baseline or next((name for name in usual if name in answers), None)
-    if found is None:
-        what = f"{source.path} has outputs of {', '.join(sorted(answers))}, but of no usual baseline"
+    baseline = source.baseline or next(
+        (name for name in usual if name in answers), None
+    )
+    if baseline is None:
+        problem = f"{source.path} has outputs of {', '.join(sorted(answers))}, but of no usual baseline"
         raise ConfigError(
-            what,
+            problem,
             where=where,
             remedy=f"set it to one of them, or add those of {usual[0]}",
         )
     if len(answers) < 2:
-        what = f"has only outputs of {found}"
+        problem = f"has only outputs of {baseline}"
         raise DatasetError(
-            what,
+            problem,
             where=str(source.path),
             remedy="use a folder with outputs of a model and the baseline",
         )
-    return found
+    return baseline
 
 
 def contests(view: View) -> tuple[Floats, Ints, dict[str, Bools]]:

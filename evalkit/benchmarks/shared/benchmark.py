@@ -192,7 +192,7 @@ def benchmark(
     return Benchmark(name, **{**facts, **code})
 
 
-def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
+def foreign_row(benchmark: Benchmark, row: Row, location: str) -> ForeignError:
     """Return the error for a row of another kind; it names a missing column."""
     nearest = min(
         benchmark.shapes,
@@ -200,7 +200,7 @@ def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
     )
     missing = sorted(nearest - row.keys())
     return ForeignError(
-        benchmark, f"the row has no '{missing[0] if missing else '?'}'", row, place
+        benchmark, f"the row has no '{missing[0] if missing else '?'}'", row, location
     )
 
 
@@ -212,18 +212,20 @@ def benchmark_files(benchmark: Benchmark, source: Source, *shapes: Shape) -> lis
     """
     if not source.path.is_dir():
         return [source.path]
-    wanted = shapes or benchmark.shapes
-    seen = [(file, first_row(file)) for file in files_in(source.path)]
+    accepted = shapes or benchmark.shapes
+    first_rows = [(file, first_row(file)) for file in files_in(source.path)]
     named = [
         (file, row)
-        for file, row in seen
+        for file, row in first_rows
         if row is not None and fnmatch(file.name, benchmark.files)
     ]
     files = [
-        file for file, row in named if any(columns <= row.keys() for columns in wanted)
+        file
+        for file, row in named
+        if any(columns <= row.keys() for columns in accepted)
     ]
     if not files:
-        row = next((row for _, row in seen if row is not None), None)
+        row = next((row for _, row in first_rows if row is not None), None)
         raise ForeignError(
             benchmark, "the folder has no such file", row, str(source.path)
         )
@@ -236,11 +238,11 @@ def checked_rows(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[P
     Raises:
         DatasetError: If a row does not.
     """
-    wanted = shapes or benchmark.shapes
-    for place, row in rows_of(file):
-        if not any(columns <= row.keys() for columns in wanted):
-            raise foreign_row(benchmark, row, place)
-        yield place, row
+    accepted = shapes or benchmark.shapes
+    for location, row in rows_of(file):
+        if not any(columns <= row.keys() for columns in accepted):
+            raise foreign_row(benchmark, row, location)
+        yield location, row
 
 
 def json_objects(benchmark: Benchmark, source: Source) -> Iterator[LocatedRow]:
@@ -251,12 +253,12 @@ def json_objects(benchmark: Benchmark, source: Source) -> Iterator[LocatedRow]:
     """
     for file in files_in(source.path):
         try:
-            found = load_object(file)
+            content = load_object(file)
         except DatasetError:
-            found = {}
-        if not benchmark.looks_like(found):
-            raise foreign_row(benchmark, found or first_row(file) or {}, str(file))
-        yield LocatedRow(found, str(file), file=file)
+            content = {}
+        if not benchmark.looks_like(content):
+            raise foreign_row(benchmark, content or first_row(file) or {}, str(file))
+        yield LocatedRow(content, str(file), file=file)
 
 
 def published_rows(
@@ -268,10 +270,10 @@ def published_rows(
         DatasetError: If a row does not, or a folder has no such file.
     """
     for file in benchmark_files(benchmark, source, *shapes):
-        for number, (place, row) in enumerate(
+        for number, (location, row) in enumerate(
             checked_rows(benchmark, file, *shapes), 1
         ):
-            yield LocatedRow(row, place, number, file)
+            yield LocatedRow(row, location, number, file)
 
 
 def holds_object(*keys: str) -> Callable[[Path], bool]:
@@ -279,7 +281,7 @@ def holds_object(*keys: str) -> Callable[[Path], bool]:
     return lambda folder: peek(folder).top.keys() >= set(keys)
 
 
-def checklist_of(items: Any, place: str) -> tuple[ChecklistItem, ...]:
+def checklist_of(items: Any, location: str) -> tuple[ChecklistItem, ...]:
     """Return the items of a published checklist.
 
     Raises:
@@ -288,7 +290,7 @@ def checklist_of(items: Any, place: str) -> tuple[ChecklistItem, ...]:
     try:
         return read_items(items)
     except ChecklistError as bad:
-        raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
+        raise DatasetError(bad.what, where=location, remedy=bad.remedy) from None
 
 
 RowLocation: TypeAlias = LocatedRow
@@ -331,7 +333,7 @@ def one_of(
     return lambda row: choice(row[column], meanings, row.place)
 
 
-def choice(value: Any, meanings: Mapping[str, str], place: str) -> str | None:
+def choice(value: Any, meanings: Mapping[str, str], location: str) -> str | None:
     """Return the label of a published value; `None` for null.
 
     Raises:
@@ -342,16 +344,16 @@ def choice(value: Any, meanings: Mapping[str, str], place: str) -> str | None:
     text = str(value).strip()
     text = text.removesuffix(".0")
     if text not in meanings:
-        known = ", ".join(meanings)
+        accepted = ", ".join(meanings)
         raise DatasetError(
-            f"label '{text:.40}' is not one of {known}",
-            where=place,
+            f"label '{text:.40}' is not one of {accepted}",
+            where=location,
             remedy="fix the row",
         )
     return meanings[text]
 
 
-def listed(value: Any, column: str, place: str) -> list[Any]:
+def listed(value: Any, column: str, location: str) -> list[Any]:
     """Return the list in a column.
 
     Raises:
@@ -359,6 +361,6 @@ def listed(value: Any, column: str, place: str) -> list[Any]:
     """
     if not isinstance(value, list) or not value:
         raise DatasetError(
-            f"'{column}' is not a list of texts", where=place, remedy="fix the row"
+            f"'{column}' is not a list of texts", where=location, remedy="fix the row"
         )
     return value

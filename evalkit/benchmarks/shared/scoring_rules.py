@@ -70,7 +70,11 @@ class View:
     def systems(self) -> NDArray[np.object_]:
         """The model of each response of every case, empty if it has none."""
         return np.array(
-            [one.model or "" for case in self.cases for one in case.responses],
+            [
+                response.model or ""
+                for case in self.cases
+                for response in case.responses
+            ],
             dtype=object,
         )
 
@@ -94,13 +98,13 @@ class View:
 
         For scores, there is one: the sign of their difference.
         """
-        shown = self.outcome.passes
-        if shown is None:
+        passes = self.outcome.passes
+        if passes is None:
             return self.outcome.lean[:, None]
-        if shown.both:
-            return shown.winner
+        if passes.both:
+            return passes.winner
         return np.where(
-            shown.read[:, :1], shown.winner[:, :1], shown.winner[:, 1:]
+            passes.read[:, :1], passes.winner[:, :1], passes.winner[:, 1:]
         ).astype(np.int8)
 
     @property
@@ -125,12 +129,12 @@ class View:
 
     def of_first(self, values: NDArray[Any], missing: float) -> NDArray[Any]:
         """Return the values of each case's first two responses, from those of all pairs."""
-        found = np.full(
+        first_values = np.full(
             (len(self.cases), *values.shape[1:]), missing, dtype=values.dtype
         )
         first = (self.pairs.i == 0) & (self.pairs.j == 1)
-        found[self.pairs.case[first]] = values[first]
-        return found
+        first_values[self.pairs.case[first]] = values[first]
+        return first_values
 
     def of_cases(self, key: str) -> list[Any]:
         """Return the metadata value of each case for a key; `None` if missing."""
@@ -141,7 +145,7 @@ class View:
 
         The name is the metadata value of the first of `keys` that a case has, by default `subset`.
         """
-        found = [
+        subset_names = [
             next(
                 (
                     case.metadata[key]
@@ -152,7 +156,7 @@ class View:
             )
             for case in self.cases
         ]
-        return by_name([slug(str(name)) for name in found])
+        return by_name([slug(str(name)) for name in subset_names])
 
     def scores(self) -> Floats | None:
         """Return each response's score before normalization, NaN if missing; `None` if there are no scores."""
@@ -174,8 +178,8 @@ class View:
         scored = self.outcome.scores
         if scored is None:
             return self.outcome.lean[self.pairs.find(case, i, j)]
-        place = scored.offset[case]
-        return sign(scored.raw[place + i] - scored.raw[place + j])
+        start = scored.offset[case]
+        return sign(scored.raw[start + i] - scored.raw[start + j])
 
 
 def by_name(names: Sequence[str]) -> dict[str, Bools]:
@@ -278,9 +282,9 @@ def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
     return {f"/{slug(name)}": rows for name, rows in models.items()}
 
 
-def without(wanted: Iterable[str], found: Container[str]) -> str | None:
+def without(names: Iterable[str], present: Container[str]) -> str | None:
     """Return a note on the parts that are missing from a mean."""
-    missing = ", ".join(name for name in wanted if name not in found)
+    missing = ", ".join(name for name in names if name not in present)
     return f"without {missing}" if missing else None
 
 
@@ -350,40 +354,49 @@ def by_dimension(
     view: View, benchmark: str, names: Sequence[str], build: Build
 ) -> Measures:
     """Return the metrics of `build` for scores and grades on each dimension, or why there are none."""
-    found: Measures = []
+    measures: Measures = []
     for name in names:
         where = f"{benchmark}/{name}"
         grades = grades_of(view, name)
         scored = view.outcome.scores
-        own = view.criterion_scores(name)
-        if own is None and name == "overall":
-            own = view.scores()
+        scores = view.criterion_scores(name)
+        if scores is None and name == "overall":
+            scores = view.scores()
         if scored is None:
-            found.append(nothing(where, NEEDS_SCORES))
-        elif own is None:
-            found.append(
+            measures.append(nothing(where, NEEDS_SCORES))
+        elif scores is None:
+            measures.append(
                 nothing(
                     where, f"no criterion '{name}' was judged: set criteria={benchmark}"
                 )
             )
         else:
-            found += build(
-                view, where, replace(scored, score=own, raw=own, grade=grades)
+            measures += build(
+                view, where, replace(scored, score=scores, raw=scores, grade=grades)
             )
-    return found
+    return measures
 
 
 def grades_of(view: View, name: str) -> Floats:
     """Return the human grade of each response on one criterion, NaN if there is none."""
     grades: list[float] = []
     for case in view.cases:
-        own = (case.metadata.get("grades") or {}).get(name) or []
-        own = own if len(own) == len(case.responses) else [None] * len(case.responses)
-        grades += [float("nan") if grade is None else float(grade) for grade in own]
+        case_grades = (case.metadata.get("grades") or {}).get(name) or []
+        case_grades = (
+            case_grades
+            if len(case_grades) == len(case.responses)
+            else [None] * len(case.responses)
+        )
+        grades += [
+            float("nan") if grade is None else float(grade) for grade in case_grades
+        ]
     return np.array(grades, dtype=np.float64)
 
 
 def pooled(_: View, name: str, scored: ScoreColumns) -> list[Statistic]:
     """Return the correlations of scores and grades over all responses together."""
-    found = correlation_statistics(scored)
-    return [replace(one, name=f"{name}/{one.name.rpartition('/')[2]}") for one in found]
+    statistics = correlation_statistics(scored)
+    return [
+        replace(statistic, name=f"{name}/{statistic.name.rpartition('/')[2]}")
+        for statistic in statistics
+    ]

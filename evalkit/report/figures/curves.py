@@ -51,42 +51,46 @@ def _framed(
 
 def reliability(curves: Json) -> Figure | None:
     """Return accuracy by stated confidence, as stated and recalibrated; `None` if no confidence was stated."""
-    bins = [one for one in curves.get("stated") or () if one["accuracy"] is not None]
+    bins = [
+        point for point in curves.get("stated") or () if point["accuracy"] is not None
+    ]
     if not bins:
         return None
-    shown = [name for name in AFTER if curves.get(name)]
+    names = [name for name in AFTER if curves.get(name)]
     keys = [
         ("curve", LABELS["stated"]),
-        *((f"curve also{k}", LABELS[name]) for k, name in enumerate(shown)),
+        *((f"curve also{k}", LABELS[name]) for k, name in enumerate(names)),
     ]
     x, y = _axes(len(keys))
     elements = grid(x, y, (LABELS["confidence"], LABELS["accuracy"]))
     elements.append(line(x(0), y(0), x(1), y(1), "chance"))
-    for place, name in enumerate(shown):
-        points = [(x(one["confidence"]), y(one["accuracy"])) for one in curves[name]]
-        elements.append(path(points, f"curve also{place}"))
-    largest = max(one["n"] for one in bins)
+    for index, name in enumerate(names):
+        points = [
+            (x(point["confidence"]), y(point["accuracy"])) for point in curves[name]
+        ]
+        elements.append(path(points, f"curve also{index}"))
+    largest = max(point["n"] for point in bins)
     elements.append(
-        path([(x(one["confidence"]), y(one["accuracy"])) for one in bins], "curve")
-    )
-    for one in bins:
-        at = x(one["confidence"])
-        label = (
-            f"{one['from']:.1f}-{one['to']:.1f}: n = {one['n']}, {one['accuracy']:.2f}"
+        path(
+            [(x(point["confidence"]), y(point["accuracy"])) for point in bins], "curve"
         )
+    )
+    for point in bins:
+        at = x(point["confidence"])
+        label = f"{point['from']:.1f}-{point['to']:.1f}: n = {point['n']}, {point['accuracy']:.2f}"
         bar = (
             []
-            if one["low"] is None
-            else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
+            if point["low"] is None
+            else [line(at, y(point["low"]), at, y(point["high"]), "whisker")]
         )
         elements.append(
             hint(
                 label,
                 *bar,
-                dot(at, y(one["accuracy"]), 3 + 5 * sqrt(one["n"] / largest)),
+                dot(at, y(point["accuracy"]), 3 + 5 * sqrt(point["n"] / largest)),
             )
         )
-    return _framed("reliability", keys, elements, "reliability_after" if shown else "")
+    return _framed("reliability", keys, elements, "reliability_after" if names else "")
 
 
 def sequence(table: Json) -> Figure | None:
@@ -94,7 +98,7 @@ def sequence(table: Json) -> Figure | None:
     points: Sequence[Json] = table.get("points") or ()
     if len(points) < 2:
         return None
-    ends = [one[side] for one in points for side in ("low", "high")]
+    ends = [point[side] for point in points for side in ("low", "high")]
     first = points[0]
     last = points[-1]
     x = Axis(log10(first["clusters"]), log10(last["clusters"]), 44.0, WIDTH - 12)
@@ -118,7 +122,10 @@ def sequence(table: Json) -> Figure | None:
         elements.append(line(x.start, y(end), x.end, y(end), "chance"))
     for side in ("low", "high"):
         elements.append(
-            path([(x(log10(one["clusters"])), y(one[side])) for one in points], "curve")
+            path(
+                [(x(log10(point["clusters"])), y(point[side])) for point in points],
+                "curve",
+            )
         )
     return figure("sequence", WIDTH, HEIGHT, elements)
 
@@ -135,23 +142,30 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
     series = [
         (class_, name)
         for class_, name in kinds
-        if sum(one[name] is not None for one in points) > 1
+        if sum(point[name] is not None for point in points) > 1
     ]
     if not series:
         return None
     x, y = _axes(len(series))
     elements = grid(x, y, (LABELS["tie_rate"], LABELS["share"]))
     for class_, name in series:
-        known = [one for one in points if one[name] is not None]
+        points_with_value = [point for point in points if point[name] is not None]
         elements.append(
-            path([(x(one["tie_rate"]), y(one[name])) for one in known], class_)
-        )
-        for one in known:
-            kind, size = (
-                ("dot", 6) if abs(one["threshold"] - threshold) < 1e-9 else ("small", 3)
+            path(
+                [(x(point["tie_rate"]), y(point[name])) for point in points_with_value],
+                class_,
             )
-            at = x(one["tie_rate"]), y(one[name])
-            label = f"{one['threshold']:g}: {one['tie_rate']:.2f}, {one[name]:.2f}"
+        )
+        for point in points_with_value:
+            kind, size = (
+                ("dot", 6)
+                if abs(point["threshold"] - threshold) < 1e-9
+                else ("small", 3)
+            )
+            at = x(point["tie_rate"]), y(point[name])
+            label = (
+                f"{point['threshold']:g}: {point['tie_rate']:.2f}, {point[name]:.2f}"
+            )
             elements.append(
                 hint(
                     label,
@@ -169,7 +183,11 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
 
 def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     """Return how often the longer response won, by length ratio; `None` if no pair is decided."""
-    used = [(place, one) for place, one in enumerate(classes) if one.decided]
+    used = [
+        (index, length_class)
+        for index, length_class in enumerate(classes)
+        if length_class.decided
+    ]
     if not used:
         return None
     x, y = _axes(0)
@@ -182,13 +200,15 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     inner = (f"{low:g}-{high:g}" for low, high in pairwise(RATIOS))
     elements += _ticks([f"≤ {RATIOS[0]:g}", *inner, f"> {RATIOS[-1]:g}"])
     elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
-    for place, one in used:
-        at = 44 + step * (place + 0.5)
-        share = one.longer / one.decided
-        low, high = share_interval(share, one.clusters, level)
-        label = f"{one.longer} / {one.decided} ({one.clusters})"
+    for index, length_class in used:
+        at = 44 + step * (index + 0.5)
+        share = length_class.longer / length_class.decided
+        low, high = share_interval(share, length_class.clusters, level)
+        label = (
+            f"{length_class.longer} / {length_class.decided} ({length_class.clusters})"
+        )
         whisker = line(at, y(low), at, y(high), "whisker")
-        count = text(at + 9, y(share) + 4, f"{one.decided:,}", "count")
+        count = text(at + 9, y(share) + 4, f"{length_class.decided:,}", "count")
         elements.append(hint(label, whisker, dot(at, y(share), 5), count))
     return figure("lengths", WIDTH, HEIGHT, elements)
 
@@ -197,8 +217,8 @@ def _ticks(names: Sequence[str]) -> list[Markup]:
     """Return the names of columns below them."""
     step = (WIDTH - 56) / len(names)
     return [
-        text(44 + step * (place + 0.5), HEIGHT - 28, name, "tick")
-        for place, name in enumerate(names)
+        text(44 + step * (index + 0.5), HEIGHT - 28, name, "tick")
+        for index, name in enumerate(names)
     ]
 
 
@@ -217,18 +237,18 @@ def histogram(
         if len(values) > 12
         else None
     )
-    bars = [_shares(given, values, ends) for given in (judge, annotators) if given]
+    bars = [_shares(counts, values, ends) for counts in (judge, annotators) if counts]
     tallest = max(max(shares) for shares in bars)
     y = Axis(0.0, tallest, HEIGHT - 44, 40.0)
     step = (WIDTH - 56) / count
     elements = levels(_axes(0)[0], y, percent)
     for k, shares in enumerate(bars):
         width = step * 0.8 / len(bars)
-        for place, share in enumerate(shares):
-            left = 44 + step * (place + 0.1) + width * k
+        for index, share in enumerate(shares):
+            bar_x = 44 + step * (index + 0.1) + width * k
             bar = node(
                 "rect",
-                x=left,
+                x=bar_x,
                 y=y(share),
                 width=width,
                 height=y.start - y(share),
@@ -253,13 +273,13 @@ def histogram(
 
 
 def _shares(
-    given: Mapping[float, int], values: Sequence[float], ends: Sequence[float] | None
+    counted: Mapping[float, int], values: Sequence[float], ends: Sequence[float] | None
 ) -> list[float]:
-    total = sum(given.values())
+    total = sum(counted.values())
     if ends is None:
-        return [given.get(value, 0) / total for value in values]
+        return [counted.get(value, 0) / total for value in values]
     counts = [0] * (len(ends) - 1)
     width = ends[1] - ends[0]
-    for value, n in given.items():
+    for value, n in counted.items():
         counts[min(len(counts) - 1, int((value - ends[0]) / width + 1e-9))] += n
     return [n / total for n in counts]

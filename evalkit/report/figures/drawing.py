@@ -147,8 +147,10 @@ def line(
 
 def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
     """Return a line through points."""
-    places = " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    return node("path", d=f"M{places}", class_=class_) if places else Markup("")
+    coordinates = " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return (
+        node("path", d=f"M{coordinates}", class_=class_) if coordinates else Markup("")
+    )
 
 
 def levels(x: Axis, y: Axis, label: Callable[[str], str] = str) -> list[Markup]:
@@ -167,10 +169,10 @@ def levels(x: Axis, y: Axis, label: Callable[[str], str] = str) -> list[Markup]:
 def grid(x: Axis, y: Axis, labels: tuple[Words, Words]) -> list[Markup]:
     """Return the grid, ticks in percent and labels of a plot's two axes."""
     elements = []
-    for place, label in x.ticks():
+    for position, label in x.ticks():
         elements += [
-            line(place, y.start, place, y.end, "grid"),
-            text(place, y.start + 16, percent(label), "tick"),
+            line(position, y.start, position, y.end, "grid"),
+            text(position, y.start + 16, percent(label), "tick"),
         ]
     elements += levels(x, y, percent)
     elements.append(text((x.start + x.end) / 2, y.start + 34, labels[0], "axis"))
@@ -186,8 +188,8 @@ def percent(label: str) -> str:
 def legend(x: float, y: float, entries: Sequence[tuple[str, Words]]) -> list[Markup]:
     """Return a legend with one line per entry, each after a sample of its line."""
     elements = []
-    for place, (class_, words) in enumerate(entries):
-        at = y + 18 * place
+    for index, (class_, words) in enumerate(entries):
+        at = y + 18 * index
         elements += [
             line(x, at - 4, x + 18, at - 4, class_),
             text(x + 24, at, words, "key"),
@@ -199,8 +201,8 @@ def text_width(words: Words | str, size: float = 8.5) -> float:
     """Return the most pixels that a text needs in either language, at `size` for an ASCII letter."""
     texts = (words,) if isinstance(words, str) else words
     return max(
-        sum(size if letter.isascii() else 1.65 * size for letter in one)
-        for one in texts
+        sum(size if letter.isascii() else 1.65 * size for letter in word)
+        for word in texts
     )
 
 

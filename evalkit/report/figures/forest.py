@@ -94,7 +94,7 @@ def _by_chance(metrics: Metrics) -> dict[str, float]:
 def _rows(
     metrics: Metrics, names: Iterable[str], chance: Mapping[str, float]
 ) -> list[Row]:
-    known = [
+    with_value = [
         metric
         for name in names
         if (metric := metrics.get(name)) is not None and metric.low != metric.high
@@ -105,7 +105,7 @@ def _rows(
             metric,
             chance.get(metric.name, CATALOG.chance(metric.name)),
         )
-        for metric in known
+        for metric in with_value
     ]
 
 
@@ -120,7 +120,7 @@ def forest_figure(
     rows: Sequence[Row],
     low: float,
     high: float,
-    left: float = LEFT,
+    names_width: float = LEFT,
 ) -> Figure:
     """Return a figure of rows, and a narrow version if there are few rows; see `forest`."""
     title, caption = words
@@ -130,7 +130,7 @@ def forest_figure(
     return Figure(
         name,
         title,
-        forest(rows, low, high, title, left),
+        forest(rows, low, high, title, names_width),
         caption,
         wide=True,
         narrow=narrow,
@@ -144,8 +144,8 @@ def _narrow_forest(
     axis = Axis(low, high, 6.0, NARROW - 6)
     bottom = HIGH * len(rows)
     elements = [text(x, bottom + 16, tick, "tick") for x, tick in axis.ticks()]
-    for place, row in enumerate(rows):
-        y = HIGH * place
+    for index, row in enumerate(rows):
+        y = HIGH * index
         value = interval(row.metric, row.digits)
         names = tuple(
             shorten(name, int((NARROW - 7.4 * len(value)) / 6.9)) for name in row.words
@@ -161,7 +161,11 @@ def _narrow_forest(
 
 
 def forest(
-    rows: Sequence[Row], low: float, high: float, label: Words, left: float = LEFT
+    rows: Sequence[Row],
+    low: float,
+    high: float,
+    label: Words,
+    names_width: float = LEFT,
 ) -> Markup:
     """Return a forest plot.
 
@@ -170,9 +174,9 @@ def forest(
         low: the lower end of the axis.
         high: the upper end of the axis.
         label: the title for screen readers.
-        left: the width of the names in pixels.
+        names_width: the width of the names in pixels.
     """
-    axis = Axis(low, high, left, left + RIGHT - LEFT)
+    axis = Axis(low, high, names_width, names_width + RIGHT - LEFT)
     bottom = ROW * len(rows)
     ticks = [
         Markup("").join(
@@ -183,17 +187,17 @@ def forest(
     values = max(text_width(interval(row.metric, row.digits)) for row in rows)
     width = axis.end + max(WIDTH - RIGHT, 16 + values)
     elements = [
-        _row_parts(row, axis, ROW * (place + 0.5), width)
-        for place, row in enumerate(rows)
+        _row_parts(row, axis, ROW * (index + 0.5), width)
+        for index, row in enumerate(rows)
     ]
     return canvas(width, bottom + 24, *ticks, *elements, label=label)
 
 
 def _row_parts(row: Row, axis: Axis, y: float, width: float) -> Markup:
     metric = row.metric
-    shown = interval(row.metric, row.digits)
+    value_text = interval(row.metric, row.digits)
     parts = [
-        node("title", f"{metric.name} {shown}"),
+        node("title", f"{metric.name} {value_text}"),
         node("rect", class_="hit", x=0, y=y - ROW / 2, width=width, height=ROW),
         text(
             axis.start - 14,
@@ -202,7 +206,7 @@ def _row_parts(row: Row, axis: Axis, y: float, width: float) -> Markup:
             "name",
         ),
     ]
-    parts += [*_marks(row, axis, y), text(axis.end + 16, y + 4, shown, "value")]
+    parts += [*_marks(row, axis, y), text(axis.end + 16, y + 4, value_text, "value")]
     return node("g", *parts, class_="faint" if row.faint else None)
 
 

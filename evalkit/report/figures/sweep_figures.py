@@ -39,34 +39,34 @@ def by_metric(
     name: str, rows: Sequence[Standing], names: Mapping[str, str]
 ) -> Figure | None:
     """Return one metric of every configuration, in the order of the leaderboard."""
-    known = [
+    measured = [
         (row, metric)
         for row in rows[:MOST_ROWS]
         if (metric := row.metrics.get(name)) and metric.value is not None
     ]
-    if not known:
+    if not measured:
         return None
     spec = CATALOG[name]
     digits = (
-        _digits([metric for _, metric in known])
+        _digits([metric for _, metric in measured])
         if spec.high is None and spec.low == 0
         else 2
     )
     elements = [
         Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits)
-        for row, metric in known
+        for row, metric in measured
     ]
     least, most = bounds(elements)
     low = least if spec.low is None else spec.low
     high = most if spec.high is None else spec.high
     if low == -1 and all(
-        (one.metric.low or one.metric.value or 0) >= 0 for one in elements
+        (element.metric.low or element.metric.value or 0) >= 0 for element in elements
     ):
         low = 0.0
     title = metric_words(name)
-    left = label_width((names[row.job] for row in rows), 28.0, LEFT)
+    names_width = label_width((names[row.job] for row in rows), 28.0, LEFT)
     return forest_figure(
-        name.replace("/", "-"), (title, ("", "")), elements, low, high, left
+        name.replace("/", "-"), (title, ("", "")), elements, low, high, names_width
     )
 
 
@@ -80,12 +80,12 @@ def pareto_front(
 ) -> Figure | None:
     """Return agreement against cost for each configuration, with the Pareto front as a line."""
     points = [
-        (row, found, price.value)
+        (row, quality, price.value)
         for row in rows
         if row.pareto is not None
-        and (found := row.metrics.get(by or "")) is not None
+        and (quality := row.metrics.get(by or "")) is not None
         and (price := row.metrics.get(COST)) is not None
-        and found.value is not None
+        and quality.value is not None
         and price.value is not None
     ]
     if len({cost for _, _, cost in points}) < 2:
@@ -97,7 +97,7 @@ def pareto_front(
         if x is not None
     ]
     margin = 0.05 * (max(values) - min(values)) or 0.05
-    x, places, unit = _cost_axis([cost for *_, cost in points])
+    x, x_of_cost, unit = _cost_axis([cost for *_, cost in points])
     y = Axis(min(values) - margin, max(values) + margin, HEIGHT - 48, 30.0)
     elements = [
         text(x.start, 18.0, metric_words(by or ""), "axis start"),
@@ -110,19 +110,22 @@ def pareto_front(
         ]
     elements.append(text((x.start + x.end) / 2, HEIGHT - 10, LABELS["cost"], "axis"))
     best = sorted(
-        (places[cost], y(metric.value or 0.0))
+        (x_of_cost[cost], y(metric.value or 0.0))
         for row, metric, cost in points
         if row.pareto
     )
     elements.append(path(best, "curve"))
-    shown: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
+    rows_at: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
     for row, metric, cost in points:
-        shown.setdefault((places[cost], y(metric.value or 0.0)), []).append(
+        rows_at.setdefault((x_of_cost[cost], y(metric.value or 0.0)), []).append(
             (row, metric)
         )
-    elements += [_point(*place, same, y, names) for place, same in shown.items()]
+    elements += [_point(*point, same, y, names) for point, same in rows_at.items()]
     elements += _labels(
-        {place: same for place, same in shown.items() if same[0][0].pareto}, names, x, y
+        {point: same for point, same in rows_at.items() if same[0][0].pareto},
+        names,
+        x,
+        y,
     )
     return figure("front", WIDTH, HEIGHT, elements, wide=True)
 
@@ -174,7 +177,7 @@ def _point(
             ),
         )
     return hint(
-        "\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same),
+        "\n".join(f"{names[row.job]}: {interval(metric)}" for row, metric in same),
         *parts,
     )
 
@@ -194,8 +197,10 @@ def _labels(
         )
         side = 1 if at < (x.start + x.end) / 2 else -1
         start, end = sorted((at + side * 9, at + side * (9 + text_width(name, 7.5))))
-        others = [
-            height for left, right, height in taken if left < end and start < right
+        neighbors = [
+            height
+            for label_start, right, height in taken
+            if label_start < end and start < right
         ]
         heights = (
             value - 4 + LINE / 2 * k
@@ -204,9 +209,11 @@ def _labels(
         inside = (height for height in heights if y.end <= height <= y.start)
         height = next(
             (
-                one
-                for one in inside
-                if all(abs(one - 4 - other) >= LINE for other in others)
+                height
+                for height in inside
+                if all(
+                    abs(height - 4 - taken_height) >= LINE for taken_height in neighbors
+                )
             ),
             value - 4,
         )
@@ -229,7 +236,9 @@ def significance_groups(
     ranked = [row for row in rows if row.letters is not None][:MOST_SQUARES]
     if len(ranked) < 3:
         return None
-    known = {frozenset((one.first, one.second)): one for one in contrasts}
+    contrast_of = {
+        frozenset((contrast.first, contrast.second)): contrast for contrast in contrasts
+    }
     margin = label_width((names[row.job] for row in ranked), 48.0, MARGIN)
     elements: list[Markup] = []
     side = SIDE if len(ranked) <= LARGE else SIDE * LARGE / len(ranked) + 2
@@ -246,10 +255,12 @@ def significance_groups(
         elements.append(text(margin - 8, y + side / 2 + 4, str(i + 1), "tick end"))
         if side > 15 or i % 5 == 4:
             elements.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
-        for j, other in enumerate(ranked):
-            if i != j and (found := known.get(frozenset((row.job, other.job)))):
+        for j, column in enumerate(ranked):
+            if i != j and (
+                contrast := contrast_of.get(frozenset((row.job, column.job)))
+            ):
                 x = margin + side * j
-                p = found.p_holm
+                p = contrast.p_holm
                 class_ = "cell" if p is None or p > alpha else "apart"
                 square = node(
                     "rect",
@@ -261,7 +272,7 @@ def significance_groups(
                 )
                 elements.append(
                     hint(
-                        f"{found.difference:+.3f}, p {p_value(p, '= ') or '= -'}",
+                        f"{contrast.difference:+.3f}, p {p_value(p, '= ') or '= -'}",
                         square,
                     )
                 )

@@ -32,16 +32,20 @@ MOST_SYSTEMS, MOST_CYCLES = 40, 6
 SIDE, RADIUS, NODE = 230.0, 78.0, 15.0
 
 
-def ranking(found: Json) -> Figure | None:
+def ranking(systems_table: Json) -> Figure | None:
     """Return the systems with their ratings and intervals, or with win rates if ratings are undetermined."""
-    systems: Sequence[Json] = (found.get("systems") or ())[:MOST_SYSTEMS]
+    systems: Sequence[Json] = (systems_table.get("systems") or ())[:MOST_SYSTEMS]
     if len(systems) < 2:
         return None
-    rated = any(one["rating"]["value"] is not None for one in systems)
+    rated = any(system["rating"]["value"] is not None for system in systems)
     name, digits = ("rating", 0) if rated else ("win_rate", 2)
     rows = [
-        Row((one["system"],) * 2, metric_of(one["system"], one[name]), digits=digits)
-        for one in systems
+        Row(
+            (system["system"],) * 2,
+            metric_of(system["system"], system[name]),
+            digits=digits,
+        )
+        for system in systems
     ]
     low, high = bounds(rows) if rated else (0.0, 1.0)
     sure = any(row.metric.low is not None for row in rows)
@@ -62,11 +66,11 @@ def metric_of(name: str, numbers: Json) -> Metric:
     )
 
 
-def cycles(found: Json) -> Figure | None:
+def cycles(cycles_table: Json) -> Figure | None:
     """Return the first cases with cyclic verdicts as graphs, or `None` if there are none."""
-    cases: Sequence[Json] = [one for one in found.get("cases") or () if one["cycles"]][
-        :MOST_CYCLES
-    ]
+    cases: Sequence[Json] = [
+        case for case in cycles_table.get("cases") or () if case["cycles"]
+    ][:MOST_CYCLES]
     if not cases:
         return None
     across = min(len(cases), 4)
@@ -74,10 +78,10 @@ def cycles(found: Json) -> Figure | None:
     elements = [
         node(
             "g",
-            *_graph(one),
-            transform=f"translate({SIDE * (place % across):.0f} {SIDE * (place // across):.0f})",
+            *_graph(case),
+            transform=f"translate({SIDE * (index % across):.0f} {SIDE * (index // across):.0f})",
         )
-        for place, one in enumerate(cases)
+        for index, case in enumerate(cases)
     ]
     return figure("cycles", SIDE * across, SIDE * down, elements, wide=True)
 
@@ -86,9 +90,9 @@ def _graph(case: Json) -> list[Markup]:
     members: list[int] = sorted({k for cycle in case["cycles"] for k in cycle})
     middle = SIDE / 2, SIDE / 2 + 8
     angle = {
-        k: 2 * pi * place / len(members) - pi / 2 for place, k in enumerate(members)
+        k: 2 * pi * index / len(members) - pi / 2 for index, k in enumerate(members)
     }
-    place = {
+    point_of = {
         k: (middle[0] + RADIUS * cos(a), middle[1] + RADIUS * sin(a))
         for k, a in angle.items()
     }
@@ -101,11 +105,13 @@ def _graph(case: Json) -> list[Markup]:
     )
     reverse = {tuple(pair) for pair in case["reverse"]}
     elements = [
-        _arrow(place[a], place[b], "arrow reverse" if (a, b) in reverse else "arrow")
+        _arrow(
+            point_of[a], point_of[b], "arrow reverse" if (a, b) in reverse else "arrow"
+        )
         for a, b in wins
     ]
     for k in members:
-        x, y = place[k]
+        x, y = point_of[k]
         model = case["models"][k] if k < len(case["models"]) else None
         knot = node("circle", cx=x, cy=y, r=NODE, class_="knot")
         elements.append(
@@ -144,10 +150,13 @@ WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
 
 def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     """Return tokens per case, cost per case and latency of each judge; `None` if no usage is known."""
-    used = {name: one for name, one in judges.items() if one.answers}
+    used = {name: spending for name, spending in judges.items() if spending.answers}
     cases = max(1, cases)
     most = max(
-        ((one.prompt_tokens + one.completion_tokens) / cases for one in used.values()),
+        (
+            (spending.prompt_tokens + spending.completion_tokens) / cases
+            for spending in used.values()
+        ),
         default=0.0,
     )
     if not most:
@@ -160,18 +169,18 @@ def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
             line(x, 0.0, x, bottom, "grid"),
             text(x, bottom + 16, tick, "tick"),
         ]
-    labels = [in_every_language(_label(one, cases)) for one in used.values()]
-    for place, ((name, one), label) in enumerate(
+    labels = [in_every_language(_label(spending, cases)) for spending in used.values()]
+    for index, ((name, spending), label) in enumerate(
         zip(used.items(), labels, strict=True)
     ):
-        y = ROW * place
-        prompt = one.prompt_tokens / cases
+        y = ROW * index
+        prompt = spending.prompt_tokens / cases
         middle = axis(prompt)
-        end = axis(prompt + one.completion_tokens / cases)
+        end = axis(prompt + spending.completion_tokens / cases)
         elements += [
             text(LEFT - 12, y + 26, shorten(name, 24), "name"),
             hint(
-                f"{prompt:,.0f} + {one.completion_tokens / cases:,.0f}",
+                f"{prompt:,.0f} + {spending.completion_tokens / cases:,.0f}",
                 node(
                     "rect",
                     class_="bar bar0",
@@ -203,13 +212,14 @@ def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     )
 
 
-def _label(one: Spending, cases: int) -> Text:
+def _label(spending: Spending, cases: int) -> Text:
     """Return the cost of a case and the latency of an answer."""
     label = gettext(
-        "{money} per case", money="-" if one.unpriced else dollars(one.cost_usd / cases)
+        "{money} per case",
+        money="-" if spending.unpriced else dollars(spending.cost_usd / cases),
     )
-    half = one.latency(0.5)
-    most = one.latency(0.9)
+    half = spending.latency(0.5)
+    most = spending.latency(0.9)
     if half is None or most is None:
         return label
     return gettext(

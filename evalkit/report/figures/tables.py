@@ -45,7 +45,7 @@ def confusion(table: Json) -> Figure | None:
     rows = [name for name in names or CLASSES if sum(labels.get(name, {}).values())]
     if not rows or len(names) > MOST:
         return None
-    others = list(
+    further = list(
         dict.fromkeys(
             name
             for row in rows
@@ -55,7 +55,7 @@ def confusion(table: Json) -> Figure | None:
     )
     columns = [
         *(names or CLASSES),
-        *(name for name in others if any(labels[row].get(name) for row in rows)),
+        *(name for name in further if any(labels[row].get(name) for row in rows)),
     ]
     counts = [[labels[row].get(column, 0) for column in columns] for row in rows]
     return _table("confusion", rows, columns, counts, ("label", "verdict"))
@@ -66,15 +66,15 @@ def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure
     if not sum(n for (first, second), n in counted.items() if first and second):
         return None
     names = {**dict.fromkeys(CLASSES), "missing": None}
-    found: dict[tuple[str, str], int] = {
+    counts_of: dict[tuple[str, str], int] = {
         (a or "missing", b or "missing"): n for (a, b), n in counted.items()
     }
     used = [
         name
         for name in names
-        if name != "missing" or any("missing" in pair for pair in found)
+        if name != "missing" or any("missing" in pair for pair in counts_of)
     ]
-    counts = [[found.get((row, column), 0) for column in used] for row in used]
+    counts = [[counts_of.get((row, column), 0) for column in used] for row in used]
     return _table("passes", used, used, counts, ("first_order", "second_order"))
 
 
@@ -90,9 +90,9 @@ def _table(
         text(LEFT + width * len(columns) / 2, 16.0, LABELS[axes[1]], "axis"),
         text(0.0, TOP - 12, LABELS[axes[0]], "axis start"),
     ]
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         elements.append(
-            text(LEFT + width * (place + 0.5), TOP - 12, _named(column, 11), "tick")
+            text(LEFT + width * (index + 0.5), TOP - 12, _named(column, 11), "tick")
         )
     for i, (row, cells) in enumerate(zip(rows, counts, strict=True)):
         total = sum(cells)
@@ -103,10 +103,10 @@ def _table(
             share = n / total if total else 0.0
             class_ = "same" if row == columns[j] else "other"
             shade = 0.08 + 0.72 * share if n else 0.0
-            shown = f"{n:,} ({100 * share:.0f} %)"
+            tooltip = f"{n:,} ({100 * share:.0f} %)"
             at = LEFT + width * j, TOP + height * i
             elements.append(
-                _shaded(*at, f"{n:,}", shown, shade, class_, share > STRONG)
+                _shaded(*at, f"{n:,}", tooltip, shade, class_, share > STRONG)
             )
     return figure(
         name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements
@@ -119,12 +119,18 @@ def _named(name: str, width: int) -> Words:
 
 
 def _shaded(
-    x: float, y: float, words: str, shown: str, shade: float, class_: str, strong: bool
+    x: float,
+    y: float,
+    words: str,
+    tooltip: str,
+    shade: float,
+    class_: str,
+    strong: bool,
 ) -> Markup:
     width, height = CELL
     inside = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2}
     return hint(
-        shown,
+        tooltip,
         node("rect", **inside, class_="cell"),
         node(
             "rect",
@@ -148,41 +154,51 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     names = list(dict.fromkeys((row["column"], row["value"]) for row in rows))
     width, height = CELL
-    left = label_width((f"{column} {value}" for column, value in names), 14.0, 220.0)
+    names_width = label_width(
+        (f"{column} {value}" for column, value in names), 14.0, 220.0
+    )
     elements = []
-    for place, metric in enumerate(metrics):
+    for index, metric in enumerate(metrics):
         elements.append(
             text(
-                left + width * (place + 0.5),
+                names_width + width * (index + 0.5),
                 16.0,
                 SHORT_TITLES.get(metric, metric),
                 "tick",
             )
         )
-    for place, (column, value) in enumerate(names):
-        y = 26.0 + height * (place + 0.5) + 4
+    for index, (column, value) in enumerate(names):
+        y = 26.0 + height * (index + 0.5) + 4
         elements.append(
-            text(left - 10, y, shorten(f"{column} {quoted(value)}", 32), "tick end")
+            text(
+                names_width - 10,
+                y,
+                shorten(f"{column} {quoted(value)}", 32),
+                "tick end",
+            )
         )
     for row in rows:
-        x = left + width * metrics.index(row["metric"])
+        x = names_width + width * metrics.index(row["metric"])
         y = 26.0 + height * names.index((row["column"], row["value"]))
-        known = row["estimate"]
+        value_estimate = row["estimate"]
         p = row["p_holm"]
         words = (
             ""
-            if known is None
-            else fixed(known, 2)
+            if value_estimate is None
+            else fixed(value_estimate, 2)
             + ("*" if p is not None and p <= 1 - confidence else "")
         )
-        share = min(max(known or 0.0, 0.0), 1.0)
-        shown = (
+        share = min(max(value_estimate or 0.0, 0.0), 1.0)
+        tooltip = (
             f"{row['n']:,}:"
-            f" {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
+            f" {estimate(value_estimate, row['low'], row['high'], lambda value: fixed(value, 2))}"
         )
         elements.append(
-            _shaded(x, y, words, shown, 0.8 * share, "same", share > STRONG)
+            _shaded(x, y, words, tooltip, 0.8 * share, "same", share > STRONG)
         )
     return figure(
-        "slices", left + width * len(metrics) + 2, 30.0 + height * len(names), elements
+        "slices",
+        names_width + width * len(metrics) + 2,
+        30.0 + height * len(names),
+        elements,
     )

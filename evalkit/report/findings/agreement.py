@@ -77,15 +77,15 @@ def agreement_numbers(metrics: Metrics) -> Iterator[Finding]:
 
 def _sentences(metrics: Metrics, numbers: Sequence[Message]) -> Text:
     """Return numbers of agreement in a sentence, or in two if one would be too long to read."""
-    said = label_words(metrics)
+    labels = label_words(metrics)
     text = gettext(
-        "Agreement with {labels}: {numbers}.", labels=said, numbers=joined(numbers)
+        "Agreement with {labels}: {numbers}.", labels=labels, numbers=joined(numbers)
     )
     if len(in_every_language(text)[0].split()) <= LONGEST:
         return text
     return gettext(
         "Agreement with {labels}: {numbers}. In detail: {details}.",
-        labels=said,
+        labels=labels,
         numbers=joined([numbers[0], numbers[-1]]),
         details=joined(numbers[1:-1]),
     )

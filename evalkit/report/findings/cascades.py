@@ -15,15 +15,17 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield who decides in a cascade, the agreement behind its guarantee, and what it saves."""
     start = "cascade/share/"
     shares = [
-        (name, one)
+        (name, share)
         for name in metrics
-        if name.startswith(start) and (one := known(metrics, name)) is not None
+        if name.startswith(start) and (share := known(metrics, name)) is not None
     ]
     abstained = known(metrics, "cascade/abstained")
     accuracy = known(metrics, "cascade/accuracy")
     if not shares or abstained is None:
         return
-    parts = joined(f"{name.removeprefix(start)} {percent(one)}" for name, one in shares)
+    parts = joined(
+        f"{name.removeprefix(start)} {percent(share)}" for name, share in shares
+    )
     text = gettext(
         "The judges of the cascade decide in turn: {shares} of {n:,} pairs or responses. It"
         " abstains in {abstained}.",
@@ -36,11 +38,11 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
             " More labels, a lower judge.target or better judges let it decide."
         )
     yield finding(abstained, "bad" if abstained.value == 1 else "info", text)
-    for name, one in shares:
-        if REST in (one.note or "") and one.value:
+    for name, share in shares:
+        if REST in (share.note or "") and share.value:
             judge = name.removeprefix(start)
             yield finding(
-                one,
+                share,
                 "info",
                 gettext(
                     "{judge} answers {rate} of {n:,} without the guarantee.",
@@ -52,7 +54,7 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
             "Where a judge is sure enough, {rate} of {n:,} agree with labels that chose no"
             " threshold."
         )
-        if any(GIVEN in (one.note or "") for _, one in shares):
+        if any(GIVEN in (share.note or "") for _, share in shares):
             text = gettext(
                 "Where a judge is sure enough, {rate} of {n:,} agree with labels; this is too high"
                 " if these labels chose judge.thresholds."

@@ -104,8 +104,8 @@ def _text(cause: Cause) -> Text:
     """Return what happened how often, with a shortened answer."""
     reason = redact(" ".join(cause.reason.split())) or cause.kind
     status = _STATUSES.get(cause.status, _STATUSES["failed"])
-    what = status.fill(count=cause.count, reason=reason.rstrip("."))
-    names = {"what": what, "case": cause.case, "judge": cause.judge}
+    summary = status.fill(count=cause.count, reason=reason.rstrip("."))
+    names = {"what": summary, "case": cause.case, "judge": cause.judge}
     answer = shorten(redact(" ".join(cause.example.split())), _EXAMPLE)
     if not answer:
         return _WITHOUT_EXAMPLE.fill(**names)

@@ -48,7 +48,7 @@ def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
             "Of {n:,} responses labeled '{name}' it finds {rate}",
             tpr.n,
         )
-        others = ngettext(
+        excluded = ngettext(
             "of {n:,} other it excludes {rate}",
             "of {n:,} others it excludes {rate}",
             tnr.n,
@@ -56,7 +56,7 @@ def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
         text = gettext(
             "{found}, and {excluded}: Youden's J {youden}.",
             found=of.fill(name=positive, rate=percent(tpr)),
-            excluded=others.fill(rate=percent(tnr)),
+            excluded=excluded.fill(rate=percent(tnr)),
             youden=interval(youden),
         )
         yield finding(

@@ -139,9 +139,9 @@ def _with_main_limit(text: Text, limits: Sequence[Text]) -> Text:
     """Return a sentence with its main limit; in a second sentence if one would be too long to read."""
     if not limits:
         return gettext("{finding}.", finding=text)
-    one = gettext("{finding}; but {limits}.", finding=text, limits=limits[0])
-    if len(in_every_language(one)[0].split()) <= LONGEST:
-        return one
+    sentence = gettext("{finding}; but {limits}.", finding=text, limits=limits[0])
+    if len(in_every_language(sentence)[0].split()) <= LONGEST:
+        return sentence
     return gettext("{finding}. But {limits}.", finding=text, limits=limits[0])
 
 
@@ -158,9 +158,9 @@ def _ranges_of_units(metrics: Metrics) -> dict[str, str]:
     """Return the ranges of grades and scores whose units differ, as their metric's note has them."""
     lean = metrics.get(f"{LEAN}score")
     note = "" if lean is None else lean.note or ""
-    found = _RANGES.search(note)
+    match = _RANGES.search(note)
     names = ("low", "high", "least", "most")
-    return dict.fromkeys(names, "?") if found is None else found.groupdict()
+    return dict.fromkeys(names, "?") if match is None else match.groupdict()
 
 
 _RANGES: Final = re.compile(
@@ -390,8 +390,8 @@ def _undecided(decision: Decision, metrics: Metrics) -> Text:
         " useful or hardly better than chance."
     )
     units = counted(decision.unit, decision.labels_needed)
-    more = label_count(decision.labels_needed)
-    text = text.fill(more=more, units=units, evidence=evidence(decision))
+    labels_needed = label_count(decision.labels_needed)
+    text = text.fill(more=labels_needed, units=units, evidence=evidence(decision))
     return _with_range(text, decision)
 
 
@@ -417,22 +417,22 @@ def counted(unit: Unit, n: int | None) -> Text:
     return replace(UNITS[unit], count=2 if n is None else n)
 
 
-def label_count(more: int | None) -> Message:
+def label_count(labels: int | None) -> Message:
     """Return how many more labels are needed, in words."""
-    if more is None:
+    if labels is None:
         return gettext("some")
-    if more > TOO_MANY:
+    if labels > TOO_MANY:
         return gettext("more than {n:,}", n=TOO_MANY)
-    return gettext("about {n:,}", n=more)
+    return gettext("about {n:,}", n=labels)
 
 
 def _with_range(text: Text, decision: Decision) -> Text:
     """Return a text that asks for labels with the range of their number, and what the data has if that is less."""
-    more = decision.labels_needed
-    if more is None or more > TOO_MANY:
+    labels_needed = decision.labels_needed
+    if labels_needed is None or labels_needed > TOO_MANY:
         return text
     ends = decision.labels_range
-    if ends is not None and ends[0] < more < ends[1] <= TOO_MANY:
+    if ends is not None and ends[0] < labels_needed < ends[1] <= TOO_MANY:
         text = gettext(
             "{finding} It could take {low:,} to {high:,}.",
             finding=text,
@@ -447,7 +447,7 @@ def _with_range(text: Text, decision: Decision) -> Text:
         )
     if decision.unlabeled == 0:
         return gettext("{finding} All of the data has labels.", finding=text)
-    if decision.unlabeled is not None and decision.unlabeled < more:
+    if decision.unlabeled is not None and decision.unlabeled < labels_needed:
         text = gettext(
             "{finding} The data has {n:,} without a label.",
             finding=text,

@@ -73,10 +73,10 @@ def _conclusion(drift: Drift) -> Text:
             return _TEXTS["labels_first"].fill(units=UNITS[unit])
         if drift.reason == "agreement" and drift.labels_needed is None:
             return _TEXTS["agreement_unknown"].fill(**values | {"units": UNITS[unit]})
-        known = drift.reason in _TEXTS
+        has_text = drift.reason in _TEXTS
         return replace(
-            _TEXTS[drift.reason if known else "blind"], count=drift.lost
-        ).fill(**values if known else values | {"evidence": evidence(drift.before)})
+            _TEXTS[drift.reason if has_text else "blind"], count=drift.lost
+        ).fill(**values if has_text else values | {"evidence": evidence(drift.before)})
     key = {"same": "same_agreement"}.get(drift.state, drift.state)
     if drift.state == "not_worse":
         key = "better" if drift.better else "different" if drift.changed else key
@@ -142,17 +142,17 @@ def _changes(drift: Drift) -> Iterator[Message]:
     if len(mixed) > 1:
         yield _TEXTS["several"].fill(parts=joined([_PARTS[part] for part in mixed]))
     for part in ("judge", "prompt", "scoring"):
-        if own := [one for one in changes.settings if one.part == part]:
+        if changed := [setting for setting in changes.settings if setting.part == part]:
             named = [
                 (
-                    one.name
+                    setting.name
                     if part == "prompt"
-                    else f"{one.name} {_value(one.before)} → {_value(one.after)}"
+                    else f"{setting.name} {_value(setting.before)} → {_value(setting.after)}"
                 )
-                for one in own[:MOST]
+                for setting in changed[:MOST]
             ]
             yield _TEXTS[part].fill(
-                details=joined([*named, *(["…"] if len(own) > MOST else [])])
+                details=joined([*named, *(["…"] if len(changed) > MOST else [])])
             )
     counts = {
         "copied": 0 if changes.settings else changes.copied,
@@ -201,5 +201,5 @@ def _verdicts(drift: Drift) -> Iterator[Message]:
 
 
 def _absolute(metric: Metric) -> str:
-    low, high = sorted(abs(one or 0.0) for one in (metric.low, metric.high))
+    low, high = sorted(abs(end or 0.0) for end in (metric.low, metric.high))
     return interval(Metric(metric.name, abs(metric.value or 0.0), low, high))

@@ -45,13 +45,13 @@ class RunFacts:
 def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:
     """Return a finding in every language; the text on a metric can name its `rate`, `value`, `points` and `n`."""
     if isinstance(metric, Metric) and isinstance(text, Text):
-        shown = {
+        values = {
             "rate": percent(metric),
             "value": interval(metric),
             "points": points(metric),
             "n": metric.n,
         }
-        text = replace(text, values={**shown, **text.values})
+        text = replace(text, values={**values, **text.values})
     return Finding(
         metric.name if isinstance(metric, Metric) else metric,
         tone,

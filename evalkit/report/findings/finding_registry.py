@@ -93,19 +93,19 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
     """Return the findings of a run, its conclusion first; `details` is as for `findings`."""
     mode = str(result.manifest.get("mode") or "")
     rows = (details or {}).get("slices") or ()
-    found = findings(
+    metric_findings = findings(
         result.metrics, mode, details, positive=result.config.rubric.positive
     )
     # Causes come right after the sentence that says how many answers are missing.
-    missing = [finding.metric.startswith("missing/") for finding in found]
+    missing = [finding.metric.startswith("missing/") for finding in metric_findings]
     after = missing.index(True) + 1 if any(missing) else 0
     return [
         *conclusion(result),
         *picture_findings(result),
         *stop_findings(result),
-        *found[:after],
+        *metric_findings[:after],
         *cause_findings(result, details or {}),
-        *found[after:],
+        *metric_findings[after:],
         *search_findings(result.metrics),
         *slice_findings(result.metrics, rows, result.config.scoring.confidence),
     ]
@@ -128,7 +128,7 @@ def findings(
         positive: The positive class, if there is one.
     """
     run = RunFacts(mode, positive, details or {})
-    found = [finding for find in FINDERS for finding in find(metrics, run)]
+    all_findings = [finding for find in FINDERS for finding in find(metrics, run)]
     ties = known(metrics, "tie_rate")
     missing = known(metrics, "agreement/accuracy")
     lost = (
@@ -143,4 +143,6 @@ def findings(
     )
     first: tuple[str, ...] = ("tie_rate",) if many else ()
     first += ("missing/",) if lost >= MANY_MISSING else ()
-    return sorted(found, key=lambda one: not one.metric.startswith(first))
+    return sorted(
+        all_findings, key=lambda finding: not finding.metric.startswith(first)
+    )

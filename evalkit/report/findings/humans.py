@@ -38,23 +38,23 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
     where = side(gap, 0.0)
     tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
     if where in ("unclear", "unknown"):
-        what = gettext(
+        sentence = gettext(
             "On {n:,} labels of items with several annotators, it is open whether the judge agrees"
             " with the other annotators as well as an annotator does"
         )
     elif where == "above":
-        what = gettext(
+        sentence = gettext(
             "On {n:,} labels of items with several annotators, the judge agrees with the other"
             " annotators better than an annotator does"
         )
     else:
-        what = gettext(
+        sentence = gettext(
             "On {n:,} labels of items with several annotators, the judge agrees with the other"
             " annotators less well than an annotator does"
         )
     text = gettext(
         "{finding}: {judge} versus {ceiling}, a difference of {gap}.",
-        finding=what.fill(n=gap.n),
+        finding=sentence.fill(n=gap.n),
         judge=interval(judge),
         ceiling=interval(ceiling),
         gap=interval(gap),

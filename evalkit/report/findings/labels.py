@@ -18,9 +18,11 @@ from evalkit.scoring.catalog import CATALOG, benchmark_title
 
 def label_words(metrics: Metrics) -> Text:
     """Return how to name the labels: annotators' only if annotators are named or the benchmark has such labels."""
-    found = _benchmarks(metrics)
-    named = not found and any(name.startswith("human/") for name in metrics)
-    if named or any(getattr(benchmark, "human_labels", False) for benchmark in found):
+    benchmarks = _benchmarks(metrics)
+    named = not benchmarks and any(name.startswith("human/") for name in metrics)
+    if named or any(
+        getattr(benchmark, "human_labels", False) for benchmark in benchmarks
+    ):
         return gettext("the annotators' labels")
     return gettext("the labels")
 
@@ -67,5 +69,7 @@ def benchmark_finding(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 def _benchmarks(metrics: Metrics) -> list[Benchmark]:
     """Return the benchmarks whose metrics a run has: at most one, unless metrics were collected from several runs."""
     groups = dict.fromkeys(name.partition("/")[0] for name in metrics)
-    found = [benchmark_named(group) for group in groups if group not in CATALOG.groups]
-    return [benchmark for benchmark in found if benchmark is not None]
+    benchmarks = [
+        benchmark_named(group) for group in groups if group not in CATALOG.groups
+    ]
+    return [benchmark for benchmark in benchmarks if benchmark is not None]

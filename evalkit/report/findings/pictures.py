@@ -19,11 +19,11 @@ def picture_findings(result: RunResult) -> Iterator[Finding]:
     if metric is None or not omitted:
         return
     named = [str(case)[:60] for case in omitted["cases"][:_NAMED]]
-    more = ", …" if omitted["count"] > len(named) else ""
+    ellipsis = ", …" if omitted["count"] > len(named) else ""
     text = gettext(
         "The judge did not see the pictures of {count:,} of {n:,} cases"
         " (dataset.images=omit): {cases}.",
         count=omitted["count"],
-        cases=", ".join(named) + more,
+        cases=", ".join(named) + ellipsis,
     )
     yield finding(metric, "bad", text)

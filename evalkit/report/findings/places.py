@@ -38,9 +38,11 @@ def places_text(decision: Decision) -> Text:
     """Return the slices in which a decision does not hold, with what shows it."""
     named = [_place(where) for where in decision.where[:MOST]]
     text = gettext("not where {slices}", slices=joined(named, gettext(", or ")))
-    more = len(decision.where) - MOST
-    if more > 0:
-        text = gettext("{places}, nor in {more:,} more slices", places=text, more=more)
+    unnamed = len(decision.where) - MOST
+    if unnamed > 0:
+        text = gettext(
+            "{places}, nor in {more:,} more slices", places=text, more=unnamed
+        )
     return text
 
 
@@ -117,17 +119,18 @@ def search_findings(metrics: Metrics) -> Iterator[Finding]:
 def _power(metrics: Metrics) -> Iterator[Finding]:
     """Yield how bad slices of some sizes must be to be found."""
     for prefix, part, whole in _POWER:
-        found = [
+        detectable = [
             metric
             for name, metric in metrics.items()
             if name.startswith(prefix) and metric.value is not None
         ]
-        if found:
+        if detectable:
             parts = [
-                part.fill(n=metric.n, value=metric.value or 0.0) for metric in found
+                part.fill(n=metric.n, value=metric.value or 0.0)
+                for metric in detectable
             ]
             text = whole.fill(sizes=joined(parts, pgettext("names", ", ")))
-            yield finding(found[0].name, "info", text)
+            yield finding(detectable[0].name, "info", text)
             return
 
 

@@ -37,16 +37,16 @@ def _like_first(system: Json, alpha: float) -> bool:
 
 def _first(systems: Sequence[Json], alpha: float) -> Text | None:
     ranked = [
-        one
-        for one in systems
-        if one["rank"]["value"] is not None and one["rank"].get("low") is not None
+        system
+        for system in systems
+        if system["rank"]["value"] is not None and system["rank"].get("low") is not None
     ]
     if len(ranked) < 2:
         return None
     best = [
-        str(one["system"])
-        for one in ranked
-        if one["rank"]["low"] <= 1 or _like_first(one, alpha)
+        str(system["system"])
+        for system in ranked
+        if system["rank"]["low"] <= 1 or _like_first(system, alpha)
     ]
     if len(best) == 1:
         return gettext("By its verdicts, {system} ranks first", system=best[0])

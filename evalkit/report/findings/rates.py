@@ -44,15 +44,15 @@ MISSING = {
 def prompt_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how much of the prompts that a server cut the judge saw."""
     cut = known(metrics, "prompts/cut")
-    seen = known(metrics, PROMPTS_SEEN)
-    if cut is None or seen is None or seen.value is None:
+    share_seen = known(metrics, PROMPTS_SEEN)
+    if cut is None or share_seen is None or share_seen.value is None:
         return
     text = gettext(
         "The server cut the prompt in {cut} of {n:,} answers: there the judge saw about {seen} of"
         " it. Raise the server's context (with Ollama: judge.params.num_ctx), or set dataset.fit.",
         cut=percent(cut),
         n=cut.n,
-        seen=f"{seen.value:.0%}",
+        seen=f"{share_seen.value:.0%}",
     )
     yield finding(PROMPTS_SEEN, "bad", text)
 
@@ -101,15 +101,15 @@ def tie_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
         if (m := known(metrics, f"tie_rate/{name}")) is not None
     }
     main = max(parts, key=lambda name: parts[name].value or 0, default="")
-    made = parts[main].value or 0 if main else 0
+    main_share = parts[main].value or 0 if main else 0
     text = gettext("{rate} of pairs are ties.")
-    if made > 0.5 * (rate.value or 0):
+    if main_share > 0.5 * (rate.value or 0):
         text = gettext("{rate} of pairs are ties, most of them {because} ({part}).")
-        if made > (rate.value or 0) - 1e-9:
+        if main_share > (rate.value or 0) - 1e-9:
             text = gettext("{rate} of pairs are ties {because}.")
         text = text.fill(because=CAUSES[main], part=percent(parts[main]))
     bad = (rate.value or 0) >= MANY_TIES or (
-        main == "swap_disagreement" and made > 0.5 * (rate.value or 0)
+        main == "swap_disagreement" and main_share > 0.5 * (rate.value or 0)
     )
     if main == "equal_scores" and has_two_scores(
         metrics

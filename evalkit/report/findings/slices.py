@@ -40,29 +40,29 @@ def slice_findings(
             )
             yield finding(count.name, "warn" if count.value else "info", text)
         return
-    seen, every = (
+    tested_slices, every = (
         {(row["column"], row["value"]) for row in some} for some in (tested, rows)
     )
     untested = ngettext(
         "{n:,} slice is not tested: it has fewer than {few} units, or the rest has none.",
         "{n:,} slices are not tested: they have fewer than {few} units, or the rest has none.",
-        len(every - seen),
+        len(every - tested_slices),
         few=FEW,
     )
     if not tested:
         yield finding(count.name, "info", untested)
         return
-    found = sorted(
+    significant = sorted(
         (row for row in tested if row["p_holm"] <= 1 - confidence), key=_prominence
     )
     first_of: dict[tuple[str, str], Json] = {}
-    for row in found:
+    for row in significant:
         first_of.setdefault((row["column"], row["value"]), row)
     differ = [*first_of.values()]
     looked = ngettext(
         "{n:,} slice in {tests:,} tests",
         "{n:,} slices in {tests:,} tests",
-        len(seen),
+        len(tested_slices),
         tests=len(tested),
     )
     if not differ:
@@ -87,7 +87,7 @@ def slice_findings(
                 "The better ones may differ only because the rest holds the worse ones."
             )
             text = gettext("{first} {second}", first=text, second=why)
-    if every - seen:
+    if every - tested_slices:
         text = gettext("{first} {second}", first=text, second=untested)
     yield finding(count.name, "warn" if differ else "info", text)
     shrunk = [

@@ -16,11 +16,11 @@ from evalkit.scoring.stopping import is_settled
 def stop_findings(result: RunResult) -> Iterator[Finding]:
     """Yield whether a run stopped because its metric is known, and what was not needed."""
     stop = result.config.runner.stop
-    asked = result.manifest.get("not_needed")
+    not_needed = result.manifest.get("not_needed")
     metric = None if stop is None else known(result.metrics, stop.metric)
     if (
         stop is None
-        or asked is None
+        or not_needed is None
         or metric is None
         or metric.low is None
         or metric.high is None
@@ -42,12 +42,12 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
             " {width:g} wide. This holds at any stopping time.",
             **facts,
         )
-        if asked["cases"]:
+        if not_needed["cases"]:
             parts.append(
                 ngettext(
                     "{n:,} other case was not needed.",
                     "{n:,} other cases were not needed.",
-                    asked["cases"],
+                    not_needed["cases"],
                 )
             )
     else:
@@ -56,8 +56,8 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
             " than {width:g} wide. This holds at any stopping time.",
             **facts,
         )
-        parts.append(_unsettled(asked["cases"], result.manifest.get("stopped")))
-    if late := asked.get("answers"):
+        parts.append(_unsettled(not_needed["cases"], result.manifest.get("stopped")))
+    if late := not_needed.get("answers"):
         parts.append(
             ngettext(
                 "{n:,} answer about another case was already requested: it is paid and stored, and"
@@ -72,18 +72,18 @@ def stop_findings(result: RunResult) -> Iterator[Finding]:
     yield finding(metric.name, "good" if settled else "warn", text)
 
 
-def _unsettled(others: int, stopped: str | None) -> Text:
+def _unsettled(cases: int, stopped: str | None) -> Text:
     """Return why a run ended before its metric was known."""
-    if not others:
+    if not cases:
         return gettext("There are no other cases.")
-    rest = ngettext(
+    omitted = ngettext(
         "{n:,} other case is not part of the run.",
         "{n:,} other cases are not part of the run.",
-        others,
+        cases,
     )
     if stopped:
-        return gettext("The run ended early: {why}. {rest}", why=stopped, rest=rest)
+        return gettext("The run ended early: {why}. {rest}", why=stopped, rest=omitted)
     return gettext(
         "The run had stopped at a larger width: run it again to judge more cases. {rest}",
-        rest=rest,
+        rest=omitted,
     )

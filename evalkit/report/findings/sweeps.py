@@ -191,8 +191,10 @@ def choice_text(board: Leaderboard, choice: Choice, names: Mapping[str, str]) ->
     )
     cost = known(job.metrics, COST)
     if cost is not None:
-        each = dollars(cost.value or 0.0)
-        return gettext("{finding}; it costs {each} per case.", finding=text, each=each)
+        cost_per_case = dollars(cost.value or 0.0)
+        return gettext(
+            "{finding}; it costs {each} per case.", finding=text, each=cost_per_case
+        )
     return gettext("{finding}.", finding=text)
 
 
@@ -208,15 +210,15 @@ def _limits(choice: Choice, names: Mapping[str, str]) -> Iterator[Text]:
 
 def _rivals_of(board: Leaderboard, rows: Sequence[Standing]) -> int:
     """Return how many other configurations there are, twins counted once."""
-    shown = {row.job for row in board.folded}
-    return sum(row.job in shown for row in rows) - 1
+    jobs = {row.job for row in board.folded}
+    return sum(row.job in jobs for row in rows) - 1
 
 
 def _why(
     board: Leaderboard,
     choice: Choice,
     job: Standing,
-    others: int,
+    rivals: int,
     names: Mapping[str, str],
 ) -> Text:
     """Return why a job is chosen."""
@@ -237,7 +239,7 @@ def _why(
             "of those shown to be useful it is highest by {what}, {value}; {n} of {all} others may"
             " be better"
         )
-        return text.fill(**values, n=len(choice.rivals), all=others)
+        return text.fill(**values, n=len(choice.rivals), all=rivals)
     price, top = (row.metrics[COST].value or 0.0 for row in (job, choice.top))
     text = gettext(
         "it costs {share} of what {top} costs, which is highest by {what}, {value}, and is not"
@@ -271,12 +273,14 @@ def _no_job(choice: Choice, rows: Sequence[Standing], names: Mapping[str, str]) 
 
 def _listed(names: Sequence[Message], most: int = NAMED) -> Message:
     """Return the first of some names, and the number of the others."""
-    shown = joined(names[:most], gettext("; "))
-    more = len(names) - most
+    first_names = joined(names[:most], gettext("; "))
+    unnamed = len(names) - most
     return (
-        gettext("{names} and {more} more", names=shown, more=more, all=len(names))
-        if more > 0
-        else shown
+        gettext(
+            "{names} and {more} more", names=first_names, more=unnamed, all=len(names)
+        )
+        if unnamed > 0
+        else first_names
     )
 
 
@@ -377,20 +381,20 @@ def _contradictions(
     """Yield how often scores contradict comparisons by the same judge."""
     jobs = {row.job for row in ranked}
     decided = [
-        one
-        for one in board.contradictions
-        if one.scores in jobs and known(one.metrics, CONTRADICTION)
+        contradiction
+        for contradiction in board.contradictions
+        if contradiction.scores in jobs and known(contradiction.metrics, CONTRADICTION)
     ]
     if not decided:
         return
     rates = [
         gettext(
             "{scores} versus {comparisons}: {rate}",
-            scores=names[one.scores],
-            comparisons=names[one.comparisons],
-            rate=percent(one.metrics[CONTRADICTION]),
+            scores=names[contradiction.scores],
+            comparisons=names[contradiction.comparisons],
+            rate=percent(contradiction.metrics[CONTRADICTION]),
         )
-        for one in decided[:NAMED]
+        for contradiction in decided[:NAMED]
     ]
     text = gettext(
         "Share of pairs, decided by both, in which scores contradict comparisons: {rates}.",
@@ -400,9 +404,9 @@ def _contradictions(
 
 
 def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    measured, swayed, others = _by_side(ranked, FIRST, 0.5)
+    measured, swayed, unswayed = _by_side(ranked, FIRST, 0.5)
     first = len(swayed)
-    second = len(others)
+    second = len(unswayed)
     if first and not second:
         text = ngettext(
             "{n} of {all} configurations clearly prefers the answer shown first, none the second:"

@@ -59,14 +59,14 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
 
 
 def _names(systems: Sequence[str], metrics: Metrics, group: str) -> Message:
-    shown = []
+    entries = []
     for system in systems[:NAMED]:
         metric = known(metrics, group + system)
-        shown.append(system if metric is None else f"{system} {interval(metric)}")
-    names = joined(shown, pgettext("names", ", "))
-    more = len(systems) - NAMED
+        entries.append(system if metric is None else f"{system} {interval(metric)}")
+    names = joined(entries, pgettext("names", ", "))
+    unnamed = len(systems) - NAMED
     return (
-        gettext("{names} and {more} more", names=names, more=more, all=len(systems))
-        if more > 0
+        gettext("{names} and {more} more", names=names, more=unnamed, all=len(systems))
+        if unnamed > 0
         else names
     )
