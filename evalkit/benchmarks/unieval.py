@@ -81,11 +81,11 @@ def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         published_rows(benchmark, source),
         lambda row: (row.file, row["source"], row["context"]),
     )
-    for number, rows in enumerate(chats, 1):
+    for index, rows in enumerate(chats, 1):
         prompt = for_the_next_turn(rows[0]["source"])
         yield (
             rows[0].place,
-            _case(rows, id=str(number), prompt=prompt, context=rows[0]["context"]),
+            _case(rows, id=str(index), prompt=prompt, context=rows[0]["context"]),
         )
 
 
