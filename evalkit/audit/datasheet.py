@@ -345,9 +345,9 @@ def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int 
         else []
     )
     counts = [
-        count
+        needed
         for limit in limits
-        if (count := units_for(metric, limit, confidence)) is not None
+        if (needed := units_for(metric, limit, confidence)) is not None
     ]
     return min(counts, default=None)
 
