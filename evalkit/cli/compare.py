@@ -138,6 +138,7 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
             where=str(path),
             remedy="use its case ids",
         )
+    # the labels of the file replace those of both runs
     bare = [
         replace(result, cases=tuple(map(without_labels, result.cases)))
         for result in results
@@ -202,6 +203,7 @@ def _metrics(options: JsonObject) -> list[str]:
 def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
     """Return names for the runs: their judges if these differ, else their folders, else the words given."""
     judges = [str(result.manifest.get("judge") or "") for result in results]
+    # a name must differ from all others
     for names in (judges, [Path(word).name for word in words]):
         if all(names) and len(set(names)) == len(names):
             return names

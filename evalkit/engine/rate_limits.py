@@ -57,15 +57,19 @@ class Window:
 
     def wait(self, tokens: float, now: float) -> float:
         """Return the seconds until a call fits; more tokens than the limit fit if the window is empty."""
+        # calls of more than a minute ago do not count
         while self._turns and self._turns[0].began + MINUTE <= now:
             turn = self._turns.popleft()
             turn.counts = False
             self._tokens -= turn.tokens
+        # no rounding errors add up
         if not self._turns:
             self._tokens = 0.0
+        # by how much the limits would be exceeded now
         calls = len(self._turns) + min(1, self.rpm) - self.rpm
         tokens = self._tokens + min(tokens, self.tpm) - self.tpm
         wait = 0.0
+        # the oldest calls leave the window first
         for turn in self._turns:
             if calls <= _DRIFT and tokens <= _DRIFT:
                 break
@@ -151,6 +155,7 @@ class Pace:
     def throttled(self, turn: Turn, now: float) -> None:
         """Allow fewer concurrent calls, unless this call started before the last reduction."""
         with self._changing():
+            # calls that were sent together are throttled together, and count once
             if turn.began > self._cut_at:
                 self.allowed = max(1.0, min(self.allowed, self.limit) * CUT)
                 self._cut_at = now

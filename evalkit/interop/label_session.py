@@ -127,6 +127,7 @@ class LabelSession:
         self._cases = {case.id: case for case in result.cases}
         self._labels: dict[Key, dict[str, Label]] = {}
         self._notes: dict[Key, str] = {}
+        # claimed first, so that two pages never write to one file
         self._claim = claim_file(self.file, _OTHER_PAGE)
         try:
             self._stream = _opened(self.file)
@@ -174,6 +175,7 @@ class LabelSession:
         tasks = range(len(self.tasks))
         is_open = (
             at
+            # from the next task to the end, then from the start
             for at in (*tasks[after + 1 :], *tasks[: after + 1])
             if not self._answers(self.tasks[at])
         )
@@ -215,6 +217,7 @@ class LabelSession:
             DatasetError: If it does not answer the question.
             ConfigError: If the file cannot be written.
         """
+        # nothing to write
         if answer is None and note == self._notes.get(self.tasks[at], ""):
             return
         if answer is not None and not self._fits(self.tasks[at], answer):
@@ -226,6 +229,7 @@ class LabelSession:
             "case_id": task.case_id,
             "annotator": self.annotator,
             "shown": ",".join(map(str, task.shown)),
+            # the chance is written with the label, so that metrics can weight it
             **({INCLUSION: task.probability} if self._chances else {}),
             "note": note,
             "texts": _fingerprint(self._cases[task.case_id], task.unit),
@@ -254,6 +258,7 @@ class LabelSession:
                 raise OSError(0, "no space left")
             os.fsync(self._stream)
         except OSError as bad:
+            # a line that was cut would make the file invalid
             with suppress(OSError):
                 os.ftruncate(self._stream, size)
             raise ConfigError(
@@ -266,6 +271,7 @@ class LabelSession:
         """Add the labels and the note in a row of the file."""
         for label in row_labels(where, row, Counter(), self._reader):
             case = self._cases.get(label.case_id)
+            # only for its error, if the label is not one of this run
             with_labels([case] if case else [], [label], classes=self._classes)
             if case and row.get("texts") not in (None, _fingerprint(case, label.unit)):
                 remedy = "its label is of another run: move the file elsewhere"
@@ -324,6 +330,7 @@ class LabelSession:
         question = self.question
         if not isinstance(answer, dict) or answer.keys() != self._items(key).keys():
             return False
+        # `type`, because a bool is an int
         if question["kind"] == "grade":
             grade = answer[""]
             return (
@@ -341,6 +348,7 @@ class LabelSession:
             for case, units in units_to_label(self._result).items()
             for unit in dict.fromkeys(units)
         ]
+        # random, but the same each time, whatever the order of the run
         keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
         if informative:
             self._chances = recorded(self.folder) or {}
@@ -349,6 +357,7 @@ class LabelSession:
                 for key in keys
                 if key[0] in self._chances
             ):
+                # every case of the last sample has a label, or there is none: sample again
                 sample = self._sampler(self._result, count, self._seed)
                 write_files(self.folder, {LABEL_SAMPLE: sample.content()})
                 self._chances = sample.probabilities
@@ -363,6 +372,7 @@ class LabelSession:
                 for key in keys
                 if not (key[0] in labeled or has_own_label(self._cases[key[0]]))
             ] or keys
+            # another `count` tasks once these have labels
             done = sum(map(bool, map(self._answers, tasks)))
             tasks = tasks[: count * (done // count + 1)]
         if not tasks:
@@ -400,6 +410,7 @@ def _question(result: RunResult) -> JsonObject:
         return {"kind": "class", "options": rubric.named_classes.names}
     if scale.real:
         return {"kind": "grade", "options": []}
+    # a key for each score, as long as no two scores have the same last digit
     digits = scale.integral and scale.min >= 0 and scale.max <= _LAST_KEY
     scores = list(map(int, scale.values())) if digits else []
     options = (

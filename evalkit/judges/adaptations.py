@@ -112,6 +112,7 @@ def adapted(
         return replace(shape, top=lower)
     if system and not shape.merged and _NO_SYSTEM.search(complaint):
         return replace(shape, merged=True)
+    # optional parameters that the message names
     blamed = {
         name
         for name in OPTIONAL
@@ -142,6 +143,7 @@ def _lower_top(complaint: str, top: int) -> int | None:
     if not lower:
         return None
     highest = max(lower)
+    # numbers that are named as a bound that is not accepted itself
     exclusive = {
         int(group)
         for match in _EXCLUSIVE.findall(complaint)
@@ -206,6 +208,7 @@ def bounded_answer(
     """Return an answer format whose strings have a bound; the last few are cached by identity."""
     if answer is None or longest is None:
         return answer
+    # by identity: the same few formats come with every request
     for original, limit, bounded in _BOUNDED:
         if original is answer and limit == longest:
             return bounded

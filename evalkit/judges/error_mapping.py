@@ -361,6 +361,7 @@ def call_error(error: BaseException) -> CallError:
     else:
         text = message or type(error).__name__
         return CallError("bad_response", text, retryable=False, status=fault.status)
+    # the provider may know better that a retry cannot help
     retryable = rule.retryable and fault.final is not True
     wait = fault.wait
     if wait is None and rule.kind == "rate_limit":
@@ -377,6 +378,7 @@ def call_error(error: BaseException) -> CallError:
 
 def _fault(error: BaseException) -> _Fault:
     classes = frozenset(kind.__name__ for kind in type(error).__mro__)
+    # LiteLLM hides a failed connection behind its own exceptions
     if not _UNREACHED.isdisjoint(_cause_names(error)):
         classes |= {_NO_CONNECTION}
     body = getattr(error, "evalkit_body", None)
@@ -434,6 +436,7 @@ def _details(body: object, depth: int) -> Iterator[tuple[str, str]]:
             yield from _details(part, depth + 1)
     if not isinstance(body, Mapping):
         return
+    # bounded: the body is from a server
     for name, value in [*body.items()][:40]:
         if isinstance(value, str | int) and not isinstance(value, bool):
             yield str(name).lower(), str(value)[:4000]

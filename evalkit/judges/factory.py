@@ -115,6 +115,8 @@ def make_judges(
     with setup.keys_below(key):
         for member, spec in zip(config.members, spec_of(config), strict=True):
             built = _made(member, runner)
+            # a plug-in is a whole judge if it completes requests, and otherwise a
+            # transport
             custom = hasattr(built, "complete")
             judges.append(
                 CustomJudge(built, member, spec)
@@ -130,6 +132,7 @@ def _made(member: JudgeConfig, runner: RunnerConfig) -> Any:
         return simulated.SimulatedTransport(member, runner)
     name = member.transport
     is_default = (name, member.endpoint) == ("litellm", "chat")
+    # a transport or an endpoint that the user chose counts more than the name
     if (member.model or "").startswith(LOCAL) and is_default:
         return smollm2.SmolLM2Transport(member, runner)
     kind = find(JUDGES, name, _transports(member), where=_KEY, methods=_METHODS)

@@ -233,6 +233,7 @@ def _itemized(
         right = truth == (
             _uniform("slip", several, *key) < call.get("accuracy", ACCURACY)
         )
+        # led by the halo: each item gets the answer of most
         led = several and _uniform("halo", *key) < call.get("halo", 0.0)
         answers[number] = sum(truths) * 2 > len(criteria) if led else right
     if schema is not None:
@@ -281,6 +282,7 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
         for line in listed["list"].splitlines()
         if (match := _CLASS_NAME.fullmatch(line))
     ]
+    # ordered classes are listed from the worst to the best
     best_first = classes[::-1] if listed["ordered"] else classes
     true = best_first[min(int((1 - _quality(text)) * len(classes)), len(classes) - 1)]
     seed = call.get("seed", 0)
@@ -300,8 +302,11 @@ def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
 def _viewed(name: str, shown_texts: Mapping[str, str], call: Json) -> _View:
     accuracy = call.get("accuracy", ACCURACY)
     seed = call.get("seed", 0)
+    # the scale of logistic noise with which a difference of 1 is seen with this
+    # accuracy
     scale = 0.0 if accuracy == 1 else 1 / max(math.log(accuracy / (1 - accuracy)), 1e-6)
     fault = FAULTS[name]
+    # sorted: whether it falls for its fault does not depend on the order
     texts = sorted(shown_texts.values())
     quality = _content_quality if name in _BY_CONTENT else _quality
     worth = {
@@ -319,6 +324,7 @@ def _viewed(name: str, shown_texts: Mapping[str, str], call: Json) -> _View:
                 label: worth[label] + (3.0 if sign.search(text) else 0.0)
                 for label, text in shown_texts.items()
             }
+        # the fault is position: the first response is the best
         elif len(shown_texts) > 1:
             worth = {
                 label: 1.0 - position / (len(shown_texts) - 1)
@@ -330,6 +336,7 @@ def _viewed(name: str, shown_texts: Mapping[str, str], call: Json) -> _View:
 def _uniform(*parts: object) -> float:
     """Return a number in (0, 1) that is a function of `parts` alone."""
     digest = hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).digest()
+    # the half keeps it from 0, of which a logarithm is infinite
     return (int.from_bytes(digest[:7], "big") + 0.5) / 2**56
 
 
@@ -356,6 +363,7 @@ def _content_quality(text: str) -> float:
         for sample in _labeled()
     }
     best = max(held, key=held.__getitem__)
+    # less is another text
     if held[best] >= 0.4:
         return _labeled()[best] * held[best]
     return (

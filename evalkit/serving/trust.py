@@ -173,6 +173,7 @@ class Validation:
 
     def unsearched(self) -> Message | None:
         """Return once that slices were not searched, if that is so; then `None`."""
+        # a judge that is not trusted anywhere needs no warning about slices
         trusted = USES.index(self.use) > USES.index("unknown")
         if self.slices.searched or self._reported or not trusted:
             return None
@@ -195,6 +196,7 @@ class Validation:
         for part, texts in _parts(case).items():
             low, high = self.lengths.get(part, (0, 0))
             for length in map(len, texts):
+                # a little outside is no reason to warn
                 if part in self.lengths and not (
                     low <= length * SLACK and length <= high * SLACK
                 ):

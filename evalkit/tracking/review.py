@@ -159,6 +159,7 @@ class _Logged:
 def _page(texts: Mapping[str, str], limit: int | None = None) -> str:
     """Return texts under their titles as Markdown; a single text has no title, and texts beyond `limit` are cut."""
     if limit is not None:
+        # room for each text, without its title
         share = limit // len(texts) - 30
         texts = {
             name: text if len(text) <= share else text[: share - len(_CUT)] + _CUT
@@ -213,6 +214,7 @@ def send_tasks(
         name = f"{experiment_name(config)} labels"
         experiment = experiment_of(client, uri, name)
         queues = {}
+        # tasks of an earlier command stay in the queue and are not sent again
         sent = [
             _task_of(trace) for trace in _traces(client, experiment, run_of(result))
         ]
@@ -268,6 +270,7 @@ def _queue(
         f"the traces tagged {ANNOTATOR} = {annotator}: add feedback named"
         f" '{question_of(result, size)}'"
     )
+    # an MLflow without queues
     if not hasattr(tracing, "_create_review_queue"):
         return alone
     try:

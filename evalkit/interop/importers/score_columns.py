@@ -118,6 +118,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
         _as_pair(cells, selected, parts)
         units.append(Assessed(cells, tuple(entries)))
         data.append(selected)
+    # ids that are not unique cannot identify rows
     ids = [unit.cells["id"] for unit in units]
     if len(set(ids)) < len(ids):
         units = [
@@ -155,6 +156,7 @@ def _as_pair(cells: JsonObject, row: Json, parts: Mapping[str, Json]) -> None:
     cells["response_a"] = row.get(
         "baseline_model_response", row.get("baseline_response")
     )
+    # the candidate's response may have the plain name
     cells["response_b"] = row.get("candidate_model_response", response)
     cells["model_a"] = "baseline"
     cells["model_b"] = "candidate"
@@ -193,6 +195,8 @@ def _azure_part(
     for end, kind in _ENDS.items():
         if part.endswith(end):
             columns = by_evaluator[_azure_name(judge, part.removesuffix(end))]
+            # the plain column came first, and this one has the number: the plain one
+            # has the word
             if kind == "score" and "score" in columns:
                 columns["word"] = columns["score"]
                 columns["score"] = name
@@ -211,6 +215,7 @@ def _azure_name(judge: str, metric: str) -> str:
 
 def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:
     values = {part: row.get(column) for part, column in by_part.items()}
+    # without the version of a metric
     name = re.sub(r"/v\d+$", "", judge)
     choice = values.get("pairwise_choice")
     if isinstance(choice, str):
