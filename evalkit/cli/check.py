@@ -74,8 +74,10 @@ def main(arguments: Namespace) -> int:
         raise UsageError("check", "needs a PATH")
     check_overrides(overrides)
     overrides, arguments.reading = reading_option(overrides, arguments.reading)
+    # a check that cannot decide must not pass
     if any(word.startswith("gate") for word in overrides):
         overrides = ["gate.undecided=exit_5", *overrides]
+    # a check is not recorded, unless that is asked for
     if not any(word.startswith("tracking") for word in overrides):
         overrides = ["tracking=none", *overrides]
     if len(names) == 1 and (Path(names[0]) / "manifest.json").exists():
@@ -86,6 +88,7 @@ def main(arguments: Namespace) -> int:
         try:
             checked = _read(paths, names, arguments)
         except DatasetError as error:
+            # the user knows only the name on the command line
             if scratch not in error.where:
                 raise
             where = error.where
@@ -123,6 +126,7 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
 
 def _stdin(folder: Path) -> Path:
     content = sys.stdin.buffer.read()
+    # standard input has no suffix
     start = content[:1000].lstrip()
     suffix = "json" if start.startswith((b"[", b"{")) else "csv"
     path = folder / f"stdin.{suffix}"
@@ -252,6 +256,7 @@ def _answered_command(answer: Answer, arguments: Namespace) -> list[str]:
 
 def _chosen_answer(question: OpenTableError) -> Answer | None:
     """Return the answer that the user chooses; `None` if nobody can be asked at a terminal."""
+    # a script must not wait for an answer
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     for number, answer in enumerate(question.answers, 1):
@@ -304,6 +309,7 @@ def _without_repeats(words: Sequence[str]) -> list[str]:
     while position < len(words):
         word = words[position]
         if word.startswith("--") and word not in ("--json", "--overwrite"):
+            # these options have a value
             option = (word, words[position + 1])
             if option not in used_options:
                 kept += option
@@ -430,6 +436,7 @@ def _rubric(config: RunConfig) -> Json:
     if config.mode.name == "pairwise":
         return {}
     changed = config.rubric.model_dump(mode="json", exclude_defaults=True)
+    # of a scale, also if they are the defaults
     ends = () if config.rubric.classes else ("min", "max", "step")
     kept = {*ends, "classes", "ordered", "real"}
     return {key: value for key, value in changed.items() if key in kept}

@@ -142,6 +142,7 @@ def _resume_finished(job: Job) -> int:
         f" ({job.folder})",
     )
     statuses: list[int] = [ExitStatus.DONE]
+    # a new gate needs no new answers
     if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
         print_gate(again)
@@ -153,6 +154,7 @@ def _resume_finished(job: Job) -> int:
     if lacking := unusable(job.config, read_outcome(job.folder).metrics):
         log("error", lacking)
         statuses = [ExitStatus.TOO_MANY_FAILURES]
+    # an earlier command could not reach the tracking server
     if job.config.tracking.enabled and status.recorded is None:
         with reported(statuses):
             track(job.config, read_run(job.folder))

@@ -112,6 +112,7 @@ class Session:
         self._asked = set() if asked is None else asked
         self._runner = runner
         self._spool = spool
+        # the judges of planned requests; the arbiter comes after them
         self._own = tuple(judges)
         self._everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
         self._reads = _reading(store, store_mode, self._asked)
@@ -135,6 +136,7 @@ class Session:
             self._sender.also_checked = (self._arbiter,)
         if runner.budget_usd is not None and self._reads is not None:
             for index, judge in enumerate(self._everyone):
+                # a first guess of how long answers get
                 if lengths := [
                     answer.usage.completion_tokens or 0
                     for answer in self._reads.recent(judge.spec.model)
@@ -184,6 +186,7 @@ class Session:
         """
         evaluator = evaluator or self._evaluator
         run = self.begin(cases, Tally(), evaluator=evaluator)
+        # not more workers than the requests of these cases
         workers = len(self._own) * sum(len(evaluator.plan(case)) for case in cases)
         async with self._whole_question(cases, evaluator):
             await run.workers(workers)
@@ -357,6 +360,7 @@ class _Run:
             )
             if (first := self.tally.first_sent) is not None:
                 self.sending = time.monotonic() - first
+            # one worker failed: the others finish their calls, for a while
             if pending:
                 self._stop()
                 await asyncio.wait(self.tasks, timeout=GRACE_SECONDS)
@@ -370,6 +374,7 @@ class _Run:
 
     def interrupt(self, number: int) -> None:
         """Handle a signal: the first lets calls in flight finish, the second ends them."""
+        # the second signal
         if self.signal is not None:
             self._end()
             return
@@ -382,6 +387,8 @@ class _Run:
         interrupted = self.signal is not None
         whole = self.calls.whole() if interrupted else None
         answers = len(set(self.tally.kept))
+        # judgments are in the order in which answers arrived, and the result in that of
+        # the requests
         order = sorted(range(len(self.positions)), key=self.positions.__getitem__)
         if interrupted and self.observe is not None:
             self.observe(replace(self.tally.progress(None), answers=answers))
@@ -418,6 +425,7 @@ class _Run:
     def _stop(self) -> None:
         self.sender.stopping = True
         for task in self.tasks:
+            # only workers that wait for no answer
             if task not in self.sender.out:
                 task.cancel()
 
@@ -432,6 +440,7 @@ class _Run:
     def _finish(self, call: PlannedCall, judgment: Judgment) -> None:
         self.begun.discard((call.position, call.after))
         self.finished.set()
+        # what was not sent, because no more cases are needed, has no judgment
         if self.over and judgment.status == "failed":
             self.tally.planned -= judgment.error_kind in NEVER_SENT
             return
@@ -454,6 +463,7 @@ class _Run:
         following: list[PlannedCall] = []
         if self.follow is not None and not call.after:
             following = self._following(call, judgment, self.follow)
+            # first in the queue, so that a unit is complete soon
             self.queue.extendleft(following)
         if self.until is not None and not self.over:
             self._complete(call, judgment, len(following), self.until)
@@ -465,6 +475,7 @@ class _Run:
         """Count a judgment of a case, before `following` more; a complete case may be the last needed."""
         missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
         judgments.append(judgment)
+        # this judgment is one of the missing ones
         if missing + following > 1:
             self.open[call.group.case.id] = missing + following - 1, judgments
         elif until(call.group.case, judgments):
@@ -509,6 +520,7 @@ class _Run:
         first = call.group.positions[0]
         complete = self.incomplete.setdefault(first, {})
         complete[call.position] = judgment
+        # a follow-up needs all judgments of its unit
         if len(complete) < len(group.positions):
             return []
         del self.incomplete[first]
@@ -582,9 +594,11 @@ class _Run:
         ):
             return judgment
         self.tally.stored -= len(judgment.keys)
+        # a retry is one planned call, whatever the number of stored answers
         self.tally.planned -= len(judgment.keys) - 1
         self.tally.again += 1
         again = await self._first_judgment(replace(call, stored=None), again=True)
+        # without a new answer, the stored one counts
         never_sent = again.status == "failed" and again.error_kind in NEVER_SENT
         return judgment if never_sent else again
 

@@ -113,6 +113,7 @@ def _as_choices(word: str, sweep: bool) -> str:
     if merged is None:
         return word
     choices = f"{merged['group']}={merged['options'].replace(' ', '')}"
+    # Hydra would take the last option of a list, without an error
     if not sweep:
         remedy = f"choose one, or write {choices} -m to run a job for each"
         raise ConfigError(
@@ -140,6 +141,7 @@ def put_in_place(values: Any) -> Any:
     Raises:
         ConfigError: if a criterion to change or delete does not exist.
     """
+    # nothing is encoded
     if not isinstance(values, Mapping) or not any(
         _KEY.fullmatch(str(key)) for key in values
     ):
@@ -267,6 +269,7 @@ def _rubric_from_inline(word: str, text: str) -> Iterator[str]:
     """Yield the words of a rubric given inline: an empty rubric, then each of its settings."""
     try:
         rubric = yaml.safe_load(text)
+        # the same values, all as texts
         texts = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
         remedy = (
@@ -375,6 +378,7 @@ def decoded(spelled: str) -> str:
 def quoted(text: str) -> str:
     """Return a text in Hydra's quotes; interpolations in it stay."""
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", text)
+    # backslashes before a closing quote must be doubled, too
     trailing = len(escaped) - len(escaped.rstrip("\\"))
     return f"'{escaped}{chr(92) * trailing}'"
 
@@ -390,6 +394,7 @@ def _parses(value: str) -> bool:
 def _with_quoted_parts(value: str) -> str:
     """Quote each text with other characters than ASCII, also in lists, mappings, functions and sweeps."""
     parts = []
+    # the brackets around a piece, innermost last
     inside = [""]
     last = ""
     for piece in _PIECE.finditer(value):

@@ -157,6 +157,7 @@ def _check(folder: Path) -> None:
     present = [name for name in layout.FILES if (folder / name).is_file()]
     if (folder / layout.PARQUET).is_file():
         present.append(layout.JUDGMENTS)  # one of them; the config says which
+    # not one of the main files: this is another folder, not a damaged run
     if not {layout.MANIFEST, layout.JUDGMENTS, layout.METRICS} & set(present):
         if job := next(
             (

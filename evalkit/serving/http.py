@@ -110,6 +110,7 @@ class Guard:
                 ]
             await send(message)
 
+        # counted before its body is read, which may take long
         self._open += 1
         try:
             self._check(request)
@@ -120,6 +121,7 @@ class Guard:
         except ClientDisconnect:
             pass
         except asyncio.CancelledError:  # the time that a stop allows is over
+            # an answer that has begun cannot be replaced
             if status or not self._service.stopping:
                 raise
             await _STOPPED.response()(scope, receive, noted)
@@ -129,6 +131,7 @@ class Guard:
                 await self._refuse(_BROKEN, receive, noted)
         finally:
             self._open -= 1
+            # paths that clients make up would be labels without end
             path = scope["path"] if scope["path"] in self._paths else _OTHER
             self._service.counts[
                 "requests_total", f'path="{path}",status="{status}"'
@@ -146,6 +149,7 @@ class Guard:
                 " "
             )
             key = credential.strip().encode("latin-1", "replace")
+            # all keys are compared, each in constant time
             matches = [hmac.compare_digest(key, accepted) for accepted in self._keys]
             if scheme.lower() != "bearer" or not any(matches):
                 raise Refusal(
@@ -154,6 +158,7 @@ class Guard:
                     {"WWW-Authenticate": "Bearer"},
                 )
             self._rates[matches.index(True)].take()
+        # without this request
         if max(self._open - 1, self._service.active) >= self._limits.concurrent:
             raise Refusal(
                 503, "the server is busy; try again later", {"Retry-After": "1"}
@@ -183,6 +188,7 @@ class Guard:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
+    # the body was read to check its size, so the application gets it from memory
     messages: list[Message] = [
         {"type": "http.request", "body": body, "more_body": False}
     ]
@@ -273,6 +279,7 @@ def _add(app: FastAPI, service: Service, tool: Tool) -> None:
             (await service.use(tool, arguments)).model_dump(mode="json", by_alias=True)
         )
 
+    # FastAPI reads the models of a tool's input and result from here
     use.__annotations__ = {"arguments": tool.arguments, "return": Response}
     app.post(
         f"/{tool.name}",

@@ -55,6 +55,7 @@ def child_tags(
         parent = parent_run(client, experiment, sweep, started=started)
     else:
         parent = str(under.info.run_id)
+        # a run of the user's has no role before its first job
         if under.data.tags.get(ROLE) != "sweep":
             client.set_tag(parent, ROLE, "sweep")
     return {PARENT: parent, SWEEP: _identity(sweep)}
@@ -137,6 +138,7 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
     parent = client.get_run(child).data.tags.get(PARENT)
     if parent is None:
         return None
+    # all files first, because what follows describes them
     for file in files:
         client.log_artifact(parent, str(file))
     for file in files:

@@ -69,6 +69,7 @@ def kind(verdict: Verdict, *, missing: bool) -> Kind:
 
 
 def _in_turn(queues: list[list[list[int]]]) -> Iterator[list[int]]:
+    # queue -> its units; the units of a turn are one of each queue that still has one
     for turn in range(max(map(len, queues), default=0)):
         yield from (queue[turn] for queue in queues if turn < len(queue))
 
@@ -287,6 +288,7 @@ def span(trace: Trace, number: int, name: str, attributes: Json) -> Span:
     """Return the span with a number in a trace; span 1 is the parent of the others."""
     from mlflow.entities import Span
 
+    # 15 of the 16 digits of a span's id; the last one is its number
     stem = trace.identity[32:47]
     values = {"mlflow.traceRequestId": trace.id, **attributes}
     return Span.from_dict(
@@ -374,6 +376,7 @@ def _judged(
             Trace.of(
                 f"{run} {position}",
                 name,
+                # a millisecond apart, which keeps their order
                 started + position,
                 _duration(judgment),
                 judgment.error,
@@ -585,6 +588,7 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
                 for assessment in existing
                 if (assessment.metadata or {}).get(RUN) == shared["metadata"][RUN]
             )
+            # assessments of an earlier command are not added again
             earlier = {(assessment.name, assessment.span_id) for assessment in of_run}
             for assessment in assessments:
                 if (assessment.name, assessment.span_id) not in earlier:
