@@ -112,8 +112,13 @@ class TooManySlicesError(ValueError):
     """A column has too many or too long values to be slices."""
 
 
-def slices_of_values(column: str, values: Sequence[Any]) -> Slices:
+def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Slices:
     """Return the slices of a column, given the value of each case.
+
+    Args:
+        column: the name of the column.
+        values: the value of each case.
+        bins: the number of bins of numbers and dates.
 
     Raises:
         TooManySlicesError: if it has too many or too long values.
@@ -129,7 +134,9 @@ def slices_of_values(column: str, values: Sequence[Any]) -> Slices:
             known = sum(place is not None for place in places)
             if known == sum(map(len, lists)):
                 numbers = [np.nan if place is None else place for place in places]
-                return _bins(column, np.array(numbers, dtype=float), scale is day_of)
+                return _bins(
+                    column, np.array(numbers, dtype=float), scale is day_of, bins
+                )
     if len(distinct) > MOST:
         raise TooManySlicesError(
             f"it has {len(distinct):,} values, and at most {MOST} can be slices"
@@ -261,10 +268,10 @@ def day_of(value: Any) -> float | None:
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _bins(column: str, numbers: Floats, dates: bool) -> Slices:
-    """Return quarters of the cases by a number, or by the number of a day."""
+def _bins(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
+    """Return parts of the cases of about equal size by a number, or by the number of a day."""
     edges = np.unique(
-        np.nanquantile(numbers, np.linspace(0, 1, BINS + 1), method="lower")
+        np.nanquantile(numbers, np.linspace(0, 1, parts + 1), method="lower")
     )
     count = max(len(edges) - 1, 1)
     bins = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, count - 1)

@@ -265,6 +265,15 @@ def test_the_systems_are_strata_if_each_response_names_one():
     assert strata_of(*([f"m{n}"] for n in range(101))) == []
 
 
+@pytest.mark.parametrize(("cases", "bins"), [(30, 4), (90, 9), (400, 20)])
+def test_numbers_are_strata_in_narrow_bins(cases, bins):
+    found = searched_columns(cases_of(age=[n + 1 for n in range(cases)]))
+    narrow = {column.column: column.members.sum(axis=0) for column in found.strata}
+    assert [*narrow] == ["age", "length"]
+    assert len(narrow["age"]) == bins
+    assert narrow["age"].min() >= cases // bins - 1
+
+
 def followed_metric(labels, verdicts, tasks):
     statistics = {"agreement/kappa": confusion(labels, verdicts)}
     decision = Decision("single", "substantial", "response", Metric("agreement/kappa", 0.9))

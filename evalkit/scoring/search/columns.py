@@ -10,6 +10,7 @@ import numpy as np
 
 from evalkit.core.display import visible
 from evalkit.scoring.slices import (
+    BINS,
     LENGTH,
     Slices,
     TooManySlicesError,
@@ -25,6 +26,9 @@ LIMIT: Final = 1000
 OTHERS: Final = "others"
 SYSTEMS: Final = "model"
 """The name of the systems in sentences."""
+NARROW_BINS: Final = 20
+PER_BIN: Final = 10
+"""Cases of a narrow bin, at least."""
 _TOKENS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _RATER_WORDS: Final = frozenset(
     ("grader", "graders", "annotator", "annotators", "rater", "raters")
@@ -58,7 +62,7 @@ class SearchedColumns:
         slices: the slices of each column, those with the fewest first.
         omitted: the columns that are not searched because they have too many values.
         strata: what is no slice, but what verdicts may follow alone: the systems whose responses are
-            judged.
+            judged, and numbers in narrower bins.
     """
 
     slices: tuple[Slices, ...]
@@ -109,6 +113,7 @@ def searched_columns(
         computed = False
     omitted: list[str] = []
     found: list[Slices] = []
+    searchable: list[str] = []
     for column, cells in values.items():
         try:
             slices = slices_of_values(column, cells)
@@ -116,6 +121,7 @@ def searched_columns(
             omitted.append(visible(column))
             continue
         if len(slices.values) > 1 and not _names_units(slices):
+            searchable.append(column)
             by_length = computed and column == LENGTH
             found.append(
                 Slices(
@@ -134,7 +140,19 @@ def searched_columns(
             continue
         room -= len(slices.values)
         kept.append(slices)
-    return SearchedColumns(tuple(kept), tuple(omitted), tuple(_strata(systems)))
+    narrow = [
+        _narrower(slices.column, values[name])
+        for name, slices in zip(searchable, found, strict=True)
+        if slices.ends
+    ]
+    strata = (*_strata(systems), *narrow)
+    return SearchedColumns(tuple(kept), tuple(omitted), strata)
+
+
+def _narrower(column: str, cells: Sequence[Any]) -> Slices:
+    """Return numbers or dates in bins so narrow that most verdicts by a threshold are alike in each."""
+    bins = min(NARROW_BINS, max(BINS, len(cells) // PER_BIN))
+    return slices_of_values(column, cells, bins)
 
 
 def _systems(case: Case) -> str | None:

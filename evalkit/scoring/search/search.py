@@ -147,9 +147,13 @@ class _Judge:
             counts = self.statistics[MOMENTS]
         pooled = []
         followed_alone: list[Followed] = []
-        for column in (*slices.columns, *self.columns.strata):
+        narrow = [column for column in self.columns.strata if column.ends]
+        systems = [column for column in self.columns.strata if not column.ends]
+        for column in (*slices.columns, *systems, *narrow):
             leader = followed(column, counts, self.scoring.confidence)
             is_followed = leader is not None
+            if not is_followed and any(column is bins for bins in narrow):
+                continue  # quarters of the same numbers show the same, with less noise
             inside = agreement_within(column, counts, is_followed=is_followed)
             if inside is not None:
                 pooled.append(inside.statistic)
