@@ -11,7 +11,7 @@ from mlflow.genai.scorers import Scorer
 from mlflow.genai.scorers import scorer as as_scorer
 
 from evalkit.serving import Judge
-from evalkit.serving.rating import JUDGE, AdaptedJudge
+from evalkit.serving.rating import JUDGE, SHARES, AdaptedJudge
 
 
 def scorer(
@@ -26,6 +26,9 @@ def scorer(
     The prompt, response and reference are the inputs, outputs and expectations of a row, or those
     of its trace (of several expectations, `expected_response`). A missing verdict is feedback with
     an error.
+
+    MLflow has no mean of winners. So a judge of pairs has a second feedback, `NAME_wins`: 1 if the
+    output wins, 0.5 for a tie, and 0 if it loses. Its mean is in `result.metrics`.
 
     Args:
         judge: A judge, or the folder of one.
@@ -43,11 +46,11 @@ def scorer(
         inputs: Any = None,
         outputs: Any = None,
         expectations: Mapping[str, Any] | None = None,
-    ) -> Feedback:
+    ) -> list[Feedback]:
         expected = (expectations or {}).get("expected_response", expectations or None)
         columns = inputs if isinstance(inputs, Mapping) else None
         rating = adapted.rate_sync(inputs, outputs, expected, columns)
-        return Feedback(
+        verdict = Feedback(
             name=name,
             value=rating.value,
             error=rating.error,
@@ -55,5 +58,9 @@ def scorer(
             rationale=rating.rationale,
             metadata=dict(rating.metadata),
         )
+        if rating.value not in SHARES:
+            return [verdict]
+        wins = Feedback(name=f"{name}_wins", value=rating.share, source=source)
+        return [verdict, wins]
 
     return as_scorer(rate, name=name)

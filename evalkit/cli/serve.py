@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from evalkit.cli.console import log, log_handler
-from evalkit.cli.finished_run import read_value
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, ExitStatus
@@ -26,6 +26,9 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the judge, a setting, the port or the host cannot be used.
     """
+    # The imports below take seconds; standard output may belong to MCP.
+    print(f"starting {arguments.judge} …", file=sys.stderr, flush=True)
+
     from evalkit.engine.event_loop import run_async
     from evalkit.judges import check_judges
     from evalkit.plugins import code_allowed
@@ -122,6 +125,7 @@ def _settings(overrides: Sequence[str]) -> dict[str, JsonObject]:
     Raises:
         ConfigError: if an override sets something else.
     """
+    from evalkit.cli.finished_run import read_value
     from evalkit.serving.judge import SETTINGS
 
     check_overrides(overrides)

@@ -41,7 +41,9 @@ def mcp_server(service: Service) -> Server[Any]:
     }
     rows = [{"name": _JUDGE, "description": _ABOUT, **schemas}]
     rows += [
-        row for row in tool_schemas("mcp")["tools"] if row["name"] in service.tools
+        {**row, "inputSchema": schema_of(service.tools[row["name"]].arguments)}
+        for row in tool_schemas("mcp")["tools"]
+        if row["name"] in service.tools
     ]
     tools = types.ListToolsResult(
         tools=[types.Tool.model_validate(row) for row in rows]

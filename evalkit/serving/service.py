@@ -20,8 +20,9 @@ from evalkit.serving.admission import Refusal
 from evalkit.serving.bounds import THREADS, Bounds
 from evalkit.serving.judge import Judge, failure_of, of_unit
 from evalkit.serving.rating import NO_SCALE, WANTED, AdaptedJudge
+from evalkit.serving.served_tools import served_tools
 from evalkit.serving.trust import Trust
-from evalkit.tools import TOOLS, DirectScoreInput, PairwiseCompareInput, Tool
+from evalkit.tools import DirectScoreInput, PairwiseCompareInput, Tool
 from evalkit.tools.models import ToolModel, ToolTrust
 from evalkit.tools.results import compared, scored
 from evalkit.tools.settings import direct_settings, pairwise_settings
@@ -191,13 +192,7 @@ class Service:
         self._bounds = bounds or Bounds()
         self.grace = grace
         self._threads = asyncio.Semaphore(THREADS)
-        mode = judge.config.mode.name
-        config = judge.config
-        kinds = {
-            "pairwise_compare": mode == "pairwise",
-            "direct_score": mode == "pointwise" and not config.rubric.classes,
-        }
-        self.tools = {tool.name: tool for tool in TOOLS if kinds[tool.name]}
+        self.tools = served_tools(judge.config)
         self.counts: defaultdict[tuple[str, str], float] = defaultdict(float)
         self.stopping = False
         self._hurry = asyncio.Event()
@@ -288,7 +283,9 @@ class Service:
         # Metadata only says in which slice the case is.
         bare = replace(case, metadata=of_unit(case))
         judgments, verdicts = await self._ask(judge, bare, judge.judged)
-        make: Any = compared if tool.arguments is PairwiseCompareInput else scored
+        make: Any = (
+            compared if issubclass(tool.arguments, PairwiseCompareInput) else scored
+        )
         elapsed = (time.perf_counter() - started) * 1000
         result = await self._aside(
             make, judge.config, bare, judgments, verdicts[0], elapsed

@@ -64,6 +64,8 @@ def test_rows(mlflow, judges):
     assert better.metadata["evalkit.trust"]
     low, high, none = feedback(mlflow, result, "grade")
     assert (low.value, high.value, none.value) == (2, 4, None)
+    # MLflow has no mean of winners; the missing verdict counts as nothing here, too.
+    assert result.metrics["preferred_wins/mean"] == 0.5
     assert result.metrics["grade/mean"] == 3  # the missing verdict is not counted as 0
 
 

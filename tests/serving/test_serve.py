@@ -79,10 +79,12 @@ def test_answers_are_those_of_the_judge(server, provider):
     # A tool with the validated criteria asks the same, whatever their order.
     status, result = server.post("/pairwise_compare", {**TOOL, "criteria": CRITERIA[::-1]})
     assert (status, result["winner"], kinds(result["trust"])) == (200, "B", [])
+    # Without criteria it has the validated ones.
+    assert server.post("/pairwise_compare", TOOL)[1]["comparison"] == result["comparison"]
     assert len(provider.requests) == 2
     assert [row["criterion"] for row in result["comparison"]] == CRITERIA
     assert json.loads(server.get("/trust").text)["decision"]["use"] == verdict["trust"]["use"]
-    assert server.metric('verdicts_total{status="ok"}') == 3
+    assert server.metric('verdicts_total{status="ok"}') == 4
     assert server.ended() == 0
 
 
@@ -501,7 +503,14 @@ async def test_tools_answer_as_over_http(shared, mode):
         }
         assert list(tools) == ["judge", "pairwise_compare"]
         (published, _) = tool_schemas("mcp")["tools"]
-        assert {key: tools["pairwise_compare"][key] for key in published} == published
+        described = {key: tools["pairwise_compare"][key] for key in published}
+        asked = described.pop("inputSchema")
+        published_question = published.pop("inputSchema")
+        assert described == published
+        # Without criteria the validated ones are used, and the schema says which these are.
+        assert set(published_question["required"]) - set(asked["required"]) == {"criteria"}
+        criteria = asked["properties"]["criteria"]["description"]
+        assert criteria.endswith(f"By default the validated ones: {', '.join(CRITERIA)}.")
         verdict = await client.call_tool("judge", NEW)
         assert (verdict.is_error, verdict.structured_content["winner"]) == (False, "B")
         assert json.loads(verdict.content[0].text) == verdict.structured_content
