@@ -393,6 +393,26 @@ def iter_offers() -> Iterator[Offer]:
                 location,
                 problem,
             )
+    yield from _unknown_groups()
+
+
+def _unknown_groups() -> Iterator[Offer]:
+    """Yield what packages register in groups of evalkit's that do not exist: nothing would use it."""
+    names = sorted(
+        group
+        for group in _groups(tuple(sys.path))
+        if group.startswith("evalkit.") and group not in GROUPS
+    )
+    for group in names:
+        problem = f"evalkit has no group '{group}': {did_you_mean(group, GROUPS)}"
+        for point in entry_points_in(group):
+            yield Offer(group, point.name, point.value, _package(point), "", problem)
+
+
+@cache
+def _groups(_path: tuple[str, ...]) -> frozenset[str]:
+    """Return the groups in which the packages on `sys.path` register anything."""
+    return frozenset(entry_points().groups)
 
 
 def _place(group: str, point: EntryPoint) -> str:

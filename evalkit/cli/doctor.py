@@ -20,7 +20,7 @@ from evalkit.config import RunConfig
 from evalkit.core.redaction import redact, without_password
 from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import EvalkitError
+from evalkit.errors import EvalkitError, PluginError
 from evalkit.judges import check_judges
 from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.runs.manifest import PACKAGES, version_of
@@ -59,6 +59,7 @@ def _checks(config: RunConfig) -> Iterator[Check]:
     yield "judge", lambda: run_async(check_judges(config))
     yield "store", lambda: _store(config)
     yield "run folder", _writable
+    yield "plug-ins", _plugins
     if config.tracking.enabled:
         yield "tracking", lambda: _tracking(config)
 
@@ -90,6 +91,24 @@ def _store(config: RunConfig) -> str:
     if store is not None:
         store.close()
     return store_location(url)
+
+
+def _plugins() -> str:
+    """Return how many plug-ins there are.
+
+    Raises:
+        PluginError: if one cannot be used; it names the first.
+    """
+    offers = list(iter_offers())
+    problems = [offer for offer in offers if offer.problem]
+    if problems:
+        first = problems[0]
+        raise PluginError(
+            first.problem,
+            where=f"{first.package} ({first.group} '{first.name}')",
+            remedy="`evalkit plugins` lists all",
+        )
+    return f"{len(offers)} of other packages" if offers else "none"
 
 
 def _writable() -> str:
@@ -131,7 +150,7 @@ def _row(offer: Offer) -> tuple[str, str, str, str]:
         if offer.location
         else offer.value
     )
-    return GROUPS[offer.group], offer.name, offer.package, origin
+    return GROUPS.get(offer.group, offer.group), offer.name, offer.package, origin
 
 
 def tools(arguments: Namespace) -> int:

@@ -637,3 +637,18 @@ def test_a_judge_is_held_to_the_protocol(example, monkeypatch):
 def test_a_transport_that_is_none_is_one_line(example, capsys, transport, line):
     assert main(["run", "judge.model=echo/A", f"judge.transport={transport}", "tracking=none"]) == 1
     assert line in capsys.readouterr().err
+
+
+def test_a_group_that_evalkit_does_not_have_is_named(example, tmp_path, capsys):
+    info = next((tmp_path / "site").glob("*.dist-info"))
+    with (info / "entry_points.txt").open("a", encoding="utf-8") as file:
+        file.write("\n[evalkit.benchmark]\nriddles = evalkit_example.riddles:RIDDLES\n")
+    problem = "evalkit has no group 'evalkit.benchmark': did you mean 'evalkit.benchmarks'?"
+    assert main(["plugins"]) == 1
+    assert problem in capsys.readouterr().out
+    words = ["judge=simulated/good", "dataset=sample", "tracking=none"]
+    assert main(["doctor", *words]) == 1
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "wrong" in line]
+    assert line.startswith(
+        f"wrong plug-ins: evalkit-example (evalkit.benchmark 'riddles'): {problem}"
+    )
