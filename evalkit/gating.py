@@ -91,15 +91,15 @@ def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
     """
     for lead in config.gate.leads if config.gate else ():
         less_is_better(lead)
-        with other_run(lead, config) as other:
-            if lead.metric not in other.metrics:
-                remedy = did_you_mean(lead.metric, other.metrics)
+        with other_run(lead, config) as named_run:
+            if lead.metric not in named_run.metrics:
+                remedy = did_you_mean(lead.metric, named_run.metrics)
                 raise ConfigError(
                     f"this run has no metric '{lead.metric}'",
                     where=_where(lead),
                     remedy=remedy,
                 )
-            theirs = {case.id for case in other.cases}
+            theirs = {case.id for case in named_run.cases}
             if not any(case.id in theirs for case in cases):
                 raise ConfigError(
                     "it shares no case with this run",
@@ -127,11 +127,11 @@ def _check_name(
         raise ConfigError(
             "no such judge", where=where, remedy=f"choose from {', '.join(parts)}"
         )
-    found = None if plain.startswith("judge/") else CATALOG.find(plain)
+    match = None if plain.startswith("judge/") else CATALOG.find(plain)
     if (
-        found is None
-        or not is_available(found.spec, config)
-        or not fits(found, config, lambda: _names_in(cases))
+        match is None
+        or not is_available(match.spec, config)
+        or not fits(match, config, lambda: _names_in(cases))
     ):
         names = available_names(
             config, catalog_of(config.dataset.benchmark), _names_in(cases)
@@ -259,8 +259,8 @@ def _leads(config: RunConfig, result: RunResult) -> Iterator[Ruling]:
 def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
     name = Path(lead.run).name or lead.run
     try:
-        with other_run(lead, config) as other:
-            theirs = RunEntry.of(name, other)
+        with other_run(lead, config) as named_run:
+            theirs = RunEntry.of(name, named_run)
             return judge_lead(lead, mine, theirs, config.scoring, config.gate.by)
     except ValidationError:
         return Ruling(
@@ -400,9 +400,10 @@ def markdown(gate: Gate, title: str) -> str:
         else ""
     )
     rows = [
-        f"| {_MARKS[one.state]} | {' | '.join(map(_cell, (one.metric, one.rule, one.why)))} |"
-        f" {one.n} | {one.missing} |"
-        for one in gate.rulings
+        f"| {_MARKS[ruling.state]} |"
+        f" {' | '.join(map(_cell, (ruling.metric, ruling.rule, ruling.why)))} |"
+        f" {ruling.n} | {ruling.missing} |"
+        for ruling in gate.rulings
     ]
     head = [
         f"### Gate {gate.state}: {_cell(title)}{strict}",
@@ -416,14 +417,16 @@ def markdown(gate: Gate, title: str) -> str:
 def gate_lines(gate: Json) -> list[str]:
     """Return a gate from a manifest as lines of plain text: the state, then one line per rule."""
     rules = gate["rules"]
-    rows = [(one["state"], one["metric"], one["rule"], one["why"]) for one in rules]
+    rows = [
+        (rule["state"], rule["metric"], rule["rule"], rule["why"]) for rule in rules
+    ]
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(3)]
     return [gate_title(gate), *("  " + "  ".join(_padded(row, widths)) for row in rows)]
 
 
 def gate_title(gate: Json) -> str:
     """Return the outcome of a gate from a manifest, on one line."""
-    states = [one["state"] for one in gate["rules"]]
+    states = [rule["state"] for rule in gate["rules"]]
     counts = ", ".join(
         f"{states.count(state)} {state}" for state in _MARKS if state in states
     )
@@ -441,11 +444,13 @@ def gate_title(gate: Json) -> str:
 def gate_faults(gate: Json) -> str:
     """Return the rules that made a gate fail, on one line, from a manifest."""
     rules = gate["rules"]
-    bad = [one for one in rules if one["state"] == "failed"] or [
-        one for one in rules if one["state"] == "undecided"
+    # Undecided rules make a strict gate fail only where none failed.
+    bad = [rule for rule in rules if rule["state"] == "failed"] or [
+        rule for rule in rules if rule["state"] == "undecided"
     ]
     return "; ".join(
-        f"{one['metric']} {one['rule']} {one['state']}: {one['why']}" for one in bad
+        f"{rule['metric']} {rule['rule']} {rule['state']}: {rule['why']}"
+        for rule in bad
     )
 
 

@@ -90,16 +90,17 @@ def split_cases(
         ConfigError: if too few clusters have labels.
     """
     clusters = Clusters.of(config, cases)
+    # case -> its cluster
     number = clusters.of_rows(np.arange(len(cases)))
     labeled = len(set(number[[is_labeled(case) for case in cases]].tolist()))
     if labeled < FEWEST:
-        what = (
+        problem = (
             f"train, dev and test need a labeled {clusters_named(clusters.by, 1)} each, and there"
             f" are {labeled}"
         )
         remedy = remedy_for_few(clusters.by, all_labeled=labeled == clusters.count)
         raise ConfigError(
-            what,
+            problem,
             where="dataset.holdout" if held_out else "evalkit align",
             remedy=remedy,
         )

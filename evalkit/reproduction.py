@@ -158,7 +158,7 @@ def reproduce(
         _of_versions(reason) for reason in reasons
     ):
         added = ()
-    keys = {_place(one): one.keys for one in result.judgments}
+    keys = {_place(judgment): judgment.keys for judgment in result.judgments}
     return Reproduction(
         () if added else differing,
         reasons,
@@ -168,8 +168,8 @@ def reproduce(
             0
             if imported
             else sum(
-                bool(one.keys) and one.keys == keys.get(_place(one))
-                for one in judgments
+                bool(judgment.keys) and judgment.keys == keys.get(_place(judgment))
+                for judgment in judgments
             )
         ),
         carried=carried,
@@ -186,8 +186,8 @@ def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:
     ):
         return f"{PROMPTS} has no {absent[0]}" if templates else f"{PROMPTS} is missing"
     incomplete = sum(
-        len(one.keys) != len(one.earlier) + (one.completion is not None)
-        for one in result.judgments
+        len(judgment.keys) != len(judgment.earlier) + (judgment.completion is not None)
+        for judgment in result.judgments
     )
     return (
         f"{JUDGMENTS} has no answers for {incomplete} judgments" if incomplete else None
@@ -265,8 +265,8 @@ class _Answers:
     def __init__(self, judgments: Sequence[Judgment]) -> None:
         self._judgments = judgments
         self._places: dict[str, tuple[int, int]] = {}
-        for number, one in enumerate(judgments):
-            for turn, key in enumerate(one.keys):
+        for number, judgment in enumerate(judgments):
+            for turn, key in enumerate(judgment.keys):
                 self._places.setdefault(key, (number, turn))
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
@@ -276,9 +276,11 @@ class _Answers:
         }
 
     def _at(self, number: int, turn: int) -> Completion:
-        one = self._judgments[number]
+        judgment = self._judgments[number]
         answers = (
-            one.earlier if one.completion is None else (*one.earlier, one.completion)
+            judgment.earlier
+            if judgment.completion is None
+            else (*judgment.earlier, judgment.completion)
         )
         return answers[turn]
 
@@ -299,8 +301,14 @@ class _Answers:
 
 
 def _place(judgment: Judgment) -> tuple[Any, ...]:
-    one = judgment
-    return one.case_id, one.judge, one.unit, one.shown, one.sample, one.arbiter
+    return (
+        judgment.case_id,
+        judgment.judge,
+        judgment.unit,
+        judgment.shown,
+        judgment.sample,
+        judgment.arbiter,
+    )
 
 
 def _carry_over(
@@ -310,31 +318,38 @@ def _carry_over(
 
     With `always`, earlier failures are copied even if an identical request has an answer.
     """
-    lost = {_place(one): one for one in before if one.status in NEVER_STORED}
+    lost = {
+        _place(judgment): judgment
+        for judgment in before
+        if judgment.status in NEVER_STORED
+    }
 
-    def kept(one: Judgment) -> Judgment:
-        was = lost.get(_place(one))
+    def kept(judgment: Judgment) -> Judgment:
+        was = lost.get(_place(judgment))
         copied = was is not None and (
-            one.error_kind == "not_stored" or (always and was.completion is None)
+            judgment.error_kind == "not_stored" or (always and was.completion is None)
         )
-        return was if copied and was is not None else one
+        return was if copied and was is not None else judgment
 
-    found = [kept(one) for one in again]
-    return found, sum(one is not other for one, other in zip(found, again, strict=True))
+    carried = [kept(judgment) for judgment in again]
+    return carried, sum(
+        judgment is not recomputed
+        for judgment, recomputed in zip(carried, again, strict=True)
+    )
 
 
 def _different_numbers(
     before: Mapping[str, Metric], again: Mapping[str, Metric]
 ) -> Iterator[MetricChange]:
-    for name, (one, other) in _both(before, again):
-        if one is None or other is None:
+    for name, (old, new) in _both(before, again):
+        if old is None or new is None:
             yield MetricChange(
-                name, *("there" if metric else "not there" for metric in (one, other))
+                name, *("there" if metric else "not there" for metric in (old, new))
             )
             continue
         for number in NUMBERS:
-            was = getattr(one, number)
-            now = getattr(other, number)
+            was = getattr(old, number)
+            now = getattr(new, number)
             if was != now:
                 yield MetricChange(f"{name} {number}", was, now)
 
@@ -376,8 +391,8 @@ def _different_things(
         ("git commit", was.get("git_commit"), now["git_commit"]),
     ]
     yield from (
-        MetricChange(what, before, after)
-        for what, before, after in pairs
+        MetricChange(part, before, after)
+        for part, before, after in pairs
         if before != after
     )
 
@@ -395,20 +410,25 @@ def _both(was: Json | None, now: Json) -> Iterator[tuple[str, tuple[Any, Any]]]:
 
 
 def _models(judges: Sequence[Json] | None) -> dict[str, str]:
-    return {str(one.get("name")): str(one.get("model")) for one in judges or ()}
+    return {str(judge.get("name")): str(judge.get("model")) for judge in judges or ()}
 
 
 def _different_answers(
     before: Sequence[Judgment], again: Sequence[Judgment], *, absent: str
 ) -> Iterator[MetricChange]:
     """Yield the numbers of answers that are missing, different, or parsed differently."""
-    was = {_place(one): one for one in before}
-    counts = Counter(_difference(was.get(_place(one)), one, absent) for one in again)
+    was = {_place(judgment): judgment for judgment in before}
+    counts = Counter(
+        _difference(was.get(_place(judgment)), judgment, absent) for judgment in again
+    )
     counts["requests that the run did not make"] += counts.pop("new", 0)
-    gone = len(was.keys() - {_place(one) for one in again})
-    for what, count in (*counts.items(), ("requests that are no longer made", gone)):
-        if what and count:
-            yield MetricChange(what, 0, count)
+    gone = len(was.keys() - {_place(judgment) for judgment in again})
+    for difference, count in (
+        *counts.items(),
+        ("requests that are no longer made", gone),
+    ):
+        if difference and count:
+            yield MetricChange(difference, 0, count)
 
 
 def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
@@ -419,7 +439,8 @@ def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
     if was.status in NEVER_STORED and now.status not in NEVER_STORED:
         return "answers received since"
     texts = [
-        None if one.completion is None else one.completion.text for one in (was, now)
+        None if judgment.completion is None else judgment.completion.text
+        for judgment in (was, now)
     ]
     if texts[0] != texts[1]:
         return "answers with different texts"

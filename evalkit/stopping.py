@@ -76,26 +76,26 @@ def with_stop(config: RunConfig, cases: Sequence[Case]) -> RunConfig:
     """
     if (stop := config.runner.stop) is None:
         return config
-    found = _sums(config, cases)
-    able = [name for name, sums in found.items() if sums.counts.any()]
+    countable = _sums(config, cases)
+    able = [name for name, sums in countable.items() if sums.counts.any()]
     if stop.metric not in able:
         why = (
             "nothing to count in these cases"
-            if stop.metric in found
+            if stop.metric in countable
             else "it cannot stop a run"
         )
         remedy = f"these can: {', '.join(able)}"
         raise ConfigError(why, where=f"runner.stop.metric={stop.metric}", remedy=remedy)
-    low, high = found[stop.metric].ends
+    low, high = countable[stop.metric].ends
     if stop.width >= high - low:
-        what = f"every interval is that narrow: {stop.metric} is between {low:g} and {high:g}"
+        problem = f"every interval is that narrow: {stop.metric} is between {low:g} and {high:g}"
         raise ConfigError(
-            what,
+            problem,
             where=f"runner.stop.width={stop.width:g}",
             remedy=f"set less than {high - low:g}",
         )
     return config.with_(
-        {"runner.stop.largest": int(max(found[name].counts.max() for name in able))}
+        {"runner.stop.largest": int(max(countable[name].counts.max() for name in able))}
     )
 
 
@@ -124,8 +124,8 @@ def _sums(config: RunConfig, cases: Sequence[Case]) -> dict[str, ClusterSums]:
     """Return the metrics that can stop a run, without any judgment."""
     clusters = Clusters.of(config, cases)
     return {
-        one.name: ClusterSums.of(one, clusters)
-        for one in _statistics(_plain(config), cases, (), clusters)
+        statistic.name: ClusterSums.of(statistic, clusters)
+        for statistic in _statistics(_plain(config), cases, (), clusters)
     }
 
 
@@ -145,8 +145,12 @@ def _statistics(
     clusters: Clusters,
 ) -> list[Statistic]:
     """Return the metrics of these cases that can stop a run."""
-    found = verdict_statistics(config, cases, judgments, clusters)
-    return [one for one in found if isinstance(one, Statistic) and can_stop(one)]
+    measures = verdict_statistics(config, cases, judgments, clusters)
+    return [
+        statistic
+        for statistic in measures
+        if isinstance(statistic, Statistic) and can_stop(statistic)
+    ]
 
 
 def refuse_stop(config: RunConfig) -> None:
@@ -174,9 +178,9 @@ def check_clusters(config: RunConfig, before: RunConfig) -> None:
         config.runner.stop is not None
         and config.scoring.cluster != before.scoring.cluster
     ):
-        what = "the clusters of a run that stops cannot be changed: they were judged in random order"
+        problem = "the clusters of a run that stops cannot be changed: they were judged in random order"
         raise ConfigError(
-            what, where="scoring.cluster", remedy="run again with other clusters"
+            problem, where="scoring.cluster", remedy="run again with other clusters"
         )
 
 
@@ -205,11 +209,13 @@ class StopRule:
         self._stop = config.runner.stop
         self._largest = config.runner.stop.largest
         self._cases, self._evaluator = cases, evaluator
-        self._place = {case.id: place for place, case in enumerate(cases)}
+        self._place = {case.id: position for position, case in enumerate(cases)}
         self._cluster = Clusters.of(config, cases).of_rows(np.arange(len(cases)))
+        # cluster -> position after its last case; the cases are in the order of their clusters
         self._ends = np.searchsorted(
             self._cluster, np.arange(self._cluster[-1] + 1), side="right"
         )
+        # position of a case -> its judgments, until its cluster is scored
         self._waiting: dict[int, Sequence[Judgment]] = {}
         self._reached = self._scored = 0
         self._checked = -1
@@ -220,10 +226,10 @@ class StopRule:
 
     def __call__(self, case: Case, judgments: Sequence[Judgment]) -> bool:
         """Take all judgments of a case; return whether no more cases are needed."""
-        place = self._place[case.id]
-        self._waiting[place] = judgments
+        position = self._place[case.id]
+        self._waiting[position] = judgments
         if any(judgment.error_kind in NEVER_ASKED for judgment in judgments):
-            self._cut = min(self._cut, int(self._cluster[place]))
+            self._cut = min(self._cut, int(self._cluster[position]))
         while self._reached < len(self._cases) and self._is_complete(self._reached):
             self._reached += 1
         while not self.settled and self._look <= self.complete:
@@ -260,50 +266,60 @@ class StopRule:
             folder: the folder for a temporary file of many judgments.
         """
         cases = self.cases
-        own = takewhile(lambda one: self._place[one.case_id] < len(cases), judgments)
-        late = (
-            one
-            for one in judgments
-            if self._place[one.case_id] >= len(cases) and not one.stored
+        kept_judgments = takewhile(
+            lambda judgment: self._place[judgment.case_id] < len(cases), judgments
         )
-        left = len(self._cases) - len(cases)
-        answers = sum(one.completion is not None for one in late)
+        late = (
+            judgment
+            for judgment in judgments
+            if self._place[judgment.case_id] >= len(cases) and not judgment.stored
+        )
+        unneeded = len(self._cases) - len(cases)
+        answers = sum(judgment.completion is not None for judgment in late)
         facts = {
             "not_needed": {
-                "cases": left,
+                "cases": unneeded,
                 "answers": answers,
                 "fingerprint": dataset.fingerprint,
             }
         }
-        made = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
-        return made, Spool(own, folder=folder), facts
+        kept_dataset = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
+        return kept_dataset, Spool(kept_judgments, folder=folder), facts
 
-    def _is_complete(self, place: int) -> bool:
-        if place in self._waiting:
+    def _is_complete(self, position: int) -> bool:
+        if position in self._waiting:
             return True
-        if place != self._checked and not self._evaluator.plan(
-            self._cases[place]
+        if position != self._checked and not self._evaluator.plan(
+            self._cases[position]
         ):  # nothing is asked about it
-            self._waiting[place] = ()
+            self._waiting[position] = ()
             return True
-        self._checked = place
+        self._checked = position
         return False
 
     def _score(self, clusters: int) -> None:
         """Add the values of the clusters up to the first `clusters`."""
-        places = range(
+        positions = range(
             int(self._ends[self._scored - 1]) if self._scored else 0,
             int(self._ends[clusters - 1]),
         )
-        cases = [self._cases[place] for place in places]
+        cases = [self._cases[position] for position in positions]
         judgments = [
-            judgment for place in places for judgment in self._waiting.pop(place)
+            judgment
+            for position in positions
+            for judgment in self._waiting.pop(position)
         ]
-        number = self._cluster[places.start : places.stop] - self._scored
+        # case -> its cluster among those of this part
+        number = self._cluster[positions.start : positions.stop] - self._scored
         part = Clusters(len(cases), clusters - self._scored, number)
-        found = _statistics(self._config, cases, judgments, part)
+        statistics = _statistics(self._config, cases, judgments, part)
         sums = ClusterSums.of(
-            next(one for one in found if one.name == self._stop.metric), part
+            next(
+                statistic
+                for statistic in statistics
+                if statistic.name == self._stop.metric
+            ),
+            part,
         )
         self._sums = sums if self._sums is None else self._sums.joined(sums)
         self._scored = clusters

@@ -134,18 +134,19 @@ def leans_of(kind: Kind, metrics: Metrics, confidence: float) -> Leans:
         if name.startswith(LEAN)
     }
     systems = sum(name.startswith("system/") for name in all_leans)
-    shown = []
+    sized_limits = []
     for name, metric in all_leans.items():
         group, _, subject = name.partition("/")
         rate = margins.get(metric.name)
         margin = MARGIN if rate is None else rate.margin
+        # The leans of systems are tested together, any other lean by itself.
         tested = systems if group == "system" else 1
         if _is_shown(metric, margin, tested, confidence):
             by_labels = None if rate is None else rate.rate
             limit = Limit(f"lean_{group}", metric, subject, by_labels)
-            shown.append((abs(metric.value or 0.0) / max(margin, 1e-9), limit))
-    shown.sort(key=lambda pair: (-pair[0], -(pair[1].metric.value or 0.0)))
-    limits = [limit for _, limit in shown]
+            sized_limits.append((abs(metric.value or 0.0) / max(margin, 1e-9), limit))
+    sized_limits.sort(key=lambda pair: (-pair[0], -(pair[1].metric.value or 0.0)))
+    limits = [limit for _, limit in sized_limits]
     longer = known(metrics, "length/longer_rate")
     if longer is not None and (longer.low or 0.0) >= ALWAYS:
         limits = [

@@ -111,9 +111,9 @@ def gaps_and_biases(
     pictures = known(metrics, PICTURES)
     if pictures is not None:
         yield Limit("pictures", pictures)
-    seen = known(metrics, PROMPTS_SEEN)
-    if seen is not None:
-        yield Limit("cut", seen)
+    share_seen = known(metrics, PROMPTS_SEEN)
+    if share_seen is not None:
+        yield Limit("cut", share_seen)
     for reason, metric in self_agreement(metrics):
         # An interval from chance to perfect shows nothing.
         perfect = metric.high is not None and metric.high >= 1

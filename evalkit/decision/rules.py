@@ -119,7 +119,7 @@ def _with_labels_needed(decision: Decision, metrics: Metrics) -> Decision:
     needed = known(metrics, LABELS_NEEDED)
     if needed is None or decision.reason not in _ASKS_FOR_LABELS:
         return decision
-    more = max(1, round(needed.value or 0.0))
+    needed_labels = max(1, round(needed.value or 0.0))
     units = units_in_data(metrics)
     ends = None
     if needed.low is not None and needed.high is not None:
@@ -128,7 +128,7 @@ def _with_labels_needed(decision: Decision, metrics: Metrics) -> Decision:
     return replace(
         decision,
         clusters=None if clusters is None else int(clusters[1]),
-        labels_needed=more,
+        labels_needed=needed_labels,
         labels_range=ends,
         unlabeled=None if units is None else max(0, units - labels_at_hand(metrics)),
     )

@@ -45,8 +45,8 @@ def make_evaluator(
     """
     name = config.mode.name
     if config.rubric.classes and name in MODES and name != "pointwise":
-        what = f"a class is for one response, and mode {name} shows several"
-        raise ConfigError(what, where="rubric.classes", remedy="set mode=pointwise")
+        problem = f"a class is for one response, and mode {name} shows several"
+        raise ConfigError(problem, where="rubric.classes", remedy="set mode=pointwise")
     if config.rubric.real and name in MODES and not config.judge.rewards:
         remedy = (
             "set rubric.min and rubric.max, or judge.endpoint to that of a reward model"
@@ -56,10 +56,10 @@ def make_evaluator(
             where="rubric.real",
             remedy=remedy,
         )
-    found = find(
+    mode_class = find(
         EVALUATORS, name, _known_modes(config), where="mode.name", methods=("plan",)
     )
-    if not (isclass(found) and issubclass(found, Evaluator)):
+    if not (isclass(mode_class) and issubclass(mode_class, Evaluator)):
         raise PluginError(
             f"'{name}' is not an evaluator",
             where="mode.name",
@@ -72,16 +72,21 @@ def make_evaluator(
     prompts = Prompts(
         config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded
     )
-    made: Evaluator = construct(
-        found, config, prompts, *_params(found, config), name=name, where="mode.name"
+    evaluator: Evaluator = construct(
+        mode_class,
+        config,
+        prompts,
+        *_params(mode_class, config),
+        name=name,
+        where="mode.name",
     )
     if name not in MODES:
-        made = guard_evaluator(made, name)
-    _check_abilities(made, config)
+        evaluator = guard_evaluator(evaluator, name)
+    _check_abilities(evaluator, config)
     chats = not (config.judge.rewards or config.judge.decides)
     if config.dataset.has_turns and source is None and chats:
-        made = explain_turns(made, config, prompts)
-    return CommitFirst(made, prompts) if config.mode.commit_first else made
+        evaluator = explain_turns(evaluator, config, prompts)
+    return CommitFirst(evaluator, prompts) if config.mode.commit_first else evaluator
 
 
 def _known_modes(config: RunConfig) -> Mapping[str, str]:
@@ -93,10 +98,10 @@ def _known_modes(config: RunConfig) -> Mapping[str, str]:
     return MODES_OF_CLASSES if config.rubric.classes else MODES
 
 
-def _check_abilities(made: Evaluator, config: RunConfig) -> None:
+def _check_abilities(evaluator: Evaluator, config: RunConfig) -> None:
     """Raise before any request if the evaluator does not support a setting."""
     mode = f"mode '{config.mode.name}'"
-    if config.judge.weighs and not getattr(made, "weighs", False):
+    if config.judge.weighs and not getattr(evaluator, "weighs", False):
         raise ConfigError(
             f"{mode} does not support log-probabilities",
             where="judge.logprobs",
@@ -105,7 +110,7 @@ def _check_abilities(made: Evaluator, config: RunConfig) -> None:
     if (
         config.swap.policy == "both"
         and config.swap.resolve == "third_pass"
-        and not isinstance(made, FollowUpEvaluator)
+        and not isinstance(evaluator, FollowUpEvaluator)
     ):
         raise ConfigError(
             f"{mode} does not support third_pass",
@@ -114,19 +119,19 @@ def _check_abilities(made: Evaluator, config: RunConfig) -> None:
         )
 
 
-def _params(found: Any, config: RunConfig) -> tuple[Any, ...]:
-    model = getattr(found, "Params", None)
-    given = config.mode.params
+def _params(mode_class: Any, config: RunConfig) -> tuple[Any, ...]:
+    model = getattr(mode_class, "Params", None)
+    params = config.mode.params
     if model is None:
-        if given:
+        if params:
             raise PluginError(
                 f"'{config.mode.name}' has no parameters",
-                where=f"mode.params.{next(iter(given))}",
+                where=f"mode.params.{next(iter(params))}",
                 remedy="remove it",
             )
         return ()
     try:
-        return (model.model_validate(given),)
+        return (model.model_validate(params),)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in ("mode.params", *first["loc"]))

@@ -187,24 +187,24 @@ class TemplateEvaluator:
             PluginError: If the output format is a plug-in without an instruction.
         """
         output = self._config.output
-        known = {**variables, "output": output.format}
+        values = {**variables, "output": output.format}
         if self._prompts.uses(self._template, INSTRUCTION):
-            given = output.instruction
+            instruction = output.instruction
             text = (
-                self._format.instruction(self._prompts, self._mode, known)
-                if given is None
-                else neutralize(given)
+                self._format.instruction(self._prompts, self._mode, values)
+                if instruction is None
+                else neutralize(instruction)
             )
         elif output.instruction is None:
             text = ""
         else:
-            what = f"has no placeholder '{INSTRUCTION}'"
+            problem = f"has no placeholder '{INSTRUCTION}'"
             remedy = f"add {{{{ {INSTRUCTION} }}}} to it"
             where = self._prompts.place(self._template)
             raise PromptError(
-                what, where=where, remedy=f"{remedy}, or remove output.instruction"
+                problem, where=where, remedy=f"{remedy}, or remove output.instruction"
             )
-        return {**known, INSTRUCTION: text}
+        return {**values, INSTRUCTION: text}
 
     def _check_placeholders(self, fill: Fill, names: Sequence[str]) -> None:
         """Raise if a template's messages do not depend on each of `names`, or lack the criteria that it must show.
@@ -218,14 +218,15 @@ class TemplateEvaluator:
         """
         texts = dict.fromkeys(names, _PROBE)
         messages = fill(texts)
+        # A placeholder that the template lacks cannot change the messages.
         missing = [
             name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages
         ]
         if self._structured and self._shows_criteria:
-            shown = "".join(message["content"] for message in messages)
+            text = "".join(message["content"] for message in messages)
             missing += (
                 ["criteria"]
-                if any(name not in shown for name in self._shown_names)
+                if any(name not in text for name in self._shown_names)
                 else []
             )
         if missing:
@@ -256,16 +257,22 @@ class TemplateEvaluator:
         The weights are those of the criteria: `scoring.weights` never changes a prompt. Equal
         weights are not shown.
         """
-        weights = {name: one.weight for name, one in self._config.criteria.items()}
+        weights = {
+            name: criterion.weight for name, criterion in self._config.criteria.items()
+        }
         total = sum(weights.values())
-        shown = self._config.prompt.show_weights and len({*weights.values()}) > 1
+        weights_shown = (
+            self._config.prompt.show_weights and len({*weights.values()}) > 1
+        )
         return [
             {
                 "name": neutralize(name),
-                "description": neutralize(one.description),
-                "weight": f"{100 * weights[name] / total:.3g}%" if shown else "",
+                "description": neutralize(criterion.description),
+                "weight": f"{100 * weights[name] / total:.3g}%"
+                if weights_shown
+                else "",
             }
-            for name, one in self._config.criteria.items()
+            for name, criterion in self._config.criteria.items()
         ]
 
 

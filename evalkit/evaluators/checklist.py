@@ -129,12 +129,12 @@ class Checklist(TemplateEvaluator):
         for chunk in chunks:
             # A single item is asked for in the same words, whatever mode.ask is.
             single = len(chunk) == 1
-            shown = [texts[name] for name in chunk]
+            questions = [texts[name] for name in chunk]
             items = (
-                shown[0]
+                questions[0]
                 if single
                 else "\n".join(
-                    f"{number}. {text}" for number, text in enumerate(shown, 1)
+                    f"{number}. {text}" for number, text in enumerate(questions, 1)
                 )
             )
             messages = self._prompt[single].fill(
@@ -152,18 +152,20 @@ class Checklist(TemplateEvaluator):
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         answers: Mapping[int, tuple[ItemAnswer | None, str]]
         if len(request.items) == 1:
-            found, rung = read_object(request, completion, ("answer",))
-            reason = found.get("reason")
+            answer_fields, rung = read_object(request, completion, ("answer",))
+            reason = answer_fields.get("reason")
             answers = {
                 1: (
-                    read_item_answer(found.get("answer")),
+                    read_item_answer(answer_fields.get("answer")),
                     reason if isinstance(reason, str) else "",
                 )
             }
         else:
-            found, rung = read_object(request, completion, ("items",))
+            answer_fields, rung = read_object(request, completion, ("items",))
             answers = read_item_entries(
-                found.get("items"), len(request.items), marked_texts(request.messages)
+                answer_fields.get("items"),
+                len(request.items),
+                marked_texts(request.messages),
             )
         return _reading(request, answers, rung)
 

@@ -72,8 +72,8 @@ def _distribution(answer: object, values: Sequence[str]) -> list[float]:
     for name, share in shares.items():
         if name not in values and share > 0:
             raise UnreadableError("invalid", f"'{name[:60]}' is not one of the choices")
-    found = [shares.get(value, 0.0) for value in values]
-    total = sum(found)
+    probabilities = [shares.get(value, 0.0) for value in values]
+    total = sum(probabilities)
     if abs(total - 1) > _ROUNDING:
         raise UnreadableError(
             "invalid", f"the probabilities of the choices sum to {total:.3g}, not to 1"
@@ -84,21 +84,23 @@ def _distribution(answer: object, values: Sequence[str]) -> list[float]:
             raise UnreadableError(
                 "invalid", f"'{choice[:60]}' is not one of the choices"
             )
-        best = max(range(len(values)), key=found.__getitem__)
-        if found[best] - found[values.index(choice)] > _EQUAL:
+        best = max(range(len(values)), key=probabilities.__getitem__)
+        if probabilities[best] - probabilities[values.index(choice)] > _EQUAL:
             raise UnreadableError(
                 "invalid",
                 f"the choice is {choice}, and the most probable is {values[best]}",
             )
-    return [share / total for share in found]
+    return [share / total for share in probabilities]
 
 
-def _chosen(answer: object, values: Sequence[str], found: Sequence[float]) -> int:
+def _chosen(
+    answer: object, values: Sequence[str], probabilities: Sequence[float]
+) -> int:
     """Return the index of the choice: as stated, or else the most probable value."""
     stated = answer["choice"] if isinstance(answer, Mapping) else None
     if stated in values:
         return values.index(stated)
-    return max(range(len(values)), key=found.__getitem__)
+    return max(range(len(values)), key=probabilities.__getitem__)
 
 
 class _Decider:
@@ -109,8 +111,8 @@ class _Decider:
 
     def _material(self, names: Sequence[str]) -> PartialTemplate:
         """Return the template of the material, which shows `names`."""
-        shown = ("response", "response_a", "response_b")
-        empty = dict.fromkeys((name for name in shown if name not in names), "")
+        placeholders = ("response", "response_a", "response_b")
+        empty = dict.fromkeys((name for name in placeholders if name not in names), "")
         return self._prompts.partial("decision", names, **empty)
 
     def _instructions(self, kind: str, **variables: object) -> str:
@@ -192,13 +194,15 @@ class ClassDecision(_Decider, SingleResponse):
         del request
         answer = _answers(completion).get(OVERALL)
         names = self._classes.answers
-        found = _distribution(answer, names)
-        chosen = _chosen(answer, names, found)
+        probabilities = _distribution(answer, names)
+        chosen = _chosen(answer, names, probabilities)
         return Reading(
             read_by=READ_BY,
             class_name=names[chosen],
-            answer={"class": names[chosen], "confidence": found[chosen]},
-            weighted=WeightedJudgment(classes=dict(zip(names, found, strict=True))),
+            answer={"class": names[chosen], "confidence": probabilities[chosen]},
+            weighted=WeightedJudgment(
+                classes=dict(zip(names, probabilities, strict=True))
+            ),
         )
 
 
@@ -216,8 +220,10 @@ class ScoreDecision(_Decider, SingleResponse):
         self._keys = _criterion_keys(config)
         self._levels = len(self._scale) <= _MOST_LEVELS
         questions = {}
-        for name, shown in zip(config.criteria, self._shown_criteria(), strict=True):
-            text = self._instructions("score", criteria=[shown])
+        for name, criterion in zip(
+            config.criteria, self._shown_criteria(), strict=True
+        ):
+            text = self._instructions("score", criteria=[criterion])
             questions[self._keys[name]] = self._scored(name, text)
         self._answer = _format(questions)
         self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
@@ -245,11 +251,11 @@ class ScoreDecision(_Decider, SingleResponse):
         sure: dict[str, float] = {}
         for name, key in self._keys.items():
             answer = answers.get(key)
-            found = _distribution(answer, labels)
-            chosen = _chosen(answer, labels, found)
+            probabilities = _distribution(answer, labels)
+            chosen = _chosen(answer, labels, probabilities)
             scores[name] = values[chosen]
-            sure[name] = found[chosen]
-            expected[name] = sum(map(float.__mul__, values, found))
+            sure[name] = probabilities[chosen]
+            expected[name] = sum(map(float.__mul__, values, probabilities))
         return Reading(
             read_by=READ_BY,
             criteria=scores,
@@ -272,10 +278,10 @@ class PairDecision(_Decider, Pairwise):
         self._names = list(config.criteria)
         self._winners = ("A", "B", "TIE") if config.tie.allow else ("A", "B")
         self._prompt = self._material((*SHARED, "response_a", "response_b"))
-        shown = self._shown_criteria()
-        self._keys = _criterion_keys(config) if len(shown) > 1 else {}
-        about = {OVERALL: shown}
-        for key, criterion in zip(self._keys.values(), shown, strict=False):
+        shown_criteria = self._shown_criteria()
+        self._keys = _criterion_keys(config) if len(shown_criteria) > 1 else {}
+        about = {OVERALL: shown_criteria}
+        for key, criterion in zip(self._keys.values(), shown_criteria, strict=False):
             about[key] = [criterion]
         options: list[tuple[JsonObject, str]] = [
             ({"const": winner}, "") for winner in self._winners
@@ -301,16 +307,17 @@ class PairDecision(_Decider, Pairwise):
         expected: dict[str, float] = {}
         sure: dict[str, float] = {}
         for key in chain((OVERALL,), self._keys.values()):
-            found = _distribution(answers.get(key), self._winners)
-            chosen = _chosen(answers.get(key), self._winners, found)
+            probabilities = _distribution(answers.get(key), self._winners)
+            chosen = _chosen(answers.get(key), self._winners, probabilities)
             winners[key] = self._winners[chosen]
-            sure[key] = found[chosen]
+            sure[key] = probabilities[chosen]
             expected[key] = sum(
                 units[winner] * share
-                for winner, share in zip(self._winners, found, strict=True)
+                for winner, share in zip(self._winners, probabilities, strict=True)
             )
         # A single criterion is the whole.
         keys = self._keys or dict.fromkeys(self._names, OVERALL)
+        # The requested order may be the reverse of the unit's.
         sign = 1.0 if request.shown == request.unit else -1.0
         weighted = WeightedJudgment(
             value=expected[OVERALL],

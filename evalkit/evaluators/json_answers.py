@@ -143,14 +143,14 @@ class PairwiseAnswer(AnswerPart):
                 response_a=self.analysis.response_b, response_b=self.analysis.response_a
             ),
             comparison=tuple(
-                one.model_copy(
+                part.model_copy(
                     update={
-                        "a_assessment": one.b_assessment,
-                        "b_assessment": one.a_assessment,
-                        "winner": other_side(one.winner),
+                        "a_assessment": part.b_assessment,
+                        "b_assessment": part.a_assessment,
+                        "winner": other_side(part.winner),
                     }
                 )
-                for one in self.comparison
+                for part in self.comparison
             ),
             result=self.result.model_copy(
                 update={"winner": other_side(self.result.winner)}
@@ -214,7 +214,7 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
     for criterion in names:
         for spelling in (neutralize(criterion), criterion):
             folded.setdefault(_folded(spelling), set()).add(criterion)
-    found: dict[str, C] = {}
+    parts_by_name: dict[str, C] = {}
     for part in parts:
         name: str | None = (
             part.criterion
@@ -226,16 +226,16 @@ def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[s
                 "invalid",
                 f"{field}: '{part.criterion[:60]}' is not among the criteria {', '.join(names)}",
             )
-        if name in found:
+        if name in parts_by_name:
             raise UnreadableError(
                 "invalid", f"{field}: criterion '{name}' is duplicated"
             )
-        found[name] = part
-    if missing := [name for name in names if name not in found]:
+        parts_by_name[name] = part
+    if missing := [name for name in names if name not in parts_by_name]:
         raise UnreadableError(
             "invalid", f"{field}: criterion '{missing[0]}' is missing"
         )
-    return {name: found[name] for name in names}
+    return {name: parts_by_name[name] for name in names}
 
 
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[.):、]|[-•*])\s*(?=\D)")
@@ -254,21 +254,21 @@ def _only(names: set[str]) -> str | None:
 
 def _problems(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False)
-    shown = [
-        f"{'.'.join(str(part) for part in one['loc'])}: {_message(one['msg'], one['input'])}"
-        for one in faults[:3]
+    texts = [
+        f"{'.'.join(str(part) for part in fault['loc'])}: {_message(fault['msg'], fault['input'])}"
+        for fault in faults[:3]
     ]
-    return "; ".join(shown) + (
+    return "; ".join(texts) + (
         f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
     )
 
 
-def _message(message: str, given: object) -> str:
+def _message(message: str, got: object) -> str:
     if message.startswith("Value error, "):
         return message.removeprefix("Value error, ")
     value = (
-        f" (got {given!r})"
-        if isinstance(given, int | float | str) and len(str(given)) <= 40
+        f" (got {got!r})"
+        if isinstance(got, int | float | str) and len(str(got)) <= 40
         else ""
     )
     return message[:1].lower() + message[1:] + value
@@ -335,8 +335,8 @@ def read_ranking(
         groups = _groups(value, labels)
     except UnreadableError as fault:
         raise UnreadableError(fault.kind, f"{field}: {fault.reason}") from None
-    ranked = [place for group in groups for place in group]
-    if repeated := sorted({place for place in ranked if ranked.count(place) > 1}):
+    ranked = [index for group in groups for index in group]
+    if repeated := sorted({index for index in ranked if ranked.count(index) > 1}):
         raise UnreadableError(
             "invalid", f"{field}: response {labels[repeated[0]]} is ranked twice"
         )
@@ -366,15 +366,15 @@ def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
 def _groups(value: object, labels: Sequence[str]) -> Ranking:
     if not isinstance(value, list) or not value:
         raise UnreadableError("invalid", "expected a list of responses")
-    if all(isinstance(one, Mapping) for one in value):
+    if all(isinstance(entry, Mapping) for entry in value):
         ranked = sorted(
-            (_rank(one), _place(one.get("response"), labels)) for one in value
+            (_rank(entry), _place(entry.get("response"), labels)) for entry in value
         )
         return tuple(
-            tuple(place for _, place in group)
-            for _, group in groupby(ranked, key=lambda one: one[0])
+            tuple(index for _, index in group)
+            for _, group in groupby(ranked, key=lambda pair: pair[0])
         )
-    groups = [one if isinstance(one, list) else [one] for one in value]
+    groups = [entry if isinstance(entry, list) else [entry] for entry in value]
     return tuple(
         tuple(sorted(_place(label, labels) for label in group))
         for group in groups
@@ -401,13 +401,13 @@ def _rank(entry: Json) -> int:
 
 def _place(label: object, labels: Sequence[str]) -> int:
     spelt = to_half_width(str(label)).strip().strip("\"'`*.。").strip().upper()
-    found = _LABEL.match(spelt)
-    if not isinstance(label, str) or found is None or found["letter"] not in labels:
+    match = _LABEL.match(spelt)
+    if not isinstance(label, str) or match is None or match["letter"] not in labels:
         raise UnreadableError(
             "invalid",
             f"'{str(label)[:60]}' is not one of the responses {', '.join(labels)}",
         )
-    return labels.index(found["letter"])
+    return labels.index(match["letter"])
 
 
 _TEXT = {"type": "string"}

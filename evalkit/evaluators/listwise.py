@@ -76,9 +76,9 @@ class Listwise(TemplateEvaluator):
                 remedy="set mode=pairwise or mode=pointwise",
             )
         return [
-            self._request(case, shown, sample)
+            self._request(case, order, sample)
             for sample in range(self._config.mode.samples)
-            for shown in self._orders(case, sample)
+            for order in self._orders(case, sample)
         ]
 
     def _orders(self, case: Case, sample: int) -> Iterator[Unit]:
@@ -96,10 +96,10 @@ class Listwise(TemplateEvaluator):
             order = _shuffled(case, unit, sample // 2)
             yield order[::-1] if sample % 2 else order
 
-    def _request(self, case: Case, shown: Unit, sample: int) -> JudgeRequest:
-        labels = ascii_uppercase[: len(shown)]
+    def _request(self, case: Case, order: Unit, sample: int) -> JudgeRequest:
+        labels = ascii_uppercase[: len(order)]
         fixed = self._fixed(labels)
-        texts = [neutralize(case.responses[index].text) for index in shown]
+        texts = [neutralize(case.responses[index].text) for index in order]
         responses = [
             {"label": label, "text": text}
             for label, text in zip(labels, texts, strict=True)
@@ -110,7 +110,7 @@ class Listwise(TemplateEvaluator):
         )
         answer = listwise_format(self._shown_names, labels)
         return JudgeRequest(
-            case.id, tuple(sorted(shown)), shown, messages, answer, sample
+            case.id, tuple(sorted(order)), order, messages, answer, sample
         )
 
     def _fixed(self, labels: str) -> JsonObject:
@@ -134,13 +134,13 @@ class Listwise(TemplateEvaluator):
         return self._request(case, (0, 1), 0).messages
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
-        found, rung = read_object(request, completion, ("comparison", "result"))
-        answer = ListwiseAnswer.read(found)
+        answer_fields, rung = read_object(request, completion, ("comparison", "result"))
+        answer = ListwiseAnswer.read(answer_fields)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         ranking = self._ranking(answer.result.ranking, request, "result.ranking")
         rankings = {
-            name: self._ranking(one.ranking, request, name)
-            for name, one in compared.items()
+            name: self._ranking(part.ranking, request, name)
+            for name, part in compared.items()
         }
         return Reading(
             read_by=rung,
@@ -157,7 +157,9 @@ class Listwise(TemplateEvaluator):
             value, labels, field, tie_allowed=self._tie_allowed or request.turn > 0
         )
         return tuple(
-            tuple(sorted(request.shown[place] for place in group)) for group in groups
+            # position in the prompt -> index of the response
+            tuple(sorted(request.shown[position] for position in group))
+            for group in groups
         )
 
 
@@ -170,27 +172,30 @@ def _shuffled(case: Case, unit: Unit, shuffle: int) -> Unit:
 
 
 def _unshuffled(
-    answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]
+    answer: ListwiseAnswer, order: Unit, ranking: Ranking, rankings: dict[str, Ranking]
 ) -> JsonObject:
     """Return the answer with the responses' letters in the case instead of those shown."""
-    own = {
+    # letter in the prompt -> letter in the case
+    letters = {
         letter: ascii_uppercase[index]
-        for letter, index in zip(ascii_uppercase, shown, strict=False)
+        for letter, index in zip(ascii_uppercase, order, strict=False)
     }
     reasons = by_criterion(answer.comparison, list(rankings), "comparison")
     reviews = [
-        one.model_copy(update={"response": own.get(one.response, one.response)})
-        for one in answer.analysis
+        review.model_copy(
+            update={"response": letters.get(review.response, review.response)}
+        )
+        for review in answer.analysis
     ]
     return ListwiseAnswer(
-        analysis=tuple(sorted(reviews, key=lambda one: one.response)),
+        analysis=tuple(sorted(reviews, key=lambda review: review.response)),
         comparison=tuple(
             CriterionRanking(
                 criterion=name,
                 reasoning=reasons[name].reasoning,
-                ranking=write_ranking(one, ascii_uppercase),
+                ranking=write_ranking(groups, ascii_uppercase),
             )
-            for name, one in rankings.items()
+            for name, groups in rankings.items()
         ),
         result=answer.result.model_copy(
             update={"ranking": write_ranking(ranking, ascii_uppercase)}

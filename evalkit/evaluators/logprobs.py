@@ -96,12 +96,12 @@ class Spellings:
 
     def _begun(self, text: str) -> tuple[float, ...]:
         if text not in self._beginning:
-            found = {
+            values = {
                 value
                 for spelt, value in self._values.items()
                 if self._continues(text, spelt)
             }
-            self._beginning[text] = tuple(sorted(found))
+            self._beginning[text] = tuple(sorted(values))
         return self._beginning[text]
 
     def _continues(self, text: str, spelt: str) -> bool:
@@ -135,12 +135,12 @@ class Tokens:
     @cached_property
     def by_digits(self) -> bool:
         """Whether no observed token has two consecutive digits."""
-        seen = (
+        texts = (
             text
             for token in self.tokens
-            for text in (token.token, *(other for other, _ in token.top))
+            for text in (token.token, *(alternative for alternative, _ in token.top))
         )
-        return not any(map(_DIGITS.search, seen))
+        return not any(map(_DIGITS.search, texts))
 
     def distribution(
         self, start: int, end: int, values: Mapping[str, float], *, quoted: bool = False
@@ -167,16 +167,18 @@ class Tokens:
         ):
             return None
         spellings = Spellings(values, by_digits=quoted or self.by_digits, quoted=quoted)
-        found = Distribution()
+        distribution = Distribution()
+        # the text of the value so far, and its probability
         before = ""
         likely = 1.0
         for token, lead in self._from(start):
-            for other, logprob in token.top:
-                if other != token.token:
-                    found.add(
+            for alternative, logprob in token.top:
+                # The token that was generated is followed below.
+                if alternative != token.token:
+                    distribution.add(
                         likely * exp(logprob),
                         spellings.possible(
-                            before, _after(lead, other, spellings.words)
+                            before, _after(lead, alternative, spellings.words)
                         ),
                     )
             part, closed = spellings.split(
@@ -186,8 +188,8 @@ class Tokens:
             before += part
             if closed:
                 break
-        found.add(likely, spellings.exactly(before))
-        return found if found.mass > 0 else None
+        distribution.add(likely, spellings.exactly(before))
+        return distribution if distribution.mass > 0 else None
 
     def _from(self, start: int) -> Iterator[tuple[TokenLogprob, bytes]]:
         """Yield the tokens from a character on, each with the part of it before that character."""
@@ -200,17 +202,17 @@ class Tokens:
                 yield token, piece[: max(0, at - begin)]
 
 
-def _after(lead: bytes, other: str, words: bool) -> str | None:
+def _after(lead: bytes, alternative: str, words: bool) -> str | None:
     """Return the part of an alternative after `lead`, ignoring white space; `None` if it does not start with `lead`.
 
     White space before a number has no meaning in JSON, but it does inside the quotes around a word.
     """
     for char in "".join(lead.decode("utf-8", "replace").split()):
-        other = other.lstrip()
-        if not other.startswith(char):
+        alternative = alternative.lstrip()
+        if not alternative.startswith(char):
             return None
-        other = other[1:]
-    return other if words else other.lstrip()
+        alternative = alternative[1:]
+    return alternative if words else alternative.lstrip()
 
 
 def _bytes(token: TokenLogprob) -> bytes:
@@ -226,8 +228,10 @@ Wanted: TypeAlias = bool | Literal["fallback"]
 
 def margins(*, tie_allowed: bool) -> dict[str, float]:
     """Return the spellings of a winner and its margin as shown; their expectation is P(A) - P(B)."""
-    found = {"A": 1.0, "a": 1.0, "B": -1.0, "b": -1.0}
-    return found | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0} if tie_allowed else found
+    spellings = {"A": 1.0, "a": 1.0, "B": -1.0, "b": -1.0}
+    return (
+        spellings | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0} if tie_allowed else spellings
+    )
 
 
 def paths(
@@ -316,35 +320,44 @@ class Weighing:
             JudgeSetupError: If log-probabilities are required and the completion has none.
             UnreadableError: If they are required and do not cover a decision.
         """
-        found = self._weighed(
+        distributions = self._weighed(
             request,
             completion,
             answer,
             [*criteria.values(), *([overall] if overall else [])],
         )
-        if found is None:
+        if distributions is None:
             return None
         return WeightedJudgment(
-            value=found[overall].expectation if overall else None,
-            criteria={name: found[path].expectation for name, path in criteria.items()},
-            mass=min(1.0, *(one.mass for one in found.values())),
-            open=max(one.open / one.mass for one in found.values()),
+            value=distributions[overall].expectation if overall else None,
+            criteria={
+                name: distributions[path].expectation for name, path in criteria.items()
+            },
+            mass=min(
+                1.0, *(distribution.mass for distribution in distributions.values())
+            ),
+            open=max(
+                distribution.open / distribution.mass
+                for distribution in distributions.values()
+            ),
         )
 
     def of_class(
         self, request: JudgeRequest, completion: Completion, answer: Json, path: Path
     ) -> WeightedJudgment | None:
         """Return the probability of each answer, given that it is one of the answers; arguments and errors as above."""
-        found = self._weighed(request, completion, answer, [path])
-        if found is None:
+        distributions = self._weighed(request, completion, answer, [path])
+        if distributions is None:
             return None
-        one = found[path]
+        distribution = distributions[path]
         classes = {
-            name: one.weights.get(float(index), 0.0) / one.mass
+            name: distribution.weights.get(float(index), 0.0) / distribution.mass
             for index, name in enumerate(self._answers)
         }
         return WeightedJudgment(
-            mass=min(1.0, one.mass), open=one.open / one.mass, classes=classes
+            mass=min(1.0, distribution.mass),
+            open=distribution.open / distribution.mass,
+            classes=classes,
         )
 
     def _weighed(
@@ -354,8 +367,10 @@ class Weighing:
         answer: Json,
         paths: list[Path],
     ) -> dict[Path, Distribution] | None:
-        wanted = self._wanted.get(request.judge, False)
-        if not wanted or (wanted == "fallback" and completion.logprobs is None):
+        requirement = self._wanted.get(request.judge, False)
+        if not requirement or (
+            requirement == "fallback" and completion.logprobs is None
+        ):
             return None
         if completion.logprobs is None:
             raise JudgeSetupError(
@@ -363,28 +378,28 @@ class Weighing:
                 where="judge.logprobs",
                 remedy="set it to false, or to fallback to continue without them",
             )
-        found = self._found(completion, answer, paths)
-        if found is None and wanted != "fallback":
+        distributions = self._found(completion, answer, paths)
+        if distributions is None and requirement != "fallback":
             raise UnreadableError(
                 "logprobs",
                 "the tokens with log-probabilities do not spell the decisions",
             )
-        return found
+        return distributions
 
     def _found(
         self, completion: Completion, answer: Json, paths: list[Path]
     ) -> dict[Path, Distribution] | None:
         spans = places(completion.text, answer)
         tokens = Tokens(completion.text, completion.logprobs or ())
-        found: dict[Path, Distribution] = {}
+        distributions: dict[Path, Distribution] = {}
         for path in paths:
             quoted = bool(self._answers)
-            one = (
+            distribution = (
                 tokens.distribution(*spans[path], self._values, quoted=quoted)
                 if path in spans
                 else None
             )
-            if one is None:
+            if distribution is None:
                 return None
-            found[path] = one
-        return found
+            distributions[path] = distribution
+        return distributions

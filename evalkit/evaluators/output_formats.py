@@ -154,17 +154,19 @@ class RegexFormat(OutputFormat):
             if self.task.classes
             else tuple(_PLAIN_WINNERS.values())
         )
-        known = {
+        mapped = {
             text: meaning
             for text, meaning in self.config.map.items()
             if meaning in meanings
         }
-        table = known or {meaning: meaning for meaning in meanings}
+        table = mapped or {meaning: meaning for meaning in meanings}
         spellings = {
-            wanted: [
-                neutralize(text) for text, meaning in table.items() if meaning == wanted
+            decision: [
+                neutralize(text)
+                for text, meaning in table.items()
+                if meaning == decision
             ]
-            for wanted in meanings
+            for decision in meanings
         }
         return super().instruction(
             prompts, mode, {**variables, "pattern": pattern, "spellings": spellings}
@@ -198,7 +200,7 @@ class ThirdPartyFormat(OutputFormat):
         super().__init__(config, task)
         self.name = config.format
         method, reader = _READERS[task.decision]
-        found = find(
+        plugin = find(
             OUTPUTS,
             self.name,
             {},
@@ -206,14 +208,14 @@ class ThirdPartyFormat(OutputFormat):
             methods=[method for method, _ in _READERS.values()],
         )
         self._made = (
-            construct(found, config, name=self.name, where=_WHERE)
-            if isclass(found)
-            else found
+            construct(plugin, config, name=self.name, where=_WHERE)
+            if isclass(plugin)
+            else plugin
         )
         if not isinstance(self._made, reader):
-            what = f"'{self.name}' cannot read a {task.decision}"
+            problem = f"'{self.name}' cannot read a {task.decision}"
             remedy = f"use a class with the method {method}"
-            raise PluginError(what, where=_WHERE, remedy=remedy)
+            raise PluginError(problem, where=_WHERE, remedy=remedy)
         self._method: Callable[..., object] = getattr(self._made, method)
 
     @property
@@ -231,9 +233,9 @@ class ThirdPartyFormat(OutputFormat):
         """
         if not isinstance(self._made, InstructionWriter):
             if not self._reads_plain_line():
-                what = f"'{self.name}' has no instruction for the judge"
+                problem = f"'{self.name}' has no instruction for the judge"
                 raise PluginError(
-                    what,
+                    problem,
                     where=_WHERE,
                     remedy="set output.instruction, or add a method instruction",
                 )
@@ -245,9 +247,9 @@ class ThirdPartyFormat(OutputFormat):
             "scale": self.task.scale,
             "classes": names,
         }
-        what = f"the instruction of '{self.name}' fails"
+        problem = f"the instruction of '{self.name}' fails"
         with third_party_errors(
-            PluginError, what, where=_WHERE, remedy="fix the plug-in"
+            PluginError, problem, where=_WHERE, remedy="fix the plug-in"
         ):
             text = _call(
                 self._made.instruction, self.task.decision, prompts.language, **details
@@ -265,11 +267,11 @@ class ThirdPartyFormat(OutputFormat):
         return self.task.value(self._written(reply))
 
     def _written(self, reply: Reply) -> object:
-        what, remedy = (
+        problem, remedy = (
             "it fails on a judge's answer",
             "fix the plug-in; the answer is stored",
         )
-        with third_party_errors(PluginError, what, where=_WHERE, remedy=remedy):
+        with third_party_errors(PluginError, problem, where=_WHERE, remedy=remedy):
             try:
                 text = drop_thinking(reply.text)
                 sources = tuple(reply.sources)
@@ -288,7 +290,9 @@ def _call(
 ) -> object:
     """Call a plug-in's method with the `details` that are among its parameters."""
     taken = signature(function).parameters
-    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
+    takes_all = any(
+        parameter.kind is Parameter.VAR_KEYWORD for parameter in taken.values()
+    )
     return function(
         *values,
         **{
@@ -331,16 +335,16 @@ def make_format(config: RunConfig, task: AnswerTask) -> OutputFormat:
         is_open = task.decision in ThirdPartyFormat.decisions
         if is_open and is_offered(OUTPUTS, name):
             return ThirdPartyFormat(config.output, task)
-        known = [
+        names = [
             *BUILT_IN,
             *(point.name for point in entry_points_in(OUTPUTS) if is_open),
         ]
         raise PluginError(
-            f"there is no '{name}'", where=_WHERE, remedy=did_you_mean(name, known)
+            f"there is no '{name}'", where=_WHERE, remedy=did_you_mean(name, names)
         )
-    found = BUILT_IN[name]
-    if task.decision not in found.decisions:
-        what = f"mode {config.mode.name} cannot read '{name}'"
+    format_class = BUILT_IN[name]
+    if task.decision not in format_class.decisions:
+        problem = f"mode {config.mode.name} cannot read '{name}'"
         remedy = _REMEDIES[task.decision]
-        raise ConfigError(what, where=_WHERE, remedy=remedy)
-    return found(config.output, task)
+        raise ConfigError(problem, where=_WHERE, remedy=remedy)
+    return format_class(config.output, task)

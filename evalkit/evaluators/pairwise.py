@@ -46,21 +46,26 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     if any(
         _differ(
             [
-                (one.shown != one.unit, one.criteria[name])
-                for one in judgments
-                if name in one.criteria
+                (judgment.shown != judgment.unit, judgment.criteria[name])
+                for judgment in judgments
+                if name in judgment.criteria
             ]
         )
         for name in names
     ):
         return True
-    read = [one for one in judgments if one.value is not None]
+    read = [judgment for judgment in judgments if judgment.value is not None]
     # Do not average stated margins with expectations.
-    stated = any(one.weighted is None for one in read)
+    stated = any(judgment.weighted is None for judgment in read)
+    # margins in the unit's order, and in the reverse order
     orders: tuple[list[float], list[float]] = ([], [])
-    for one in read:
-        margin = one.value if stated or one.weighted is None else one.weighted.value
-        orders[one.shown != one.unit].append(margin or 0.0)
+    for judgment in read:
+        margin = (
+            judgment.value
+            if stated or judgment.weighted is None
+            else judgment.weighted.value
+        )
+        orders[judgment.shown != judgment.unit].append(margin or 0.0)
     if not all(orders):
         return False
     first, second = (sum(order) / len(order) for order in orders)
@@ -103,9 +108,9 @@ class Pairwise(TemplateEvaluator):
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         examples = [
-            self._example(one)
-            for one in config.rubric.examples
-            if one.winner is not None
+            self._example(example)
+            for example in config.rubric.examples
+            if example.winner is not None
         ]
         template = "pairwise_examples" if examples else None
         super().__init__(
@@ -158,8 +163,8 @@ class Pairwise(TemplateEvaluator):
         check_responses(case, 2)
         safe = _safe(case)
         return [
-            self._request(case, unit, shown, sample, safe)
-            for unit, shown, sample in self._orders_and_samples(case)
+            self._request(case, unit, order, sample, safe)
+            for unit, order, sample in self._orders_and_samples(case)
         ]
 
     @property
@@ -186,6 +191,7 @@ class Pairwise(TemplateEvaluator):
             or not disagree(judgments, names)
         ):
             return ()
+        # The same judge would repeat its stored answer for a sample number that it has had.
         first = 0 if swap.arbiter is not None else samples
         unit = judgments[0].unit
         safe = _safe(case)
@@ -193,13 +199,13 @@ class Pairwise(TemplateEvaluator):
             self._request(case, unit, _random_order(case, unit, sample), sample, safe)
             for sample in range(first, first + samples)
         )
-        return [replace(one, third=True) for one in requests]
+        return [replace(request, third=True) for request in requests]
 
     def _orders_and_samples(self, case: Case) -> Iterator[tuple[Unit, Unit, int]]:
         for unit in combinations(range(len(case.responses)), 2):
             for sample in range(self._config.mode.samples):
-                for shown in self._orders(case, unit, sample):
-                    yield unit, shown, sample
+                for order in self._orders(case, unit, sample):
+                    yield unit, order, sample
 
     def _orders(self, case: Case, unit: Unit, sample: int) -> tuple[Unit, ...]:
         policy = self._config.swap.policy
@@ -208,21 +214,21 @@ class Pairwise(TemplateEvaluator):
         return (_random_order(case, unit, sample) if policy == "random" else unit,)
 
     def _request(
-        self, case: Case, unit: Unit, shown: Unit, sample: int, safe: _Safe
+        self, case: Case, unit: Unit, order: Unit, sample: int, safe: _Safe
     ) -> JudgeRequest:
         shared, responses = safe
-        first, second = (responses[index] for index in shown)
+        first, second = (responses[index] for index in order)
         messages = self._prompt.fill(**shared, response_a=first, response_b=second)
-        return JudgeRequest(case.id, unit, shown, messages, self._answer, sample)
+        return JudgeRequest(case.id, unit, order, messages, self._answer, sample)
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
-        found, rung = read_object(request, completion, ("comparison", "result"))
-        answer = PairwiseAnswer.read(found)
+        answer_fields, rung = read_object(request, completion, ("comparison", "result"))
+        answer = PairwiseAnswer.read(answer_fields)
         compared = by_criterion(answer.comparison, self._names, "comparison")
         decisions = paths("comparison", answer.comparison, compared, "winner")
         winners = {
             "result": answer.result.winner,
-            **{name: one.winner for name, one in compared.items()},
+            **{name: part.winner for name, part in compared.items()},
         }
         tied = [field for field, winner in winners.items() if winner == "TIE"]
         if (
@@ -233,10 +239,13 @@ class Pairwise(TemplateEvaluator):
             )
         weighing = self._weighing_ties if tied else self._weighing
         named = tuple(
-            one.model_copy(update={"criterion": name}) for name, one in compared.items()
+            part.model_copy(update={"criterion": name})
+            for name, part in compared.items()
         )
         answer = answer.model_copy(update={"comparison": named})
-        weighted = weighing(request, completion, found, decisions, ("result", "winner"))
+        weighted = weighing(
+            request, completion, answer_fields, decisions, ("result", "winner")
+        )
         unswapped = answer
         if request.shown != request.unit:
             unswapped = answer.swapped()
@@ -246,7 +255,7 @@ class Pairwise(TemplateEvaluator):
             value=MARGINS[unswapped.result.winner],
             confidence=unswapped.result.confidence,
             criteria={
-                one.criterion: MARGINS[one.winner] for one in unswapped.comparison
+                part.criterion: MARGINS[part.winner] for part in unswapped.comparison
             },
             answer=unswapped.dump(),
             weighted=weighted,

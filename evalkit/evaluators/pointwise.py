@@ -92,9 +92,9 @@ class SingleResponse(TemplateEvaluator):
     def _examples(self) -> Sequence[Example]:
         rubric = self._config.rubric
         if rubric.examples_path is not None:
-            what = f"'{rubric.examples_path}' has not been read"
+            problem = f"'{rubric.examples_path}' has not been read"
             raise ConfigError(
-                what, where="rubric.examples_path", remedy="call with_examples first"
+                problem, where="rubric.examples_path", remedy="call with_examples first"
             )
         return rubric.examples
 
@@ -129,17 +129,18 @@ class Pointwise(SingleResponse):
         )
 
     def _variables(self) -> JsonObject:
-        described = [one.levels for one in self._config.criteria.values()]
+        described = [criterion.levels for criterion in self._config.criteria.values()]
+        # Criteria with levels of their own do not need those of the rubric.
         common = not all(described)
         criteria = [
-            {**shown, "levels": self._levels(levels)}
-            for shown, levels in zip(self._shown_criteria(), described, strict=True)
+            {**criterion, "levels": self._levels(levels)}
+            for criterion, levels in zip(self._shown_criteria(), described, strict=True)
         ]
         return {
             "criteria": criteria,
             "scale": self._scale.words(),
             "levels": self._levels(self._config.rubric.levels) if common else [],
-            "examples": [self._example(one) for one in self._examples()],
+            "examples": [self._example(example) for example in self._examples()],
         }
 
     def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
@@ -149,26 +150,29 @@ class Pointwise(SingleResponse):
 
     def _example(self, example: Example) -> JsonObject:
         # An example with one score for the whole response has no criterion.
-        shown: dict[str, float] = (
+        score_by_name: dict[str, float] = (
             example.scores if example.score is None else {"": example.score}
         )
         scores = [
             {"criterion": neutralize(name), "score": self._scale.text(score)}
-            for name, score in shown.items()
+            for name, score in score_by_name.items()
         ]
         return {**shown_example(example), "scores": scores}
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
-        found, rung = read_object(request, completion, ("scores",))
-        answer = PointwiseAnswer.read(found)
+        answer_fields, rung = read_object(request, completion, ("scores",))
+        answer = PointwiseAnswer.read(answer_fields)
         scored = by_criterion(answer.scores, self._names, "scores")
-        scores = {name: self._score(name, one.score) for name, one in scored.items()}
+        scores = {name: self._score(name, part.score) for name, part in scored.items()}
         named = tuple(
-            one.model_copy(update={"criterion": name, "score": scores[name]})
-            for name, one in scored.items()
+            part.model_copy(update={"criterion": name, "score": scores[name]})
+            for name, part in scored.items()
         )
         weighted = self._weighing(
-            request, completion, found, paths("scores", answer.scores, scored, "score")
+            request,
+            completion,
+            answer_fields,
+            paths("scores", answer.scores, scored, "score"),
         )
         answer = answer.model_copy(update={"scores": named})
         return Reading(
@@ -221,16 +225,18 @@ class PointwiseClass(SingleResponse):
             "abstain": classes.abstain or "",
             "ordered": classes.ordered,
             "examples": [
-                {**shown_example(one), "class": one.class_name}
-                for one in self._examples()
+                {**shown_example(example), "class": example.class_name}
+                for example in self._examples()
             ],
         }
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
-        found, rung = read_object(request, completion, ("class",))
-        answer = ClassAnswer.read(found)
+        answer_fields, rung = read_object(request, completion, ("class",))
+        answer = ClassAnswer.read(answer_fields)
         name = read_class(answer.class_name, self._classes)
-        weighted = self._weighing.of_class(request, completion, found, ("class",))
+        weighted = self._weighing.of_class(
+            request, completion, answer_fields, ("class",)
+        )
         answer = answer.model_copy(update={"class_name": name})
         return Reading(
             read_by=rung, class_name=name, answer=answer.dump(), weighted=weighted
@@ -268,9 +274,11 @@ class Rewards(SingleResponse):
         return conclude(request, completion, partial(self._read, completion.text), None)
 
     def _messages(self, texts: Mapping[str, str]) -> tuple[Message, ...]:
-        asked = "\n\n".join(filter(None, (texts["context"], texts["original_prompt"])))
+        question = "\n\n".join(
+            filter(None, (texts["context"], texts["original_prompt"]))
+        )
         spoken: tuple[Message, ...] = (
-            {"role": "user", "content": asked},
+            {"role": "user", "content": question},
             {"role": "assistant", "content": texts["response"]},
         )
         if (path := self._config.judge.members[0].template) is None:
@@ -290,9 +298,9 @@ class Rewards(SingleResponse):
 
     def _read(self, text: str) -> Reading:
         try:
-            found = json.loads(text)
-            values = [float(one) for one in found["values"]]
-            label = found["label"]
+            answer = json.loads(text)
+            values = [float(number) for number in answer["values"]]
+            label = answer["label"]
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UnreadableError(
                 "invalid", "the answer is not that of a reward model or classifier"
@@ -304,14 +312,14 @@ class Rewards(SingleResponse):
             )
             return Reading(read_by="label", class_name=name, answer={"class": name})
         if len(values) != 1:
-            what = f"the model answers with {len(values)} values where one reward is expected"
+            problem = f"the model answers with {len(values)} values where one reward is expected"
             raise UnreadableError(
-                "invalid", f"{what}; for its labels, set rubric.classes"
+                "invalid", f"{problem}; for its labels, set rubric.classes"
             )
         return Reading(
             read_by="reward",
             criteria=dict.fromkeys(self._config.criteria, values[0]),
-            answer=found,
+            answer=answer,
         )
 
 

@@ -57,17 +57,17 @@ class CommitFirst:
         return {**getattr(self._inner, "prompt_texts", {}), **self._prompts.texts()}
 
     def _check_placeholders(self) -> None:
-        one, other = "evalkit one", "Another two, to see what changes"
+        probe, second_probe = "evalkit one", "Another two, to see what changes"
         checks: list[tuple[str, str, bool]] = [
             (
                 ANSWER,
                 "original_prompt",
-                self._fill_answer(one, "") != self._fill_answer(other, ""),
+                self._fill_answer(probe, "") != self._fill_answer(second_probe, ""),
             ),
             (
                 OWN_ANSWER,
                 "own_answer",
-                self._fill_own_answer(one) != self._fill_own_answer(other),
+                self._fill_own_answer(probe) != self._fill_own_answer(second_probe),
             ),
         ]
         for template, name, depends in checks:
@@ -90,11 +90,11 @@ class CommitFirst:
         if request.then is None:
             return self._inner.read(request, completion)
         try:
-            own = _own_answer(completion)
+            own_answer = _own_answer(completion)
         except UnreadableError as fault:
             return missing_judgment(request, completion, fault)
         *before, last = request.then.messages
-        content = f"{self._fill_own_answer(own)}\n\n{last['content'].lstrip()}"
+        content = f"{self._fill_own_answer(own_answer)}\n\n{last['content'].lstrip()}"
         return replace(
             request.then, messages=(*before, {"role": last["role"], "content": content})
         )
@@ -117,8 +117,8 @@ class CommitFirst:
     ) -> list[JudgeRequest]:
         question = self._question(case)
         return [
-            replace(one, messages=question, answer=None, then=one, shared=True)
-            for one in requests
+            replace(request, messages=question, answer=None, then=request, shared=True)
+            for request in requests
         ]
 
     def _question(self, case: Case) -> tuple[Message, ...]:
@@ -129,8 +129,8 @@ class CommitFirst:
     def _fill_answer(self, prompt: str, context: str) -> tuple[Message, ...]:
         return self._prompts.render(ANSWER, original_prompt=prompt, context=context)
 
-    def _fill_own_answer(self, own: str) -> str:
-        return self._prompts.render(OWN_ANSWER, own_answer=neutralize(own))[-1][
+    def _fill_own_answer(self, own_answer: str) -> str:
+        return self._prompts.render(OWN_ANSWER, own_answer=neutralize(own_answer))[-1][
             "content"
         ].strip()
 
@@ -145,10 +145,10 @@ def _own_answer(completion: Completion) -> str:
     if end not in ("complete", "length"):
         reason = f"the judge's own answer ended with '{completion.finish_reason}'"
         raise UnreadableError("truncated", reason)
-    own = drop_thinking(completion.text).strip()
-    if not own:
+    answer = drop_thinking(completion.text).strip()
+    if not answer:
         raise UnreadableError("empty", "the judge's own answer to the task is empty")
-    return own
+    return answer
 
 
 def explain_turns(inner: Evaluator, config: RunConfig, prompts: Prompts) -> Evaluator:
@@ -192,8 +192,11 @@ class _Explained:
 
     def _with_note(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
         return [
-            replace(one, messages=(self._noted(one.messages[0]), *one.messages[1:]))
-            for one in requests
+            replace(
+                request,
+                messages=(self._noted(request.messages[0]), *request.messages[1:]),
+            )
+            for request in requests
         ]
 
     def _noted(self, message: Message) -> Message:
@@ -268,13 +271,13 @@ class _Guarded:
         with self._blamed("read", request.case_id):
             read = self.inner.read(request, completion)
         if isinstance(read, Judgment) and (fault := impossible(read)):
-            what = f"'{self._name}' returned an invalid judgment for case '{request.case_id}': {fault}"
-            raise PluginError(what, where="mode.name", remedy=PAID)
+            problem = f"'{self._name}' returned an invalid judgment for case '{request.case_id}': {fault}"
+            raise PluginError(problem, where="mode.name", remedy=PAID)
         return read
 
     def _blamed(self, method: str, case_id: str) -> AbstractContextManager[None]:
-        what = f"'{self._name}' fails in {method} on case '{case_id}'"
-        return third_party_errors(PluginError, what, where="mode.name", remedy=PAID)
+        problem = f"'{self._name}' fails in {method} on case '{case_id}'"
+        return third_party_errors(PluginError, problem, where="mode.name", remedy=PAID)
 
 
 class _FollowingGuarded(_Guarded):
