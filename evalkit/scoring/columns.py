@@ -181,7 +181,9 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
     """Return the pairs of all cases, ordered by case and then by response."""
     sizes, first_rows = rows_of(cases)
     counts = sizes * (sizes - 1) // 2
+    # case -> row of its first pair
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
+    # number of responses -> indices of its pairs
     triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
     i, j = (
         np.concatenate(
@@ -190,14 +192,16 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
         for axis in (0, 1)
     )
     case = np.repeat(np.arange(len(cases)), counts)
+    # pair -> row of its first response, and of its second
     first = first_rows[case] + i
     second = first_rows[case] + j
     lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])
     choice, annotator_labels = _choices(cases)
-    own = (i == 0) & (j == 1) & (choice[case] != NONE)
-    label[own] = choice[case[own]]
+    # A choice is about the first two responses, and precedes their grades.
+    has_choice = (i == 0) & (j == 1) & (choice[case] != NONE)
+    label[has_choice] = choice[case[has_choice]]
     pairs = PairColumns(
         case, i, j, label, sign(lengths[first] - lengths[second]), start, sizes
     )
@@ -215,9 +219,9 @@ def _label_pairs(pairs: PairColumns, case: int, labels: Sequence[Annotation]) ->
     for unit, winners in votes.items():
         most: Winner | None = majority(winners)
         if unit != FIRST and unit[1] < pairs.sizes[case] and most is not None:
-            place = pairs.place(case, *unit)
-            if pairs.label[place] == NONE:
-                pairs.label[place] = CODES[most]
+            row = pairs.place(case, *unit)
+            if pairs.label[row] == NONE:
+                pairs.label[row] = CODES[most]
 
 
 def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]:
@@ -563,9 +567,13 @@ class ClassColumns(Units):
         votes: Mapping[str, Ints] = MappingProxyType({}),
     ) -> ClassColumns:
         """Return the same responses with the verdicts and probabilities of a judge, and the votes of its judges."""
-        known = chances if np.isfinite(chances).any() else None
+        known_chances = chances if np.isfinite(chances).any() else None
         return replace(
-            self, judge=judge, verdicts=verdicts, probabilities=known, votes=votes
+            self,
+            judge=judge,
+            verdicts=verdicts,
+            probabilities=known_chances,
+            votes=votes,
         )
 
     def rows(self, judgments: JudgmentColumns) -> Ints:

@@ -120,11 +120,14 @@ def pair_runs(
         raise ConfigError(
             "a comparison needs at least two different runs", where=", ".join(names)
         )
-    known = [
-        {case.id: place for place, case in enumerate(entry.cases)} for entry in runs
+    # [run]: case id -> its position in that run
+    run_positions = [
+        {case.id: position for position, case in enumerate(entry.cases)}
+        for entry in runs
     ]
     shared = _kept(
-        runs[0].cases, lambda case: all(case.id in places for places in known)
+        runs[0].cases,
+        lambda case: all(case.id in positions for positions in run_positions),
     )
     if not shared:
         raise ConfigError(
@@ -133,8 +136,8 @@ def pair_runs(
             remedy="compare runs of one dataset",
         )
     paired = []
-    for entry, places in zip(runs, known, strict=True):
-        cases = ReorderedSequence(entry.cases, [places[case.id] for case in shared])
+    for entry, positions in zip(runs, run_positions, strict=True):
+        cases = ReorderedSequence(entry.cases, [positions[case.id] for case in shared])
         if same:
             _check_same(shared, cases, runs[0], entry)
         paired.append(entry.on(cases))
@@ -143,24 +146,33 @@ def pair_runs(
 
 def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
     """Return the values that meet the condition, by index, because there may be too many to hold."""
-    places = array("q", (place for place, value in enumerate(values) if holds(value)))
-    return values if len(places) == len(values) else ReorderedSequence(values, places)
+    positions = array(
+        "q", (position for position, value in enumerate(values) if holds(value))
+    )
+    return (
+        values
+        if len(positions) == len(values)
+        else ReorderedSequence(values, positions)
+    )
 
 
 def _check_same(
-    shared: Sequence[Case], others: Sequence[Case], first: RunEntry, second: RunEntry
+    shared: Sequence[Case],
+    counterparts: Sequence[Case],
+    first: RunEntry,
+    second: RunEntry,
 ) -> None:
-    for case, other in zip(shared, others, strict=True):
+    for case, counterpart in zip(shared, counterparts, strict=True):
         contents = zip(
             ("prompt", "responses", "label"),
             _content(case),
-            _content(other),
+            _content(counterpart),
             strict=True,
         )
-        for what, one, two in contents:
-            if one != two:
+        for part, expected, actual in contents:
+            if expected != actual:
                 raise ConfigError(
-                    f"its {what} differs between {first.name} and {second.name}",
+                    f"its {part} differs between {first.name} and {second.name}",
                     where=f"case '{case.id}'",
                     remedy="compare runs of one dataset",
                 )
@@ -205,7 +217,7 @@ class PairedVerdicts:
         cls, entry: RunEntry, verdicts: Sequence[Verdict], clusters: Clusters
     ) -> PairedVerdicts:
         """Return the verdicts of a run."""
-        places = {case.id: place for place, case in enumerate(entry.cases)}
+        positions = {case.id: position for position, case in enumerate(entry.cases)}
         size = 2
         codes = dict[Any, int](CODES)
         if entry.config.rubric.classes:
@@ -217,18 +229,20 @@ class PairedVerdicts:
         in_units = entry.config.scoring.normalize == "none" and all(
             len(j.unit) == 1 for j in entry.judgments
         )
+        # rows: position of the case, code of the label, code of the winner or class
         pairs = [
             (
-                places[v.case_id],
+                positions[v.case_id],
                 codes.get(v.label, NONE),
                 codes[v.winner or v.class_name],
             )
             for v in verdicts
             if len(v.unit) == size
         ]
+        # rows: position of the case, score, grade
         single = [
             (
-                places[v.case_id],
+                positions[v.case_id],
                 v.score,
                 v.label if isinstance(v.label, float) else None,
             )
@@ -287,21 +301,22 @@ class PairedVerdicts:
             self.winner == self.label,
         )
 
-    def accuracy_lead(self, other: PairedVerdicts) -> tuple[Lead, Statistic]:
+    def accuracy_lead(self, rival: PairedVerdicts) -> tuple[Lead, Statistic]:
         """Return the lead of this run over another in correct pairs, and its mean over labeled pairs read by both.
 
         The bounds assume that every missing verdict is wrong here and correct there, and the
         reverse. Pairs that chose the thresholds of a cascade have no label in its run.
         """
-        lead = Lead.of(self.right, other.right, NONE, self.pairs, self.clusters)
-        labeled = (self.label != NONE) & (other.label != NONE)
-        one = self.right[labeled]
-        two = other.right[labeled]
+        lead = Lead.of(self.right, rival.right, NONE, self.pairs, self.clusters)
+        labeled = (self.label != NONE) & (rival.label != NONE)
+        right = self.right[labeled]
+        rival_right = rival.right[labeled]
+        # The bounds: a missing verdict is wrong here and right there, and the reverse.
         low, high = (
             float(
                 (
-                    np.where(one == NONE, end, one)
-                    - np.where(two == NONE, 1 - end, two)
+                    np.where(right == NONE, end, right)
+                    - np.where(rival_right == NONE, 1 - end, rival_right)
                 ).mean()
             )
             for end in (0, 1)
@@ -395,7 +410,12 @@ class Comparison(Shown):
     def difference(self, metric: str) -> Difference | None:
         """Return the difference of the first two runs in a metric, `None` if it cannot be compared."""
         return next(
-            (one for one in self.differences if one.metric.name == metric), None
+            (
+                difference
+                for difference in self.differences
+                if difference.metric.name == metric
+            ),
+            None,
         )
 
 
@@ -444,18 +464,24 @@ def compare_runs(
             metric of the family is unknown.
     """
     shared, left_out = pair_runs(runs, same=same)
-    own = (entry.config.scoring.cluster for entry in runs)
-    column = scoring.cluster or next((name for name in own if name is not None), None)
+    cluster_columns = (entry.config.scoring.cluster for entry in runs)
+    column = scoring.cluster or next(
+        (name for name in cluster_columns if name is not None), None
+    )
     clusters = Clusters.of(shared[0].config, shared[0].cases, column)
     measured = [_measure(entry, scoring, clusters) for entry in shared]
     chosen = _family(family, measured)
     pairs = [*combinations(measured, 2)]
     differences = tests.adjusted(
         [
-            _difference(name, one, two, scoring, chosen, len(chosen) * len(pairs))
-            for one, two in pairs
-            for name in one.draws
-            if one.knows(name) and two.knows(name) and _comparable(name, one, two)
+            _difference(
+                name, first_run, second_run, scoring, chosen, len(chosen) * len(pairs)
+            )
+            for first_run, second_run in pairs
+            for name in first_run.draws
+            if first_run.knows(name)
+            and second_run.knows(name)
+            and _comparable(name, first_run, second_run)
         ]
     )
     return Comparison(
@@ -466,7 +492,11 @@ def compare_runs(
         family=chosen,
         entries=tuple(_entries(measured, differences, chosen, scoring.confidence)),
         differences=tuple(differences),
-        between=tuple(d for one, two in pairs for d in _between(one, two, scoring)),
+        between=tuple(
+            d
+            for first_run, second_run in pairs
+            for d in _between(first_run, second_run, scoring)
+        ),
         clusters=clusters.note(),
         stops=tuple(
             _stop(run, scoring.confidence) for run in runs if run.stop in run.metrics
@@ -494,7 +524,7 @@ def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Me
     )
     scored = score_without_intervals(config, entry.cases, entry.judgments, clusters)
     verdicts = PairedVerdicts.of(entry, scored.verdicts, clusters)
-    statistics = [item for item in scored.found if isinstance(item, Statistic)]
+    statistics = [item for item in scored.measures if isinstance(item, Statistic)]
     statistics += verdicts.statistics(Scale.of(config.rubric).span)
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
     by_name = {statistic.name: statistic for statistic in statistics}
@@ -502,31 +532,33 @@ def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Me
         statistic.name: row for statistic, row in zip(statistics, rows, strict=True)
     }
     metrics = {
-        item.name: item for item in scored.found if isinstance(item, Metric)
+        item.name: item for item in scored.measures if isinstance(item, Metric)
     } | numbers
     return _Measured(entry, metrics, by_name, draws, verdicts)
 
 
-def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
-    known = [
-        name for name in measured[0].draws if all(one.knows(name) for one in measured)
+def _family(requested: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
+    shared = [
+        name for name in measured[0].draws if all(run.knows(name) for run in measured)
     ]
-    for name in wanted:
-        if name not in known:
+    for name in requested:
+        if name not in shared:
             raise ConfigError(
                 "not a metric that every run has",
                 where=name,
-                remedy=did_you_mean(name, known),
+                remedy=did_you_mean(name, shared),
             )
     return (
-        tuple(dict.fromkeys(wanted))
-        or tuple(name for name in TESTED if name in known)[:1]
+        tuple(dict.fromkeys(requested))
+        or tuple(name for name in TESTED if name in shared)[:1]
     )
 
 
-def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
+def _comparable(name: str, first_run: _Measured, second_run: _Measured) -> bool:
     """Return whether a metric has the same unit in both runs: units of the rubric need the same rubric."""
-    first, second = (Scale.of(m.entry.config.rubric).ends for m in (one, two))
+    first, second = (
+        Scale.of(m.entry.config.rubric).ends for m in (first_run, second_run)
+    )
     by_unit = name.startswith(("score/", "length/score")) or name == ERROR
     return not by_unit or (
         first == second and first is not None
@@ -535,8 +567,8 @@ def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
 
 def _difference(
     name: str,
-    one: _Measured,
-    two: _Measured,
+    first_run: _Measured,
+    second_run: _Measured,
     scoring: ScoringConfig,
     family: Sequence[str],
     size: int,
@@ -545,14 +577,14 @@ def _difference(
 
     Args:
         name: the metric.
-        one: the first run.
-        two: the second run.
+        first_run: the first run.
+        second_run: the second run.
         scoring: the confidence and the number of resamples.
         family: the metrics that are tested.
         size: the number of tests.
     """
-    first = one.verdicts
-    second = two.verdicts
+    first = first_run.verdicts
+    second = second_run.verdicts
     only: tuple[int | None, int | None] = None, None
     if name == ACCURACY:
         lead, statistic = first.accuracy_lead(second)
@@ -563,13 +595,13 @@ def _difference(
             statistic, statistic.observed(), draws, scoring, first.clusters
         )
     else:
-        resampled = _lead(name, one, two)
+        resampled = _lead(name, first_run, second_run)
         draws = resampled.draws
         metric = resampled.difference(name, scoring)
         test = resampled.test
     if name in (SCORE, ERROR) and first.scored and second.scored:
         test = partial(tests.wilcoxon, first.by_cluster(name) - second.by_cluster(name))
-    p, how = (
+    p, method = (
         (None, None)
         if name not in family
         else test()
@@ -584,16 +616,23 @@ def _difference(
         else None
     )
     return Difference(
-        one.entry.name, two.entry.name, metric, *only, how, p, detectable=detectable
+        first_run.entry.name,
+        second_run.entry.name,
+        metric,
+        *only,
+        method,
+        p,
+        detectable=detectable,
     )
 
 
-def _lead(name: str, one: _Measured, two: _Measured) -> ResampledLead:
+def _lead(name: str, first_run: _Measured, second_run: _Measured) -> ResampledLead:
     """Return the difference of values only: each run's metric covers the units that it read."""
-    first = one.metrics[name]
-    second = two.metrics[name]
+    first = first_run.metrics[name]
+    second = second_run.metrics[name]
+    # (low, high) that the metric can reach in each run; `None` if it has no bound
     (low, high), (other_low, other_high) = (
-        run.statistics[name].possible for run in (one, two)
+        run.statistics[name].possible for run in (first_run, second_run)
     )
     limits = (
         None if low is None or other_high is None else low - other_high,
@@ -604,9 +643,10 @@ def _lead(name: str, one: _Measured, two: _Measured) -> ResampledLead:
         "missing": max(first.missing, second.missing),
     }
     covered = min(
-        run.statistics[name].clusters(run.verdicts.clusters) for run in (one, two)
+        run.statistics[name].clusters(run.verdicts.clusters)
+        for run in (first_run, second_run)
     )
-    draws = one.draws[name] - two.draws[name]
+    draws = first_run.draws[name] - second_run.draws[name]
     value = (first.value or 0.0) - (second.value or 0.0)
     return ResampledLead(value, draws, covered, {**counts, "limits": limits})
 
@@ -620,27 +660,32 @@ def _entries(
     """Yield each run's metrics; those of the family have letters if there are more than two runs."""
     letters = {}
     for name in family if len(measured) > 2 else ():
-        values = {one.entry.name: one.metrics[name].value or 0.0 for one in measured}
+        values = {run.entry.name: run.metrics[name].value or 0.0 for run in measured}
         differ = tests.differing(
-            [one for one in differences if one.metric.name == name], confidence
+            [
+                difference
+                for difference in differences
+                if difference.metric.name == name
+            ],
+            confidence,
         )
         letters[name] = tests.letters(
             sorted(values, key=values.__getitem__, reverse=name != ERROR), differ
         )
-    for one in measured:
-        for name, metric in one.metrics.items():
+    for run in measured:
+        for name, metric in run.metrics.items():
             yield Entry(
-                one.entry.name, metric, letters.get(name, {}).get(one.entry.name)
+                run.entry.name, metric, letters.get(name, {}).get(run.entry.name)
             )
 
 
 def _between(
-    one: _Measured, two: _Measured, scoring: ScoringConfig
+    first_run: _Measured, second_run: _Measured, scoring: ScoringConfig
 ) -> list[Difference]:
     """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
-    first = one.verdicts.winner
-    second = two.verdicts.winner
-    tally = one.verdicts.pairs
+    first = first_run.verdicts.winner
+    second = second_run.verdicts.winner
+    tally = first_run.verdicts.pairs
     read = (first != NONE) & (second != NONE)
     table = Confusion.of(tally, first, second, read, ~read, CLASSES)
     vary = (
@@ -657,18 +702,21 @@ def _between(
             "between/kappa", kappa if vary else undefined, reach=None, why=why
         ),
     ]
-    if one.implied != two.implied:
+    if first_run.implied != second_run.implied:
         statistics += contradiction_statistics(first, second, tally)[:1]
-    statistics += _halo(one.entry, two.entry)
-    found = measure(statistics, scoring, one.verdicts.clusters)
+    statistics += _halo(first_run.entry, second_run.entry)
+    metrics = measure(statistics, scoring, first_run.verdicts.clusters)
     return [
-        Difference(one.entry.name, two.entry.name, metric) for metric in found.values()
+        Difference(first_run.entry.name, second_run.entry.name, metric)
+        for metric in metrics.values()
     ]
 
 
-def _halo(one: RunEntry, two: RunEntry) -> list[Statistic]:
+def _halo(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
     """Return `checklist/halo` if one run asked for each item of the same checklists alone, and the other did not."""
-    checklists = (run for run in (one, two) if run.config.mode.name == CHECKLIST)
+    checklists = (
+        run for run in (first_run, second_run) if run.config.mode.name == CHECKLIST
+    )
     runs = {run.config.mode.ask in ("each", 1): run for run in checklists}
     if len(runs) < 2:
         return []

@@ -130,13 +130,13 @@ class Changes:
     @property
     def parts(self) -> list[str]:
         """What changed, in the order judge, prompt, scoring, answers, data."""
-        found = [
+        parts = [
             part
             for part in ("judge", "prompt", "scoring")
-            if any(one.part == part for one in self.settings)
+            if any(setting.part == part for setting in self.settings)
         ]
-        found += ["answers"] if self.answers else []
-        return found + (
+        parts += ["answers"] if self.answers else []
+        return parts + (
             ["data"]
             if self.data or self.only_before or self.only_after or self.labels
             else []
@@ -226,21 +226,21 @@ class Drift:
 
     def json(self) -> JsonObject:
         """Return the drift as JSON values."""
-        shown = {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if one.name not in ("metrics", "tolerance")
+        attributes = {
+            attribute.name: getattr(self, attribute.name)
+            for attribute in fields(self)
+            if attribute.name not in ("metrics", "tolerance")
         }
         agreement = dict(
             zip(("before", "after", "difference"), self.agreement, strict=False)
         )
-        values = {**shown, "agreement": agreement, "changed": self.changes.parts}
+        values = {**attributes, "agreement": agreement, "changed": self.changes.parts}
         return {name: _json(value) for name, value in values.items()}
 
 
 def _json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _json(one) for key, one in value.items()}
+        return {key: _json(nested) for key, nested in value.items()}
     if isinstance(value, Metric | Changes):
         return asdict(value)
     return value.json() if isinstance(value, Decision) else value
@@ -272,19 +272,23 @@ def measure_drift(
         ConfigError: if the runs share no case with the same prompt.
     """
     changes, pairs = _changes(before, after, manifests)
+    # Where most answers are the same, only these are compared: then a difference is the judge's.
     same = [pair for pair in pairs if _answers(pair[0]) == _answers(pair[1])]
     if separable := 2 * len(same) >= len(pairs):
         pairs = [
-            (one, one) for one in (two if is_labeled(two) else one for one, two in same)
+            # A case may be labeled in one of the runs only.
+            (case, case)
+            for case in (later if is_labeled(later) else case for case, later in same)
         ]
     first, second = (
-        replace(run, name=name).on(tuple(pair[place] for pair in pairs))
-        for place, (name, run) in enumerate((("before", before), ("after", after)))
+        # index 0: the run before, 1: the run after
+        replace(run, name=name).on(tuple(pair[index] for pair in pairs))
+        for index, (name, run) in enumerate((("before", before), ("after", after)))
     )
     comparison = compare_runs([second, first], scoring, same=separable)
     metrics = [comparison.metrics(run.name) for run in (first, second)]
     kind = kind_of(metrics[1])
-    made = Drift(
+    drift = Drift(
         state="unknown",
         reason="agreement",
         margin=margin,
@@ -298,14 +302,14 @@ def measure_drift(
         agreement=_agreement(kind, metrics, comparison),
         shift=None if (shift := comparison.difference(SCORE)) is None else shift.metric,
     )
-    made = (
-        replace(made, **_flips(first, second, kind.unit, scoring))
+    drift = (
+        replace(drift, **_flips(first, second, kind.unit, scoring))
         if separable
-        else made
+        else drift
     )
-    state, reason = _state(made)
-    needed = _needed(made, reason, scoring.confidence) if state == "unknown" else None
-    return replace(made, state=state, reason=reason, labels_needed=needed)
+    state, reason = _state(drift)
+    needed = _needed(drift, reason, scoring.confidence) if state == "unknown" else None
+    return replace(drift, state=state, reason=reason, labels_needed=needed)
 
 
 def _changes(
@@ -314,15 +318,25 @@ def _changes(
     """Return what changed, and the shared cases with the same prompts and number of responses."""
     later = {case.id: case for case in after.cases}
     shared = [(case, later[case.id]) for case in before.cases if case.id in later]
-    pairs = [(one, two) for one, two in shared if _question(one) == _question(two)]
-    same = [(one, two) for one, two in pairs if _answers(one) == _answers(two)]
+    pairs = [
+        (case, later_case)
+        for case, later_case in shared
+        if _question(case) == _question(later_case)
+    ]
+    same = [
+        (case, later_case)
+        for case, later_case in pairs
+        if _answers(case) == _answers(later_case)
+    ]
     kept = [
-        (one, two) for one, two in pairs if len(one.responses) == len(two.responses)
+        (case, later_case)
+        for case, later_case in pairs
+        if len(case.responses) == len(later_case.responses)
     ]
     if not kept:
-        what = "the runs share no case" + (" with the same prompt" if shared else "")
+        problem = "the runs share no case" + (" with the same prompt" if shared else "")
         raise ConfigError(
-            what,
+            problem,
             where=f"{before.name}, {after.name}",
             remedy="name two runs on one dataset",
         )
@@ -334,28 +348,30 @@ def _changes(
         data=len(shared) - len(pairs),
         answers=len(pairs) - len(same),
         labels=sum(
-            is_labeled(one) and is_labeled(two) and _labels(one) != _labels(two)
-            for one, two in same
+            is_labeled(case)
+            and is_labeled(later_case)
+            and _labels(case) != _labels(later_case)
+            for case, later_case in same
         ),
-        unknown=any(one.get("imported") for one in manifests),
+        unknown=any(manifest.get("imported") for manifest in manifests),
         copied=_copied(before, after),
-        asked=sum(one.completion is not None for one in after.judgments),
+        asked=sum(judgment.completion is not None for judgment in after.judgments),
     )
     return changes, kept
 
 
 def _copied(before: RunEntry, after: RunEntry) -> int:
     """Return how many stored answers of a run are those of another one: even their durations are equal."""
-    known = {
-        (one.keys, one.completion.latency)
-        for one in before.judgments
-        if one.completion is not None
+    earlier = {
+        (judgment.keys, judgment.completion.latency)
+        for judgment in before.judgments
+        if judgment.completion is not None
     }
     return sum(
-        one.stored
-        and one.completion is not None
-        and (one.keys, one.completion.latency) in known
-        for one in after.judgments
+        judgment.stored
+        and judgment.completion is not None
+        and (judgment.keys, judgment.completion.latency) in earlier
+        for judgment in after.judgments
     )
 
 
@@ -376,8 +392,8 @@ def _answers(case: Case) -> list[str]:
 def _labels(case: Case) -> tuple[Any, ...]:
     return (
         case.label,
-        [(one.grade, one.class_name) for one in case.responses],
-        [one.labels for one in case.checklist],
+        [(response.grade, response.class_name) for response in case.responses],
+        [item.labels for item in case.checklist],
     )
 
 
@@ -385,45 +401,50 @@ def _settings(runs: Sequence[RunEntry], manifests: Sequence[Json]) -> Iterator[S
     """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
     flat = [dict(_flat(run.config.dump())) for run in runs]
     answered = [
-        {one.completion.model for one in run.judgments if one.completion is not None}
+        {
+            judgment.completion.model
+            for judgment in run.judgments
+            if judgment.completion is not None
+        }
         for run in runs
     ]
     reported = [", ".join(sorted(filter(None, names))) for names in answered]
     models = [
-        ", ".join(str(one.get("model")) for one in each.get("judges") or ())
-        for each in manifests
+        ", ".join(str(judge.get("model")) for judge in manifest.get("judges") or ())
+        for manifest in manifests
     ]
     if flat[0].get("judge.model") != flat[1].get("judge.model"):
         models = []  # else they have the hash of local weights
     hashes = [
         {
-            f"prompt.{name}": one
-            for name, one in (each.get("prompt_hashes") or {}).items()
+            f"prompt.{name}": digest
+            for name, digest in (manifest.get("prompt_hashes") or {}).items()
         }
-        for each in manifests
+        for manifest in manifests
     ]
-    more = [
-        [{"judge.model": own} for own in models if own],
-        [{"judge.reported_model": own} for own in reported if own],
+    model_settings = [
+        [{"judge.model": model} for model in models if model],
+        [{"judge.reported_model": models} for models in reported if models],
     ]
-    for both in (*more, hashes):
+    for both in (*model_settings, hashes):
+        # A setting that one of the runs does not report cannot differ.
         if len(both) == len(flat) and all(both):
             flat = [
-                settings | found for settings, found in zip(flat, both, strict=True)
+                settings | added for settings, added in zip(flat, both, strict=True)
             ]
     for name in flat[0] | flat[1]:
-        one, two = (settings.get(name) for settings in flat)
+        before, after = (settings.get(name) for settings in flat)
         part = _PARTS.get(name.partition(".")[0])
-        if one != two and part is not None and name not in _NO_VERDICT:
-            yield Setting(part, name, one, two)
+        if before != after and part is not None and name not in _NO_VERDICT:
+            yield Setting(part, name, before, after)
 
 
 def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, one in value.items():
-        if isinstance(one, Mapping) and one:
-            yield from _flat(one, f"{prefix}{key}.")
+    for key, setting in value.items():
+        if isinstance(setting, Mapping) and setting:
+            yield from _flat(setting, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", one
+            yield f"{prefix}{key}", setting
 
 
 def _agreement(
@@ -431,11 +452,18 @@ def _agreement(
 ) -> tuple[Metric, ...]:
     """Return the agreement before and after, and the difference; empty if any has no value."""
     names = (kind.share,) if kind.share is not None else kind.agreement
-    for found in filter(None, map(comparison.difference, names)):
-        metric = found.metric
-        if found.only_first is not None and found.only_second is not None and metric.n:
+    for difference in filter(None, map(comparison.difference, names)):
+        metric = difference.metric
+        if (
+            difference.only_first is not None
+            and difference.only_second is not None
+            and metric.n
+        ):
             score = tango(
-                found.only_first, found.only_second, metric.n, comparison.confidence
+                difference.only_first,
+                difference.only_second,
+                metric.n,
+                comparison.confidence,
             )
             low, high = widest([*score, metric.low, metric.high])
             metric = replace(metric, low=low, high=high)
@@ -448,45 +476,56 @@ def _flips(
     first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig
 ) -> JsonObject:
     """Return the flips, noise, flips beyond noise, reversals, and the number of lost verdicts."""
+    # verdict -> code; -1: no verdict; a class or score that is new gets the next code
     codes: dict[object, int] = {None: -1, "A": 0, "B": 1}
     samples = [list(_outcomes(run, unit)) for run in (first, second)]
     if not all(samples):
         return {}
     units = list(samples[0][0])
+    # [run][sample]: shape (units,), the code of each unit's verdict
     rows: list[list[Ints]] = [
         [
             np.array(
-                [codes.setdefault(one.get(key), len(codes)) for key in units],
+                [codes.setdefault(outcomes.get(key), len(codes)) for key in units],
                 dtype=np.int64,
             )
-            for one in each
+            for outcomes in run_samples
         ]
-        for each in samples
+        for run_samples in samples
     ]
-    places = {case.id: place for place, case in enumerate(first.cases)}
+    # case id -> its position in both runs
+    positions = {case.id: position for position, case in enumerate(first.cases)}
     tally = Tally(
-        np.array([places[key[0]] for key in units], dtype=np.int64), len(places)
+        np.array([positions[key[0]] for key in units], dtype=np.int64), len(positions)
     )
+    # each pair of a sample before and a sample after
     across = list(product(rows[0], rows[1]))
-    within = [list(combinations(each, 2)) for each in rows]
+    # [run]: each pair of two samples of that run
+    within = [list(combinations(run_rows, 2)) for run_rows in rows]
     flips, read = _share(across, np.not_equal)
     rate: JsonObject = {"span": (0.0, 1.0), "proportion": True}
+    # shape (cases,): whether a unit of the case was read in both runs
     covered = np.asarray(tally(read) > 0)
-    found = [
+    statistics = [
         tally.mean(FLIPS, flips, read, ~read, own=_exact(flips, read, covered), **rate)
     ]
     if unit == "pair":
         reversed_ = _share(across, lambda *both: sum(both) == 1)[0]
-        own = _exact(reversed_, read, covered)
-        found.append(tally.mean(REVERSALS, reversed_, read, ~read, own=own, **rate))
+        interval = _exact(reversed_, read, covered)
+        statistics.append(
+            tally.mean(REVERSALS, reversed_, read, ~read, own=interval, **rate)
+        )
     if repeats := [_share(pairs, np.not_equal) for pairs in within if pairs]:
         noise = np.mean([share for share, _ in repeats], axis=0)
-        both = np.logical_and.reduce([read, *(each for _, each in repeats)])
-        found.append(tally.mean(NOISE, noise, both, ~both, **rate))
-        found.append(tally.mean(BEYOND, flips - noise, both, ~both, limits=(-1.0, 1.0)))
-    had, has = (np.any([row >= 0 for row in each], axis=0) for each in rows)
+        both = np.logical_and.reduce([read, *(reread for _, reread in repeats)])
+        statistics.append(tally.mean(NOISE, noise, both, ~both, **rate))
+        statistics.append(
+            tally.mean(BEYOND, flips - noise, both, ~both, limits=(-1.0, 1.0))
+        )
+    # shape (units,): whether any sample before, or after, has a verdict
+    had, has = (np.any([row >= 0 for row in run_rows], axis=0) for run_rows in rows)
     clusters = Clusters.of(first.config, first.cases, scoring.cluster)
-    metrics = measure(found, scoring, clusters)
+    metrics = measure(statistics, scoring, clusters)
     names = {"flips": FLIPS, "noise": NOISE, "beyond": BEYOND, "reversals": REVERSALS}
     return {key: metrics.get(name) for key, name in names.items()} | {
         "lost": int((had & ~has).sum())
@@ -513,10 +552,14 @@ def _exact(changed: Floats, read: Bools, covered: Bools) -> OwnInterval:
 def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object]]:
     """Yield the verdict of each unit for each sample; `None` for a missing one."""
     config = run.config.with_({"mode.samples": 1})
-    for sample in sorted({one.sample for one in run.judgments}):
-        own = [replace(one, sample=0) for one in run.judgments if one.sample == sample]
+    for sample in sorted({judgment.sample for judgment in run.judgments}):
+        sampled = [
+            replace(judgment, sample=0)
+            for judgment in run.judgments
+            if judgment.sample == sample
+        ]
         answers = unit_answers(
-            verdicts_of(config, run.cases, own),
+            verdicts_of(config, run.cases, sampled),
             1 + (unit == "pair"),
             items=unit == "item",
         )
@@ -531,10 +574,12 @@ def _share(
     pairs: Sequence[tuple[Ints, Ints]], changed: Callable[..., Any]
 ) -> tuple[Floats, Bools]:
     """Return for each unit the mean of a change over pairs of samples that are both read, and whether there are any."""
-    read = [(one >= 0) & (two >= 0) for one, two in pairs]
+    # shape (pairs of samples, units)
+    read = [(first >= 0) & (second >= 0) for first, second in pairs]
     hits = np.sum(
         [changed(*pair) & both for pair, both in zip(pairs, read, strict=True)], axis=0
     )
+    # shape (units,): in how many pairs of samples the unit was read twice
     count = np.sum(read, axis=0)
     return np.nan_to_num(divide(hits, count)), count > 0
 

@@ -102,18 +102,19 @@ def fits(
     matter.
     """
     spec = match.spec
+    # placeholders with values that the catalog does not fix
     free = {
         name: value for name, value in match.values.items() if name not in spec.values
     }
-    own: dict[str, Collection[str]] = {
+    configured: dict[str, Collection[str]] = {
         "criterion": config.raw_weights(),
         "class": config.rubric.classes,
         "probe": probe_names(config),
         "judge": [metric_part(member.label) for member in config.judge.members],
     }
-    for placeholder, known in own.items():
+    for placeholder, allowed in configured.items():
         value = free.pop(placeholder, None)
-        if value is not None and value not in known:
+        if value is not None and value not in allowed:
             return False
     free = {
         name: value
@@ -159,18 +160,22 @@ def _expanded(
     values_in_cases: Sequence[str],
 ) -> list[str]:
     """Return the names that a name with placeholders can be; empty if two of them depend on the cases."""
-    if sum(one not in spec.values for one in placeholders) > 1:
+    if sum(placeholder not in spec.values for placeholder in placeholders) > 1:
         return []
     if not placeholders:
         return [name]
-    one, *rest = placeholders
-    known = configured.get(one, spec.values.get(one))
-    values = known or (*values_in_cases, *spec.extra_values.get(one, ()))
+    placeholder, *remaining = placeholders
+    fixed_values = configured.get(placeholder, spec.values.get(placeholder))
+    values = fixed_values or (*values_in_cases, *spec.extra_values.get(placeholder, ()))
     return [
         match
         for value in values
         for match in _expanded(
-            spec, name.replace(f"{{{one}}}", value), rest, configured, values_in_cases
+            spec,
+            name.replace(f"{{{placeholder}}}", value),
+            remaining,
+            configured,
+            values_in_cases,
         )
     ]
 
@@ -249,7 +254,9 @@ class Gate:
         undecided = "fail" if self.strict else "pass"
         limited: JsonObject = {}
         if self.where:
-            limited = {"where": {name: dict(one) for name, one in self.where.items()}}
+            limited = {
+                "where": {name: dict(choice) for name, choice in self.where.items()}
+            }
         return {
             "state": self.state,
             "undecided": undecided,
@@ -275,32 +282,32 @@ def judge_metrics(
                 )
             elif number == "value" and (rule.by or gate.by) == "interval":
                 state, why = _by_interval(metric, sign, limit)
-                more = (
+                needed = (
                     labels_for(metric, limit, confidence)
                     if state == "undecided"
                     else None
                 )
                 hint = (
-                    f"; about {more:,} more labels would probably decide"
-                    if more
+                    f"; about {needed:,} more labels would probably decide"
+                    if needed
                     else ""
                 )
                 yield replace(
-                    _ruling(metric, text, state, why + hint), labels_needed=more
+                    _ruling(metric, text, state, why + hint), labels_needed=needed
                 )
             else:
                 yield _ruling(metric, text, *_by_number(metric, number, sign, limit))
 
 
 def judge_decision(
-    wanted: Use, decision: Decision, sentence: str, choices: Choices = NO_CHOICES
+    demanded: Use, decision: Decision, sentence: str, choices: Choices = NO_CHOICES
 ) -> Ruling:
     """Return whether a judge is good for at least what the gate demands; undecided if its intervals do not exclude it.
 
     It fails if there are slices in which the judge is not.
 
     Args:
-        wanted: what it must be good for.
+        demanded: what it must be good for.
         decision: the decision about the judge.
         sentence: the decision in words.
         choices: the cases that the gate is limited to.
@@ -308,23 +315,23 @@ def judge_decision(
     order = USES.index
     why = f"{decision.use}: {sentence}"
     state: State = "undecided"
-    if wanted == "order":
+    if demanded == "order":
         excluded = decision.order is False or decision.reason == "constant"
     else:
-        excluded = order(decision.possible) < order(wanted)
+        excluded = order(decision.possible) < order(demanded)
     if excluded:
         state = "failed"
-    elif not decision.allows(wanted):
+    elif not decision.allows(demanded):
         possible = f"the intervals do not exclude {decision.possible}"
         why = f"{decision.use} ({possible}): {sentence}"
-    elif any(order(where.allows) < order(wanted) for where in decision.where):
+    elif any(order(where.allows) < order(demanded) for where in decision.where):
         state = "failed"
-        setting = limited_to_rest(decision.where, wanted, choices)
+        setting = limited_to_rest(decision.where, demanded, choices)
         why = f"{why} To limit the gate to the rest: {setting}"
     else:
         state = "held"
     metric = replace(decision.metric or Metric("", None), name=DECISION)
-    ruling = _ruling(metric, f">= {wanted}", state, why)
+    ruling = _ruling(metric, f">= {demanded}", state, why)
     return replace(ruling, labels_needed=decision.labels_needed)
 
 
@@ -346,16 +353,16 @@ def _by_number(
     metric: Metric, number: str, sign: str, limit: float
 ) -> tuple[State, str]:
     """Rule by one number; undecided if there is none."""
-    found = getattr(metric, number)
-    if found is None:
+    value = getattr(metric, number)
+    if value is None:
         missing = "value" if metric.value is None else number
         return (
             "undecided",
             f"it has no {missing} ({metric.note or 'none was requested'})",
         )
     return (
-        "held" if _SIGNS[sign](found, limit) else "failed"
-    ), f"{_ENDS[number]} {found:.4g}"
+        "held" if _SIGNS[sign](value, limit) else "failed"
+    ), f"{_ENDS[number]} {value:.4g}"
 
 
 def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
@@ -372,10 +379,10 @@ def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:
             ),
         )
     kept = {_SIGNS[sign](end, limit) for end in (metric.low, metric.high)}
-    shown = estimate(metric.value, metric.low, metric.high, "{:.4g}".format)
+    text = estimate(metric.value, metric.low, metric.high, "{:.4g}".format)
     if len(kept) == 2:
-        return "undecided", f"{shown}: {limit:g} lies within"
-    return ("held" if kept.pop() else "failed"), shown
+        return "undecided", f"{text}: {limit:g} lies within"
+    return ("held" if kept.pop() else "failed"), text
 
 
 def less_is_better(rule: LeadRule) -> bool:
@@ -399,7 +406,7 @@ def less_is_better(rule: LeadRule) -> bool:
 def judge_lead(
     rule: LeadRule,
     mine: RunEntry,
-    other: RunEntry,
+    theirs: RunEntry,
     scoring: ScoringConfig,
     by: str = "interval",
 ) -> Ruling:
@@ -411,7 +418,7 @@ def judge_lead(
     Args:
         rule: the rule.
         mine: the run.
-        other: the run it is compared with.
+        theirs: the run it is compared with.
         scoring: the confidence and the number of resamples.
         by: `interval` or `value`.
     """
@@ -419,15 +426,15 @@ def judge_lead(
         compare_runs,
     )  # imports tests that other rules do not need
 
-    text = lead_text(rule, other.name)
+    text = lead_text(rule, theirs.name)
     try:
         sign, limit = (
             ("<=", rule.margin) if less_is_better(rule) else (">=", -rule.margin)
         )
-        found = compare_runs([mine, other], scoring, [rule.metric])
+        comparison = compare_runs([mine, theirs], scoring, [rule.metric])
     except ConfigError as error:
         return Ruling(rule.metric, text, "undecided", str(error))
-    if (difference := found.difference(rule.metric)) is None:
+    if (difference := comparison.difference(rule.metric)) is None:
         return Ruling(
             rule.metric,
             text,

@@ -60,14 +60,15 @@ def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
         ConfigError: if the responses shown or ranked are not those of the unit.
     """
     _check(judgment)
-    place = {index: at for at, index in enumerate(judgment.shown)}
+    # response -> its position as shown
+    position = {index: at for at, index in enumerate(judgment.shown)}
     overall = scores_of(judgment.ranking)
-    by_criterion = {n: scores_of(one) for n, one in judgment.rankings.items()}
+    by_criterion = {n: scores_of(ranking) for n, ranking in judgment.rankings.items()}
     return [
         replace(
             judgment,
             unit=unit,
-            shown=tuple(sorted(unit, key=place.__getitem__)),
+            shown=tuple(sorted(unit, key=position.__getitem__)),
             sample=sample,
             value=_margin(overall, unit),
             criteria={
@@ -221,7 +222,7 @@ class JudgmentColumns:
     @property
     def swapped(self) -> Ints:
         """1 if the responses were not shown in the unit's own order, else 0, (n,)."""
-        return self._by_shape(lambda unit, shown: int(shown != unit))
+        return self._by_shape(lambda unit, order: int(order != unit))
 
     def _by_shape(self, read: Callable[[Unit, Unit], int]) -> Ints:
         """Return a number for each row from its unit and order shown."""
@@ -232,15 +233,15 @@ class JudgmentColumns:
     @property
     def by(self) -> tuple[str, ...]:
         """The names of the judges of these judgments, sorted."""
-        return tuple(self.judges[place] for place in np.unique(self.judge))
+        return tuple(self.judges[judge] for judge in np.unique(self.judge))
 
     @property
     def units(self) -> tuple[Unit, ...]:
         """The distinct units that were judged, without those implied by rankings."""
         return tuple(
             {
-                self.shapes[place][0]
-                for place in np.unique(self.shape[self.origin != IMPLIED])
+                self.shapes[shape][0]
+                for shape in np.unique(self.shape[self.origin != IMPLIED])
             }
         )
 
@@ -332,10 +333,10 @@ def read_judgments(
         for pair in implied(judgment, 2, judgment.sample):
             rows.add(pair, IMPLIED)
         # Both orders of a list score the same responses, so they are samples of one score.
-        place = (judgment.judge, judgment.case_id)
-        for single in implied(judgment, 1, counts[place]):
+        key = (judgment.judge, judgment.case_id)
+        for single in implied(judgment, 1, counts[key]):
             rows.add(single, IMPLIED)
-        counts[place] += 1
+        counts[key] += 1
     return rows.columns()
 
 
@@ -360,7 +361,7 @@ class _ColumnBuilder:
     def __init__(
         self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None
     ) -> None:
-        self._cases = {case.id: place for place, case in enumerate(cases)}
+        self._cases = {case.id: position for position, case in enumerate(cases)}
         self._names = tuple(names)
         self._classes = classes
         self._class_codes: dict[str | None, int] = {}
@@ -444,8 +445,8 @@ class _ColumnBuilder:
         name = judgment.class_name
         where = f"case '{judgment.case_id}'"
         if name not in self._class_codes:
-            what = f"it was judged '{name}', which is not among {', '.join(classes.answers)}"
-            raise ConfigError(what, where=where, remedy="add the class")
+            problem = f"it was judged '{name}', which is not among {', '.join(classes.answers)}"
+            raise ConfigError(problem, where=where, remedy="add the class")
         if judgment.readable and name is None:
             remedy = "set the rubric of the run, for example rubric=likert5"
             raise ConfigError(
@@ -455,9 +456,10 @@ class _ColumnBuilder:
             )
         self._rows["choice"].append(self._class_codes[name])
         stated = judgment.weighted.classes if judgment.weighted is not None else {}
-        total = sum(stated.get(one, 0.0) for one in classes.names)
+        total = sum(stated.get(class_name, 0.0) for class_name in classes.names)
         self._rows["chances"].extend(
-            stated.get(one, 0.0) / total if total else np.nan for one in classes.names
+            stated.get(class_name, 0.0) / total if total else np.nan
+            for class_name in classes.names
         )
 
     def columns(self) -> JudgmentColumns:
@@ -534,19 +536,22 @@ def _content(judgment: Judgment) -> tuple[Any, ...] | None:
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
-    unit, shown = shape
+    unit, order = shape
     return (
-        (unit[0], unit[-1], shown != unit, unit, shown)
+        (unit[0], unit[-1], order != unit, unit, order)
         if unit
-        else (-1, -1, False, unit, shown)
+        else (-1, -1, False, unit, order)
     )
 
 
-def _renumbered(places: Places, known: Iterable[Any], ordered: Sequence[Any]) -> Places:
-    """Return indices into `known` as indices into `ordered`, which holds the same items; -1 stays -1."""
-    new = {one: place for place, one in enumerate(ordered)}
-    table = np.array([*(new[one] for one in known), -1], dtype=np.int32)
-    return table[places]
+def _renumbered(
+    indices: Places, original: Iterable[Any], ordered: Sequence[Any]
+) -> Places:
+    """Return indices into `original` as indices into `ordered`, which holds the same items; -1 stays -1."""
+    new = {entry: index for index, entry in enumerate(ordered)}
+    # The last entry maps -1 to itself.
+    table = np.array([*(new[entry] for entry in original), -1], dtype=np.int32)
+    return table[indices]
 
 
 def _number(value: float | None) -> float:
@@ -576,39 +581,44 @@ def of_one_judge(
         ConfigError: if a unit or order is unknown, a judgment is duplicated, or several judges made
             the judgments.
     """
-    own = judgments.of_units(size)
+    selected = judgments.of_units(size)
     is_unit = [
-        len(set(unit)) == size and 0 <= unit[0] <= unit[-1] for unit, _ in own.shapes
+        len(set(unit)) == size and 0 <= unit[0] <= unit[-1]
+        for unit, _ in selected.shapes
     ]
-    is_order = [tuple(sorted(shown)) == unit for unit, shown in own.shapes]
-    known, ordered = (
-        np.array(valid, dtype=bool)[own.shape] for valid in (is_unit, is_order)
+    is_order = [tuple(sorted(order)) == unit for unit, order in selected.shapes]
+    # shape (judgments,)
+    is_known, ordered = (
+        np.array(valid, dtype=bool)[selected.shape] for valid in (is_unit, is_order)
     )
     twice = np.zeros(
-        len(own), dtype=bool
+        len(selected), dtype=bool
     )  # equal judgments are neighbors in sorted columns
     twice[:-1] = np.all(
-        [column[1:] == column[:-1] for column in (own.case, own.shape, own.sample)],
+        [
+            column[1:] == column[:-1]
+            for column in (selected.case, selected.shape, selected.sample)
+        ],
         axis=0,
     )
-    for rows, what, remedy in (
-        (~known | (own.j >= sizes[own.case]), UNKNOWN_UNIT, ""),
+    for rows, problem, remedy in (
+        (~is_known | (selected.j >= sizes[selected.case]), UNKNOWN_UNIT, ""),
         (~ordered, "unit {unit} was shown as {shown}", ""),
         (twice, TWICE, "keep one of the two judgments"),
     ):
         if rows.any():
             row = int(np.flatnonzero(rows)[0])
-            case = int(own.case[row])
-            unit, shown = own.shapes[own.shape[row]]
+            case = int(selected.case[row])
+            unit, order = selected.shapes[selected.shape[row]]
             facts = {
                 "n": int(sizes[case]),
                 "size": size,
-                "sample": int(own.sample[row]),
+                "sample": int(selected.sample[row]),
             }
-            text = what.format(unit=list(unit), shown=list(shown), **facts)
+            text = problem.format(unit=list(unit), shown=list(order), **facts)
             raise ConfigError(text, where=f"case '{cases[case].id}'", remedy=remedy)
-    if len(own.by) > 1:
+    if len(selected.by) > 1:
         raise ConfigError(
-            f"expected the judgments of one judge, found several: {', '.join(own.by)}"
+            f"expected the judgments of one judge, found several: {', '.join(selected.by)}"
         )
-    return own
+    return selected

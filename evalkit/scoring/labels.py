@@ -72,13 +72,18 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
     Raises:
         ConfigError: if a probability is invalid.
     """
-    known = [(inclusion(case), is_labeled(case)) for case in cases]
-    labeled = np.array([use for _, use in known], dtype=bool)
+    inclusions = [(inclusion(case), is_labeled(case)) for case in cases]
+    labeled = np.array([use for _, use in inclusions], dtype=bool)
     if not labeled.any() or labeled.all():
         return None
-    chosen = [one for one, use in known if use]
-    shares = np.array([one if isinstance(one, float) else 1.0 for one in chosen])
-    if any(isinstance(one, float) for one in chosen):
+    chosen = [probability for probability, use in inclusions if use]
+    shares = np.array(
+        [
+            probability if isinstance(probability, float) else 1.0
+            for probability in chosen
+        ]
+    )
+    if any(isinstance(probability, float) for probability in chosen):
         if np.ptp(shares) == 0:
             return None
         weights = np.zeros(len(cases))
@@ -99,25 +104,26 @@ def given_weights(cases: Sequence[Case]) -> Floats | None:
 
 
 def weigh_labels(
-    found: Sequence[Statistic | Metric], chosen: LabelWeights
+    measures: Sequence[Statistic | Metric], chosen: LabelWeights
 ) -> Iterator[Statistic | Metric]:
     """Yield metrics with those that compare with labels weighted, after those on the sample of labels."""
     yield from _sample_metrics(chosen)
     scaled: dict[int, Floats] = {}
-    for one in found:
-        spec = CATALOG.spec(one.name)
+    for metric in measures:
+        spec = CATALOG.spec(metric.name)
         if chosen.unknown or spec is None or not _compares(spec):
-            yield one
-        elif isinstance(one, Metric) or spec.labels == "unweighted":
+            yield metric
+        elif isinstance(metric, Metric) or spec.labels == "unweighted":
             yield replace(
-                one, note="; ".join(note for note in (one.note, ONLY_LABELED) if note)
+                metric,
+                note="; ".join(note for note in (metric.note, ONLY_LABELED) if note),
             )
         elif (
             spec.group == "corrected"
         ):  # its labels are weighted already, and its other columns have no weights
-            yield replace(one, weights=chosen.weights)
+            yield replace(metric, weights=chosen.weights)
         else:
-            yield _weighted(one, chosen.weights, scaled)
+            yield _weighted(metric, chosen.weights, scaled)
 
 
 def _compares(spec: MetricSpec) -> bool:
@@ -154,15 +160,16 @@ def _weighted(
             if table.columns
             else np.zeros((table.cases, 0))
         )
+        # shape (cases, columns)
         scaled[id(table)] = columns * weights[:, None]
     value = statistic.value
-    made = replace(
+    weighted = replace(
         statistic,
         columns=scaled[id(table)],
         value=(lambda rows: value(rows * weights)) if statistic.weighted else value,
         weights=weights,
     )
-    return replace(made, worst=_worst(made, weights))
+    return replace(weighted, worst=_worst(weighted, weights))
 
 
 def _worst(statistic: Statistic, weights: Floats) -> Bounds:

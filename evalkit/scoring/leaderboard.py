@@ -196,12 +196,13 @@ class Leaderboard(Shown):
 
     def main_columns(self) -> list[str]:
         """Return the columns in which jobs differ, most important first; `by` is always the first."""
-        wanted = [
+        differing = [
             name for name in self.columns if name == self.by or self._differs(name)
         ]
-        places = {name: place for place, name in enumerate(MAIN_COLUMNS)}
+        positions = {name: position for position, name in enumerate(MAIN_COLUMNS)}
         return sorted(
-            wanted, key=lambda name: (name != self.by, places.get(name, len(places)))
+            differing,
+            key=lambda name: (name != self.by, positions.get(name, len(positions))),
         )
 
     @property
@@ -254,10 +255,11 @@ class Leaderboard(Shown):
 
     def _differs(self, name: str) -> bool:
         metrics = [row.metrics.get(name) for row in self.rows]
-        found = {
-            None if one is None else (one.value, one.low, one.high) for one in metrics
+        values = {
+            None if metric is None else (metric.value, metric.low, metric.high)
+            for metric in metrics
         }
-        return len(found) > 1 or (len(metrics) == 1 and found != {None})
+        return len(values) > 1 or (len(metrics) == 1 and values != {None})
 
 
 def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard:
@@ -276,14 +278,16 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     proportions, or the paired bootstrap. Non-inferiority is decided by its lower end.
     """
     contradicting = _contradictions(contenders, scoring)
-    contenders = [_with_contradiction(one, contradicting) for one in contenders]
+    contenders = [
+        _with_contradiction(contender, contradicting) for contender in contenders
+    ]
     by = _ranked_by(contenders)
     columns = tuple(
         name
         for name in LEADERBOARD_COLUMNS
-        if any(_value(one, name) is not None for one in contenders)
+        if any(_value(contender, name) is not None for contender in contenders)
     )
-    datasets = dict.fromkeys(one.dataset for one in contenders)
+    datasets = dict.fromkeys(contender.dataset for contender in contenders)
     groups = [_Group.of(contenders, dataset, by, scoring) for dataset in datasets]
     contrasts = tuple(
         tests.adjusted([contrast for group in groups for contrast in group.contrasts()])
@@ -324,40 +328,45 @@ def _contradictions(
     """Compare each job that scores with each that compares the same cases under the same other settings."""
     return tuple(
         Contradiction(
-            one.job,
-            two.job,
-            contradictions(one.verdicts, two.verdicts, scoring, one.cluster),
+            scorer.job,
+            comparer.job,
+            contradictions(scorer.verdicts, comparer.verdicts, scoring, scorer.cluster),
         )
-        for one in contenders
-        for two in contenders
-        if one.mode == SCORING
-        and two.mode
-        and two.mode != SCORING
-        and (one.dataset, one.alike) == (two.dataset, two.alike)
+        for scorer in contenders
+        for comparer in contenders
+        if scorer.mode == SCORING
+        and comparer.mode
+        and comparer.mode != SCORING
+        and (scorer.dataset, scorer.alike) == (comparer.dataset, comparer.alike)
     )
 
 
 def _with_contradiction(
-    contender: Contender, found: Sequence[Contradiction]
+    contender: Contender, measured: Sequence[Contradiction]
 ) -> Contender:
     """Return a job with its contradiction rates among its metrics, if it is compared with a single other job."""
-    own = [one for one in found if contender.job in (one.scores, one.comparisons)]
+    involved = [
+        contradiction
+        for contradiction in measured
+        if contender.job in (contradiction.scores, contradiction.comparisons)
+    ]
     return (
-        replace(contender, metrics={**contender.metrics, **own[0].metrics})
-        if len(own) == 1
+        replace(contender, metrics={**contender.metrics, **involved[0].metrics})
+        if len(involved) == 1
         else contender
     )
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
-    if all(BALANCED in one.metrics for one in contenders) and any(
-        _value(one, KAPPA) is not None for one in contenders
+    if all(BALANCED in contender.metrics for contender in contenders) and any(
+        _value(contender, KAPPA) is not None for contender in contenders
     ):
         return KAPPA
+    # A metric of all jobs is better than one that some lack.
     for enough in (all, any):
         for name in RANKED_BY:
             if contenders and enough(
-                _value(one, name) is not None for one in contenders
+                _value(contender, name) is not None for contender in contenders
             ):
                 return name
     return None
@@ -395,11 +404,15 @@ class _Group:
         scoring: ScoringConfig,
     ) -> _Group:
         """Return the jobs of a dataset."""
-        jobs = {one.job: one for one in contenders if one.dataset == dataset}
+        jobs = {
+            contender.job: contender
+            for contender in contenders
+            if contender.dataset == dataset
+        }
         values = {
             job: value
-            for job, one in jobs.items()
-            if (value := _value(one, by)) is not None
+            for job, contender in jobs.items()
+            if (value := _value(contender, by)) is not None
         }
         return cls(
             jobs,
@@ -411,54 +424,67 @@ class _Group:
 
     def contrasts(self) -> Iterator[Contrast]:
         """Yield the test of each pair of ranked jobs."""
-        for (first, value), (second, other) in combinations(self.values.items(), 2):
+        for (first, first_value), (second, second_value) in combinations(
+            self.values.items(), 2
+        ):
             p, name = self.lead(first, second).test()
-            yield Contrast(first, second, round_metric(value - other) or 0.0, name, p)
+            yield Contrast(
+                first, second, round_metric(first_value - second_value) or 0.0, name, p
+            )
 
     def standings(
         self, columns: Sequence[str], differ: set[frozenset[str]]
     ) -> list[Standing]:
         """Return the rows of the leaderboard, best first."""
         ordered = sorted(
-            self.jobs.values(), key=lambda one: -self.values.get(one.job, -np.inf)
+            self.jobs.values(),
+            key=lambda contender: -self.values.get(contender.job, -np.inf),
         )
-        order = [one.job for one in ordered if one.job in self.values]
+        order = [contender.job for contender in ordered if contender.job in self.values]
         letters = tests.letters(order, [pair for pair in differ if pair <= {*order}])
         rows = [
             Standing(
                 rank=1
                 + sum(
-                    value > self.values.get(one.job, -np.inf) + 1e-12
+                    # Values that differ by rounding only share a rank.
+                    value > self.values.get(contender.job, -np.inf) + 1e-12
                     for value in self.values.values()
                 ),
-                job=one.job,
-                name=one.name,
-                dataset=one.dataset,
+                job=contender.job,
+                name=contender.name,
+                dataset=contender.dataset,
                 metrics={
-                    name: one.metrics[name] for name in columns if name in one.metrics
+                    name: contender.metrics[name]
+                    for name in columns
+                    if name in contender.metrics
                 },
-                letters=letters.get(one.job),
-                decision=decide(one.metrics, self.scoring.confidence),
+                letters=letters.get(contender.job),
+                decision=decide(contender.metrics, self.scoring.confidence),
             )
-            for one in ordered
+            for contender in ordered
         ]
         ranked = rows[: len(order)]
-        rest = rows[len(order) :]
+        unranked = rows[len(order) :]
+        # Bonferroni: the leader is compared with each of the others.
         level = 1 - (1 - self.scoring.confidence) / max(1, len(ranked) - 1)
+        # The leader is the best trusted job, or the first if none is trusted.
         top = next(
-            (place for place, row in enumerate(ranked) if row.decision.trusted), 0
+            (position for position, row in enumerate(ranked) if row.decision.trusted), 0
         )
-        for place, row in enumerate(ranked):
+        for position, row in enumerate(ranked):
+            # positions of the jobs that differ significantly from this one
             apart = [
-                other
-                for other, job in enumerate(order)
+                rival
+                for rival, job in enumerate(order)
                 if frozenset((row.job, job)) in differ
             ]
-            better = sum(other < place for other in apart)
+            better = sum(rival < position for rival in apart)
             behind = (
-                None if place == top else self._difference(row.job, order[top], level)
+                None
+                if position == top
+                else self._difference(row.job, order[top], level)
             )
-            ranked[place] = replace(
+            ranked[position] = replace(
                 row,
                 rank_low=1 + better,
                 rank_high=len(ranked) - (len(apart) - better),
@@ -469,17 +495,19 @@ class _Group:
                     else row.decision.trusted and self._within(behind)
                 ),
             )
-        fronts = [self._on_front(place, ranked, differ) for place in range(len(ranked))]
+        fronts = [
+            self._on_front(position, ranked, differ) for position in range(len(ranked))
+        ]
         return [
             *(
                 replace(row, pareto=front)
                 for row, front in zip(ranked, fronts, strict=True)
             ),
-            *rest,
+            *unranked,
         ]
 
-    def _difference(self, one: str, other: str, confidence: float) -> Metric:
-        return self.lead(one, other).difference(
+    def _difference(self, job: str, rival: str, confidence: float) -> Metric:
+        return self.lead(job, rival).difference(
             BEHIND, self.scoring.with_({"confidence": confidence})
         )
 
@@ -487,19 +515,25 @@ class _Group:
         return difference.low is not None and difference.low >= -self.scoring.margin
 
     def _on_front(
-        self, place: int, ranked: Sequence[Standing], differ: set[frozenset[str]]
+        self, position: int, ranked: Sequence[Standing], differ: set[frozenset[str]]
     ) -> bool | None:
-        row = ranked[place]
+        row = ranked[position]
         cost = known(row.metrics, COST)
         if self.by == CONSISTENCY or cost is None:
             return None
         if not row.decision.trusted:
             return False
-        for other, rival in enumerate(ranked):
+        for rival_position, rival in enumerate(ranked):
             price = known(rival.metrics, COST)
-            if other == place or price is None or not rival.decision.trusted:
+            if (
+                rival_position == position
+                or price is None
+                or not rival.decision.trusted
+            ):
                 continue
-            better = other < place and frozenset((row.job, rival.job)) in differ
+            better = (
+                rival_position < position and frozenset((row.job, rival.job)) in differ
+            )
             if better and (price.value or 0.0) <= (cost.value or 0.0) * (1 + 1e-9):
                 return False
             as_good = rival.rank <= row.rank and clearly_cheaper(price, cost)
@@ -510,16 +544,21 @@ class _Group:
         return True
 
 
-def clearly_cheaper(one: Metric | None, other: Metric | None) -> bool:
-    """Return whether a configuration with cost `one` is shown to cost less than one with cost `other`."""
-    if one is None or other is None or one.value is None or other.value is None:
+def clearly_cheaper(cost: Metric | None, reference: Metric | None) -> bool:
+    """Return whether a configuration with cost `cost` is shown to cost less than one with cost `reference`."""
+    if (
+        cost is None
+        or reference is None
+        or cost.value is None
+        or reference.value is None
+    ):
         return False
-    if one.value > CHEAPER * other.value or one.value >= other.value:
+    if cost.value > CHEAPER * reference.value or cost.value >= reference.value:
         return False
     high, low = (
-        (one.high, other.low)
-        if one.high is not None and other.low is not None
-        else (one.value, other.value)
+        (cost.high, reference.low)
+        if cost.high is not None and reference.low is not None
+        else (cost.value, reference.value)
     )
     return high < low
 
@@ -528,31 +567,49 @@ def _leads(
     group: Sequence[Contender], by: str | None, scoring: ScoringConfig
 ) -> Callable[[str, str], tests.Lead | tests.ResampledLead]:
     """Return the function from two jobs to their lead: in right or consistent pairs, or in a coefficient."""
-    places = {one.job: place for place, one in enumerate(group)}
-    cluster = {case: number for one in group for case, number in one.cluster.items()}
+    positions = {contender.job: position for position, contender in enumerate(group)}
+    cluster = {
+        case: number
+        for contender in group
+        for case, number in contender.cluster.items()
+    }
     statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by or "")
     if statistic is None:
         runs = tests.align(
-            [one.verdicts for one in group], partial(_hit, by), cluster, missing=NONE
+            [contender.verdicts for contender in group],
+            partial(_hit, by),
+            cluster,
+            missing=NONE,
         )
 
-        def counted(one: str, two: str) -> tests.Lead:
-            first, second = (runs.codes[places[job]] for job in (one, two))
+        def counted(leader: str, rival: str) -> tests.Lead:
+            first, second = (runs.codes[positions[job]] for job in (leader, rival))
             return tests.Lead.of(first, second, NONE, runs.tally, runs.clusters)
 
         return counted
     verdicts = [
-        one.verdicts if isinstance(one.verdicts, Verdicts) else [*one.verdicts]
-        for one in group
+        contender.verdicts
+        if isinstance(contender.verdicts, Verdicts)
+        else [*contender.verdicts]
+        for contender in group
     ]
-    names = (case for one in verdicts for (case,) in field_values(one, "case_id"))
+    names = (
+        case
+        for job_verdicts in verdicts
+        for (case,) in field_values(job_verdicts, "case_id")
+    )
     numbers, clusters = tests.number_cases(names, cluster)
-    values = [_value(one, by) or 0.0 for one in group]
-    draws = resample([statistic(one, numbers) for one in verdicts], scoring, clusters)
+    values = [_value(contender, by) or 0.0 for contender in group]
+    # shape (jobs, resamples)
+    draws = resample(
+        [statistic(job_verdicts, numbers) for job_verdicts in verdicts],
+        scoring,
+        clusters,
+    )
     attributes = {"n": clusters.count, "limits": (-2.0, 2.0)}
 
-    def resampled(one: str, two: str) -> tests.ResampledLead:
-        first, second = (places[job] for job in (one, two))
+    def resampled(leader: str, rival: str) -> tests.ResampledLead:
+        first, second = (positions[job] for job in (leader, rival))
         count = clusters.count
         return tests.ResampledLead(
             values[first] - values[second],
@@ -598,13 +655,14 @@ def _kappa(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic
         if name is not None and isinstance(label, str)
     ]
     cases, *both = zip(*labeled, strict=True)
+    # both: shape (2, verdicts), the labels and the chosen classes; they share one set of codes
     names, codes = np.unique(both, return_inverse=True)
-    label, given = codes.reshape(2, -1)
+    label, chosen = codes.reshape(2, -1)
     every = np.ones(len(label), dtype=bool)
     table = Confusion.of(
         Tally(np.array(cases), len(numbers)),
         label,
-        given,
+        chosen,
         every,
         ~every,
         range(len(names)),

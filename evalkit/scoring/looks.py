@@ -135,8 +135,12 @@ def answers_of(
 
     Winners that scores of single responses imply are omitted.
     """
-    failed = {(one.case_id, one.unit) for one in judgments if one.status == "failed"}
-    size = 1 if all(len(one.unit) == 1 for one in judgments) else 2
+    failed = {
+        (judgment.case_id, judgment.unit)
+        for judgment in judgments
+        if judgment.status == "failed"
+    }
+    size = 1 if all(len(judgment.unit) == 1 for judgment in judgments) else 2
     return {
         (case, unit, item): (
             None if (case, unit) in failed else reason if answer is None else answer,
@@ -158,16 +162,16 @@ def unit_answers(
     """
     for verdict in verdicts:
         if len(verdict.unit) == size:
-            given = next(
+            stated = next(
                 (
-                    one
-                    for one in (verdict.winner, verdict.class_name, verdict.score)
-                    if one is not None
+                    candidate
+                    for candidate in (verdict.winner, verdict.class_name, verdict.score)
+                    if candidate is not None
                 ),
                 None,
             )
             whole: list[tuple[str, Answer, str, Answer]] = [
-                ("", given, verdict.reason, verdict.label)
+                ("", stated, verdict.reason, verdict.label)
             ]
             rows = [
                 (item.id, item.answer, item.reason, item.label)
@@ -195,21 +199,26 @@ def as_numbers(
         the answers, NaN where a request failed; and in [0, 1], 1 for the label, NaN without label
         or answer.
     """
+    # Without a scale, any two scores are a distance of 1 or more apart.
     unit = span if isfinite(span) and span > 0 else 1e-9
+    # Texts are so far apart, and so far from scores, that their distance is 1.
     codes = {
         text: -10.0 * k
-        for k, text in enumerate(dict.fromkeys(a for one in looks for a in one), 1)
+        for k, text in enumerate(
+            dict.fromkeys(a for answers in looks for a in answers), 1
+        )
     }
+    # shape (looks, units)
     values = [
         [
             np.nan if a is None else codes[a] if isinstance(a, str) else a / unit
-            for a in one
+            for a in answers
         ]
-        for one in looks
+        for answers in looks
     ]
     right = [
-        [_right(a, label, unit) for a, label in zip(one, labels, strict=True)]
-        for one in looks
+        [_right(a, label, unit) for a, label in zip(answers, labels, strict=True)]
+        for answers in looks
     ]
     return np.array(values, dtype=float), np.array(right, dtype=float)
 
@@ -293,8 +302,8 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
     )
 
 
-def _distance(some: Floats, other: Floats) -> Floats:
-    return np.asarray(np.minimum(1.0, np.abs(some - other)))
+def _distance(first: Floats, second: Floats) -> Floats:
+    return np.asarray(np.minimum(1.0, np.abs(first - second)))
 
 
 def _looks_like(t: int) -> int:
@@ -310,22 +319,22 @@ def _metric(
     confidence: float,
 ) -> Metric | None:
     """Return the mean of values between `ends` with its interval; `None` if none is known."""
-    known = np.isfinite(values)
-    if not known.any():
+    has_value = np.isfinite(values)
+    if not has_value.any():
         return None
-    sums = np.bincount(cluster[known], values[known]).astype(float)
-    counts = np.bincount(cluster[known]).astype(float)
+    sums = np.bincount(cluster[has_value], values[has_value]).astype(float)
+    counts = np.bincount(cluster[has_value]).astype(float)
     largest = float(np.bincount(cluster).max())
     low, high = mean_sequence(
         sums, counts, ends=ends, largest=largest, confidence=confidence
     )
-    missing = int(np.count_nonzero(~known))
+    missing = int(np.count_nonzero(~has_value))
     return Metric(
         name,
-        round_metric(float(values[known].mean())),
+        round_metric(float(values[has_value].mean())),
         round_metric(low),
         round_metric(high),
-        int(known.sum()),
+        int(has_value.sum()),
         missing,
     )
 

@@ -134,8 +134,10 @@ def score_run(
     scored = score_without_intervals(config, cases, judgments)
     columns = _searched(config, cases)
     metrics = _metrics(config, scored, given_weights(cases), columns)
-    metrics, sequence = with_sequences(config, metrics, scored.found, scored.clusters)
-    sliced, table = slice_results(config, cases, scored.found, scored.clusters)
+    metrics, sequence = with_sequences(
+        config, metrics, scored.measures, scored.clusters
+    )
+    sliced, table = slice_results(config, cases, scored.measures, scored.clusters)
     details = {**scored.details, **table, **sequence}
     if "transport" in details:
         details["transport"] = with_results(details["transport"], metrics)
@@ -167,7 +169,7 @@ class ScoredRun:
     """A scored run with statistics that can be resampled together with those of another run."""
 
     verdicts: Sequence[Verdict]
-    found: Sequence[Statistic | Metric]
+    measures: Sequence[Statistic | Metric]
     frontier: tuple[FrontierPoint, ...]
     details: Mapping[str, Any]
     clusters: Clusters
@@ -196,14 +198,14 @@ def score_without_intervals(
     clusters = clusters or Clusters.of(config, cases)
     run = _resolve_run(config, cases, judgments, clusters)
     kind = run.kind
-    judges = [*run.each.values()]
+    judges = [*run.judge_verdicts.values()]
     weights = given_weights(kind.cases)
     metrics, tables = computed([*EACH, *EXTRAS, *RUN], run.values(clusters))
-    found = [*metrics]
+    measures = [*metrics]
     details = dict(tables)
     for name, values in run.values_by_judge(clusters):
         corrected = computed(CORRECTIONS, values)[0]
-        found += prefix_judge(
+        measures += prefix_judge(
             name, [*computed(EACH, values)[0], *_if_unlabeled(corrected)]
         )
     fitted = None
@@ -215,13 +217,13 @@ def score_without_intervals(
             else None
         )
         best, subsets, table = _subsets(run, panel, clusters, weights)
-        found += best
+        measures += best
         details |= {"panel": table} if table else {}
-    objects = kind.objects(run.verdicts, run.each, run.cascade)
+    objects = kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
     points = _frontier(run)
     return ScoredRun(
         objects,
-        run.finished(found),
+        run.finished(measures),
         points,
         details,
         clusters,
@@ -249,10 +251,10 @@ def verdict_statistics(
         ConfigError: as `score_run`.
     """
     run = _resolve_run(config, cases, judgments, clusters)
-    found = [*computed([*EACH, *RUN], run.values())[0]]
+    measures = [*computed([*EACH, *RUN], run.values())[0]]
     for name, values in run.values_by_judge():
-        found += prefix_judge(name, computed(EACH, values)[0])
-    return run.finished(found)
+        measures += prefix_judge(name, computed(EACH, values)[0])
+    return run.finished(measures)
 
 
 def verdicts_of(
@@ -269,7 +271,7 @@ def verdicts_of(
         ConfigError: as `score_run`.
     """
     run = _resolve_run(config, cases, judgments)
-    return run.kind.objects(run.verdicts, run.each, run.cascade)
+    return run.kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
 
 
 def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
@@ -331,7 +333,7 @@ def _comparisons(
         config,
         cases,
         pairs,
-        resolve=lambda own: resolve(config, cases, own, pairs),
+        resolve=lambda selected: resolve(config, cases, selected, pairs),
         vote=partial(vote, config, cases),
         decide=partial(decided_pairs, config.judge.label),
         certainty=partial(pair_vote, config),
@@ -350,8 +352,8 @@ def _choices(config: RunConfig, cases: Sequence[Case], classes: Classes) -> _Kin
         cases,
         responses,
         resolve=partial(vote_samples, responses, cases),
-        vote=lambda panel, _, each: vote_panel(responses, panel, name, each),
-        decide=lambda cascade, _, each: decided_classes(cascade, name, each),
+        vote=lambda panel, _, judges: vote_panel(responses, panel, name, judges),
+        decide=lambda cascade, _, judges: decided_classes(cascade, name, judges),
         certainty=class_vote,
         objects=partial(class_verdict_objects, cases),
         refit=fitted_classes,
@@ -369,7 +371,7 @@ class _Run:
         panel: the panel, if there are several judges.
         cascade: what decides each unit, if the judges are a cascade.
         by_judge: the judgments of each judge of a panel.
-        each: the verdicts of each judge of a panel.
+        judge_verdicts: the verdicts of each judge of a panel.
         verdicts: the verdicts of the judge, the panel or the cascade.
         notes: how settings were interpreted.
         checklists: the metrics of checklists; they replace those of the same names.
@@ -380,15 +382,15 @@ class _Run:
     panel: Panel | None
     cascade: Cascade | None
     by_judge: Mapping[str, JudgmentColumns]
-    each: Mapping[str, Any]
+    judge_verdicts: Mapping[str, Any]
     verdicts: Any
     notes: tuple[str, ...]
     checklists: Callable[[], Measures] | None
 
     def values(self, clusters: Clusters | None = None) -> RunValues:
         """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
-        judges = None if self.cascade is not None else [*self.each.values()]
-        more: RunValues = {"judges": judges or None, "cascade": self.cascade}
+        judges = None if self.cascade is not None else [*self.judge_verdicts.values()]
+        judge_values: RunValues = {"judges": judges or None, "cascade": self.cascade}
         return (
             values_of(
                 self.kind.config,
@@ -397,7 +399,7 @@ class _Run:
                 self.verdicts,
                 clusters,
             )
-            | more
+            | judge_values
         )
 
     def values_by_judge(
@@ -406,7 +408,7 @@ class _Run:
         """Yield the same for each judge that was asked about every unit: in a cascade, the first one."""
         config = self.kind.config
         cases = self.kind.cases
-        for name, verdicts in [*self.each.items()][
+        for name, verdicts in [*self.judge_verdicts.items()][
             : None if self.cascade is None else 1
         ]:
             yield (
@@ -414,19 +416,20 @@ class _Run:
                 values_of(config, cases, self.by_judge[name], verdicts, clusters),
             )
 
-    def finished(self, found: Measures) -> Measures:
+    def finished(self, measures: Measures) -> Measures:
         """Return the metrics with those of checklists, and with the weights of labels."""
         if self.checklists is not None:
-            own = self.checklists()
-            known = {one.name for one in own}
+            checklist_measures = self.checklists()
+            names = {metric.name for metric in checklist_measures}
             kept = [
-                one
-                for one in found
-                if one.name not in known and not one.name.endswith("score/distinct")
+                metric
+                for metric in measures
+                if metric.name not in names
+                and not metric.name.endswith("score/distinct")
             ]
-            found = [*own, *kept]
+            measures = [*checklist_measures, *kept]
         chosen = label_weights(self.kind.cases)
-        return found if chosen is None else [*weigh_labels(found, chosen)]
+        return measures if chosen is None else [*weigh_labels(measures, chosen)]
 
 
 def _resolve_run(
@@ -442,7 +445,7 @@ def _resolve_run(
             config, cases, judgments, clusters or Clusters.of(config, cases)
         )
         cases = cascade.blind(cases)
-    given: Iterable[Judgment] = judgments
+    scored: Iterable[Judgment] = judgments
     if config.mode.name == CHECKLIST:
         columns, by_name = read_items(cases, judgments, config.scoring.checklist)
         checklists = partial(
@@ -451,8 +454,8 @@ def _resolve_run(
         items = columns.verdicts
         # Samples are combined by item, so a response has one score.
         config = config.with_({"mode.samples": 1})
-        given = scored_judgments(cases, by_name)
-    read = _read(config, cases, given)
+        scored = scored_judgments(cases, by_name)
+    read = _read(config, cases, scored)
     counted = use_expectations(
         config, read if cascade is None else read.where(cascade.used)
     )
@@ -461,8 +464,8 @@ def _resolve_run(
     by_judge = dict[str, JudgmentColumns]()
     if panel is not None:
         by_judge = {name: counted.select(name) for name in panel.names}
-    each = {name: kind.resolve(own) for name, own in by_judge.items()}
-    judges = [*each.values()]
+    judge_verdicts = {name: kind.resolve(judged) for name, judged in by_judge.items()}
+    judges = [*judge_verdicts.values()]
     notes = kind.notes
     if cascade is not None:
         verdicts = kind.decide(cascade, counted, judges)
@@ -474,12 +477,22 @@ def _resolve_run(
         verdicts = kind.resolve(counted)
     if config.rubric.real and config.mode.scores:
         fits = (
-            reward_margins(config, cases, one.pairs, differences(one))[2]
-            for one in judges or [verdicts]
+            reward_margins(
+                config, cases, judge_columns.pairs, differences(judge_columns)
+            )[2]
+            for judge_columns in judges or [verdicts]
         )
         notes += tuple(dict.fromkeys(fits))
     return _Run(
-        kind, counted, panel, cascade, by_judge, each, verdicts, notes, checklists
+        kind,
+        counted,
+        panel,
+        cascade,
+        by_judge,
+        judge_verdicts,
+        verdicts,
+        notes,
+        checklists,
     )
 
 
@@ -510,21 +523,21 @@ def _checklist_metrics(
     cases: Sequence[Case],
     judgments: Sequence[Judgment],
     items: ItemColumns,
-    each: Mapping[str, ItemColumns],
+    by_judge: Mapping[str, ItemColumns],
 ) -> Measures:
     """Return the metrics of checklists, which are scored besides as if the judge had given their scores."""
-    asked = read_judgments(cases, judgments, ())
-    found = [
-        *computed([*EACH, cost_statistics], values_of(config, cases, asked, items))[0]
+    read = read_judgments(cases, judgments, ())
+    measures = [
+        *computed([*EACH, cost_statistics], values_of(config, cases, read, items))[0]
     ]
     if config.dataset.benchmark is not None:
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
-        found += [] if rule is None else rule(items)
-    if len(each) > 1:
-        for name, columns in each.items():
-            values = values_of(config, cases, asked.select(name), columns)
-            found += prefix_judge(name, computed(EACH, values)[0])
-    return found
+        measures += [] if rule is None else rule(items)
+    if len(by_judge) > 1:
+        for name, columns in by_judge.items():
+            values = values_of(config, cases, read.select(name), columns)
+            measures += prefix_judge(name, computed(EACH, values)[0])
+    return measures
 
 
 def frontier_of(
@@ -545,13 +558,15 @@ def frontier_of(
 
 def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
     config = run.kind.config
-    judges = [*run.each.values()]
+    judges = [*run.judge_verdicts.values()]
     verdicts = run.verdicts
     if config.rubric.classes:
         return ()
     winners = None if run.panel is None else winners_at(run.panel, config, judges)
     margins = (
-        None if winners is None else np.concatenate([one.margin for one in judges])
+        None
+        if winners is None
+        else np.concatenate([judge_columns.margin for judge_columns in judges])
     )
     return frontier(verdicts, config.tie.min_confidence, winners, margins)
 
@@ -564,11 +579,11 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     """
     judged = set(judgments.by)
     members = [member.label for member in config.judge.members]
-    given = members if judged <= set(members) else sorted(judged)
-    names = [name for name in given if name in judged]
+    expected = members if judged <= set(members) else sorted(judged)
+    names = [name for name in expected if name in judged]
     check_names(names)
     return (
-        Panel.of(config, given, names)
+        Panel.of(config, expected, names)
         if names and max(len(names), len(members)) > 1
         else None
     )
@@ -578,7 +593,7 @@ def _subsets(
     run: _Run, panel: Panel, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], list[Statistic], Json]:
     """Return the metrics of the best subset of a panel's judges, the accuracies of each subset, and their table."""
-    kind, judges, verdicts = run.kind, [*run.each.values()], run.verdicts
+    kind, judges, verdicts = run.kind, [*run.judge_verdicts.values()], run.verdicts
 
     def right(some: Panel, chosen: Sequence[int]) -> Bools:
         return np.asarray(
@@ -587,7 +602,10 @@ def _subsets(
 
     return subset_results(
         panel,
-        np.array([cost_statistics(own)[0].observed() for own in run.by_judge.values()]),
+        # shape (judges,): the mean cost of each
+        np.array(
+            [cost_statistics(judged)[0].observed() for judged in run.by_judge.values()]
+        ),
         right,
         # A unit that a judge was asked about and did not answer counts: it is not right.
         _asked_of_all(run)[verdicts.tally.case] & verdicts.labeled,
@@ -602,16 +620,23 @@ def _subsets(
 def _asked_of_all(run: _Run) -> Bools:
     """Return which cases every judge was asked about, (cases,)."""
     cases = len(run.kind.cases)
-    asked = [
+    # [judge]: shape (cases,)
+    was_asked = [
         np.bincount(judgments.case, minlength=cases) > 0
         for judgments in run.by_judge.values()
     ]
-    return np.asarray(np.all(asked, axis=0))
+    return np.asarray(np.all(was_asked, axis=0))
 
 
-def _if_unlabeled(found: Sequence[Statistic | Metric]) -> Sequence[Statistic | Metric]:
+def _if_unlabeled(
+    measures: Sequence[Statistic | Metric],
+) -> Sequence[Statistic | Metric]:
     """Return a judge's rates corrected by labels if some answers have a label and others have none."""
-    return found if any(one.note and RANDOM in one.note for one in found) else ()
+    return (
+        measures
+        if any(metric.note and RANDOM in metric.note for metric in measures)
+        else ()
+    )
 
 
 def _metrics(
@@ -620,22 +645,22 @@ def _metrics(
     weights: Floats | None,
     columns: SearchedColumns,
 ) -> dict[str, Metric]:
-    found = scored.found
+    measures = scored.measures
     clusters = scored.clusters
-    statistics = [item for item in found if isinstance(item, Statistic)]
+    statistics = [item for item in measures if isinstance(item, Statistic)]
     metrics = measure(statistics, config.scoring, clusters) | {
-        one.name: one for one in found if isinstance(one, Metric)
+        metric.name: metric for metric in measures if isinstance(metric, Metric)
     }
     if scored.fitted is not None:
         refits = measure(
-            scored.fitted.statistics(found, weights), config.scoring, clusters
+            scored.fitted.statistics(measures, weights), config.scoring, clusters
         )
         metrics |= {
             name: widened(metrics[name], again) for name, again in refits.items()
         }
     counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
     for judge in (None, *judges_of(metrics)):
-        own = metrics_of(metrics, judge)
+        judge_metrics = metrics_of(metrics, judge)
         start = "" if judge is None else f"judge/{judge}/"
         clusters_of = {
             name.removeprefix(start): n
@@ -649,22 +674,22 @@ def _metrics(
             for statistic in statistics
             if statistic.name.startswith(start)
         }
-        decision = decide(own, config.scoring.confidence)
+        decision = decide(judge_metrics, config.scoring.confidence)
         searched = search_slices(config.scoring, columns, by_name, decision, clusters)
         for name, metric in searched.items():
             metrics[start + name] = replace(metric, name=start + name)
-        own = {**own, **searched}
-        needed = labels_needed(own, clusters_of, config.scoring.confidence)
+        judge_metrics = {**judge_metrics, **searched}
+        needed = labels_needed(judge_metrics, clusters_of, config.scoring.confidence)
         metrics[start + needed.name] = replace(needed, name=start + needed.name)
     return {name: metrics[name] for name in sorted(metrics, key=CATALOG.order)}
 
 
 def prefix_judge(
-    judge: str, found: Sequence[Statistic | Metric]
+    judge: str, measures: Sequence[Statistic | Metric]
 ) -> Iterator[Statistic | Metric]:
     """Yield a judge's metrics with names `judge/<judge>/<metric>`."""
-    for one in found:
-        yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")
+    for metric in measures:
+        yield replace(metric, name=f"judge/{metric_part(judge)}/{metric.name}")
 
 
 def resolve(
@@ -688,16 +713,16 @@ def resolve(
         single = of_one_judge(cases, judgments, pairs.sizes, 1)
         scored = control_length(config, cases, score_responses(config, cases, single))
         return compare_scores(config, cases, single, scored, pairs)
-    asked, thirds = (
+    regular, thirds = (
         of_one_judge(cases, judgments.select(third=third), pairs.sizes, 2)
         for third in (False, True)
     )
-    found = resolve_pairs(config, cases, asked, pairs, thirds)
+    verdicts = resolve_pairs(config, cases, regular, pairs, thirds)
     ranks = of_one_judge(cases, judgments, pairs.sizes, 1)
     return (
-        replace(found, scores=score_lists(config, cases, ranks), ranks=ranks)
+        replace(verdicts, scores=score_lists(config, cases, ranks), ranks=ranks)
         if len(ranks)
-        else found
+        else verdicts
     )
 
 
@@ -725,8 +750,9 @@ def cascade_of(
     votes = dict[str, Vote]()
     for name in members:
         if name in columns.by:
-            own = columns.select(name)
-            votes[name] = kind.certainty(kind.resolve(own), own)
+            judged = columns.select(name)
+            votes[name] = kind.certainty(kind.resolve(judged), judged)
+    # judge of the columns -> its position among the members
     by = np.array(
         [members.index(name) if name in members else 0 for name in columns.judges],
         dtype=np.int64,
@@ -743,8 +769,8 @@ def calibrated(
     """Return the config of a cascade with the thresholds that labels choose, by the judges that were asked so far."""
     if not config.judge.calibrates:
         return config
-    own = {case.id for case in cases}
-    judged = [judgment for judgment in judgments if judgment.case_id in own]
+    case_ids = {case.id for case in cases}
+    judged = [judgment for judgment in judgments if judgment.case_id in case_ids]
     return cascade_of(config, cases, judged, Clusters.of(config, cases)).fixed(config)
 
 
@@ -754,13 +780,14 @@ def escalated(
     """Return the pairs or responses that no judge of a cascade has decided so far, each by case id and indices."""
     cascade = cascade_of(config, cases, judgments, Clusters.of(config, cases))
     size = 1 if config.rubric.classes else 2
+    # in the order of the cascade's units
     units = [
         (case.id, unit)
         for case in cases
         for unit in combinations(range(len(case.responses)), size)
     ]
     return frozenset(
-        units[place] for place in np.flatnonzero(cascade.decider == WAITING).tolist()
+        units[unit] for unit in np.flatnonzero(cascade.decider == WAITING).tolist()
     )
 
 

@@ -91,10 +91,10 @@ def values_of(
     if isinstance(answers, ClassColumns):
         return values | {"classes": answers}
     compares = answers.passes is not None
-    how = config.scoring.normalize
+    method = config.scoring.normalize
     independent = not (scale.real or compares or config.scoring.length_control)
     ends = (
-        {"none": (scale.min, scale.max), "minmax": (0.0, 1.0)}.get(how)
+        {"none": (scale.min, scale.max), "minmax": (0.0, 1.0)}.get(method)
         if independent
         else None
     )
@@ -116,7 +116,7 @@ def computed(functions: Functions, values: RunValues) -> Tabled:
         TypeError: if a parameter is none of `RunValues`, so that no run would ever have the
             function's metrics.
     """
-    found: Measures = []
+    measures: Measures = []
     tables: JsonObject = {}
     for function in functions:
         needed = signature(function).parameters
@@ -125,15 +125,15 @@ def computed(functions: Functions, values: RunValues) -> Tabled:
                 f"{function.__name__}: no run has {', '.join(sorted(unknown))}; see RunValues"
             )
         if any(
-            values.get(name) is None and one.default is Parameter.empty
-            for name, one in needed.items()
+            values.get(name) is None and parameter.default is Parameter.empty
+            for name, parameter in needed.items()
         ):
             continue
-        made = function(**{name: values.get(name) for name in needed})
-        metrics, named = made if isinstance(made, tuple) else (made, {})
-        found += metrics
+        output = function(**{name: values.get(name) for name in needed})
+        metrics, named = output if isinstance(output, tuple) else (output, {})
+        measures += metrics
         tables |= {name: table for name, table in named.items() if table}
-    return found, tables
+    return measures, tables
 
 
 def benchmark_statistics(
@@ -148,10 +148,10 @@ def benchmark_statistics(
     if (name := config.dataset.benchmark) is None:
         return []
     benchmark = find_benchmark(name)
-    what = f"the rule of '{name}' fails"
+    problem = f"the rule of '{name}' fails"
     remedy = "fix the benchmark's rule; answers are stored"
     with third_party_errors(
-        PluginError, what, where="dataset.benchmark", remedy=remedy
+        PluginError, problem, where="dataset.benchmark", remedy=remedy
     ):
         return [*benchmark.statistics(config, cases, verdicts)]
 

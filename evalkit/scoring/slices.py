@@ -130,10 +130,10 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
     if len(distinct) > BINS + 1 and not names:
         plain = [row[0] if row else None for row in lists]
         for scale in (number_of, day_of):
-            places = [None if value is None else scale(value) for value in plain]
-            known = sum(place is not None for place in places)
-            if known == sum(map(len, lists)):
-                numbers = [np.nan if place is None else place for place in places]
+            parsed = [None if value is None else scale(value) for value in plain]
+            count = sum(number is not None for number in parsed)
+            if count == sum(map(len, lists)):
+                numbers = [np.nan if number is None else number for number in parsed]
                 return _bins(
                     column, np.array(numbers, dtype=float), scale is day_of, bins
                 )
@@ -147,6 +147,7 @@ def slices_of_values(column: str, values: Sequence[Any], bins: int = BINS) -> Sl
             f"a value has {longest:,} characters, and at most {LONGEST} can name a slice"
         )
     index = {value: position for position, value in enumerate(sorted(distinct))}
+    # shape (cases, slices)
     members = np.zeros((len(values), len(index)), dtype=bool)
     for row, texts in enumerate(lists):
         members[row, [index[_text(value)] for value in texts]] = True
@@ -177,10 +178,12 @@ def is_member(
     low, high = ends
     dates = isinstance(low, str) or isinstance(high, str)
     scale = day_of if dates else number_of
-    places = [place for part in cell if (place := scale(part)) is not None]
-    if not places:
+    numbers = [number for part in cell if (number := scale(part)) is not None]
+    if not numbers:
         return None
-    return any(_edge(low, -np.inf) <= place < _edge(high, np.inf) for place in places)
+    return any(
+        _edge(low, -np.inf) <= number < _edge(high, np.inf) for number in numbers
+    )
 
 
 def is_named(value: Any, name: str) -> bool:
@@ -192,12 +195,12 @@ def is_named(value: Any, name: str) -> bool:
             return True
         for scale in (number_of, day_of) if dots else ():
             ends = scale(low), scale(high)
-            place = scale(part)
-            if place is None or ends[0] is None or ends[1] is None:
+            number = scale(part)
+            if number is None or ends[0] is None or ends[1] is None:
                 continue
             # Names of bins have six digits.
-            shown = float(f"{place:.6g}") if scale is number_of else place
-            if ends[0] <= shown <= ends[1]:
+            rounded = float(f"{number:.6g}") if scale is number_of else number
+            if ends[0] <= rounded <= ends[1]:
                 return True
     return False
 
@@ -218,9 +221,9 @@ def check_slices(columns: Sequence[str], cases: Iterable[Case]) -> None:
     Raises:
         ConfigError: as `slices_of`.
     """
-    known = [*cases] if columns else []
+    sliced_cases = [*cases] if columns else []
     for column in columns:
-        slices_of(column, known)
+        slices_of(column, sliced_cases)
 
 
 def _text(value: Any) -> str:
@@ -304,13 +307,13 @@ def slice_name(column: str, value: str, metric: str) -> str:
 
 
 def _name_part(text: str) -> str:
-    return re.sub(r"[^\w.-]|^\.", lambda found: char_code(found[0]), text)
+    return re.sub(r"[^\w.-]|^\.", lambda match: char_code(match[0]), text)
 
 
 def slice_results(
     config: RunConfig,
     cases: Sequence[Case],
-    found: Sequence[Statistic | Metric],
+    measures: Sequence[Statistic | Metric],
     clusters: Clusters,
 ) -> tuple[dict[str, Metric], JsonObject]:
     """Return the metrics by slice of `scoring.slices`, and their table.
@@ -318,7 +321,7 @@ def slice_results(
     Args:
         config: the run's config.
         cases: the cases.
-        found: the run's statistics.
+        measures: the run's statistics.
         clusters: the clusters of the cases.
 
     Raises:
@@ -328,28 +331,35 @@ def slice_results(
     rows: list[JsonObject] = []
     bases: list[tuple[int, Bounds]] = []
     chosen = [
-        one
-        for one in found
-        if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n
+        statistic
+        for statistic in measures
+        if isinstance(statistic, Statistic)
+        and statistic.name in COLUMNS["sliced"]
+        and statistic.n
     ]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
     parts = [
-        (slices, whole, [part_of(whole, one) for one in slices.members.T])
+        (slices, whole, [part_of(whole, members) for members in slices.members.T])
         for slices in columns
         for whole in chosen
     ]
     measured = _measured(config, parts, clusters)
     family = len(measured)
-    for slices, whole, each in parts:
-        large = [index for index, one in enumerate(each) if one.n >= FEW]
+    for slices, whole, slice_statistics in parts:
+        # indices of the slices that are large enough to test
+        large = [
+            index
+            for index, statistic in enumerate(slice_statistics)
+            if statistic.n >= FEW
+        ]
         p = _tests(config, whole, slices.members[:, large], clusters, family)
         for index, value in enumerate(slices.values):
             name = slice_name(slices.column, value, whole.name)
             tested = index in large
             metrics[name] = metric = measured.get(
-                name, Metric(name, None, n=each[index].n, note=COUNTED)
+                name, Metric(name, None, n=slice_statistics[index].n, note=COUNTED)
             )
-            rest = part_of(whole, ~slices.members[:, index]).observed()
+            complement = part_of(whole, ~slices.members[:, index]).observed()
             row = {
                 "column": slices.column,
                 "value": value,
@@ -358,11 +368,18 @@ def slice_results(
             }
             row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
             row |= {
-                "rest": round_metric(rest) if tested and np.isfinite(rest) else None
+                "rest": round_metric(complement)
+                if tested and np.isfinite(complement)
+                else None
             }
             row |= {"p": p[large.index(index)] if tested else None, "shrunk": None}
             rows.append(row)
-            bases.append((each[index].clusters(clusters), each[index].possible))
+            bases.append(
+                (
+                    slice_statistics[index].clusters(clusters),
+                    slice_statistics[index].possible,
+                )
+            )
     _shrink(rows, bases, config.scoring.confidence)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
@@ -392,16 +409,16 @@ def _measured(
     each is by itself.
     """
     large = [
-        replace(one, name=slice_name(slices.column, value, whole.name))
-        for slices, whole, each in parts
-        for value, one in zip(slices.values, each, strict=True)
-        if one.n >= FEW
+        replace(statistic, name=slice_name(slices.column, value, whole.name))
+        for slices, whole, slice_statistics in parts
+        for value, statistic in zip(slices.values, slice_statistics, strict=True)
+        if statistic.n >= FEW
     ]
     step = 1 if clusters.count >= MANY else TOGETHER
-    found = dict[str, Metric]()
+    metrics = dict[str, Metric]()
     for start in range(0, len(large), step):
-        found |= measure(large[start : start + step], config.scoring, clusters)
-    return found
+        metrics |= measure(large[start : start + step], config.scoring, clusters)
+    return metrics
 
 
 def part_of(whole: Statistic, members: Bools) -> Statistic:
@@ -411,10 +428,11 @@ def part_of(whole: Statistic, members: Bools) -> Statistic:
     if whole.weighted:
         value, n = whole.value, int(covered.sum())
         keep = members.astype(np.float64)
-        made = replace(
+        part = replace(
             whole, value=lambda weights: value(weights * keep), covered=covered, n=n
         )
     else:
+        # The first column of a mean is its sum, the others count units.
         counts = sum(
             columns[1:] if whole.value is mean_of else columns, np.zeros(len(members))
         )
@@ -425,11 +443,11 @@ def part_of(whole: Statistic, members: Bools) -> Statistic:
                 out=np.zeros(len(members)),
                 where=whole.weights > 0,
             )
-        made = replace(whole, columns=columns, n=round(float(counts.sum())))
+        part = replace(whole, columns=columns, n=round(float(counts.sum())))
     unread = None if whole.unread is None else np.where(members, whole.unread, 0.0)
     missing = 0 if unread is None else int(unread.sum())
     return replace(
-        made,
+        part,
         worst=(None, None),
         unread=unread,
         missing=missing,
@@ -458,6 +476,7 @@ def _tests(
     """
     used = np.ones(len(members), dtype=bool) if whole.covered is None else whole.covered
     if whole.covered is None:
+        # A case without units cannot change the statistic, so it does not move.
         used = np.any([column != 0 for column in whole.table.columns], axis=0)
     cases = np.flatnonzero(used)
     blocks = _blocks(clusters.of_rows(cases))
@@ -466,16 +485,21 @@ def _tests(
     )
     generator = np.random.default_rng(config.scoring.seed)
     observed = _differences(whole, members[None])[0]
+    # shape (slices,): extreme permutations, and all; the observed order counts in both
     extreme = np.ones(members.shape[1])
-    seen = np.ones(members.shape[1])
-    known = np.isfinite(observed) & (count > 0)
+    drawn = np.ones(members.shape[1])
+    testable = np.isfinite(observed) & (count > 0)
     step = max(1, min(ENOUGH, CHUNK // max(1, members.size)))
     start = 0
-    while start < count and (open_ := np.flatnonzero(known & (extreme <= ENOUGH))).size:
+    while (
+        start < count and (open_ := np.flatnonzero(testable & (extreme <= ENOUGH))).size
+    ):
+        # shape (permutations, cases): whose membership each case takes
         moved = np.repeat(
             np.arange(len(members))[None], min(step, count - start), axis=0
         )
         for block in blocks:
+            # shape (permutations, clusters, cases of a cluster); clusters of a block have one size
             of = np.broadcast_to(cases[block], (len(moved), *block.shape))
             order = generator.permuted(
                 np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1
@@ -484,14 +508,16 @@ def _tests(
                 np.take_along_axis(of, order[:, :, None], axis=1), axis=2
             )
             moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
+        # shape (permutations, open slices)
         differences = np.abs(_differences(whole, members[:, open_][moved]))
         extreme[open_] += (
             (differences >= np.abs(observed[open_]) - 1e-12) | np.isnan(differences)
         ).sum(axis=0)
-        seen[open_] += len(moved)
+        drawn[open_] += len(moved)
         start += len(moved)
     return [
-        float(p) if ok else None for p, ok in zip(extreme / seen, known, strict=True)
+        float(p) if ok else None
+        for p, ok in zip(extreme / drawn, testable, strict=True)
     ]
 
 

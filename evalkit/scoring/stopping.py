@@ -30,16 +30,16 @@ OTHERS: Final = (
 POINTS: Final = 60
 
 
-def can_stop(found: Statistic | Metric) -> bool:
+def can_stop(metric: Statistic | Metric) -> bool:
     """Return whether a metric can stop a run."""
     if (
-        not isinstance(found, Statistic)
-        or found.unread is None
-        or found.weights is not None
+        not isinstance(metric, Statistic)
+        or metric.unread is None
+        or metric.weights is not None
     ):
         return False
-    spec = CATALOG.spec(found.name)
-    return spec is not None and spec.stops and None not in found.possible
+    spec = CATALOG.spec(metric.name)
+    return spec is not None and spec.stops and None not in metric.possible
 
 
 @frozen
@@ -71,10 +71,11 @@ class ClusterSums:
             sums + unread * low, sums + unread * high, counts + unread, (low, high)
         )
 
-    def joined(self, more: ClusterSums) -> ClusterSums:
+    def joined(self, later: ClusterSums) -> ClusterSums:
         """Return these clusters and more."""
+        # shape (clusters,)
         least, most, counts = (
-            np.concatenate([getattr(self, name), getattr(more, name)])
+            np.concatenate([getattr(self, name), getattr(later, name)])
             for name in ("least", "most", "counts")
         )
         return ClusterSums(least, most, counts, self.ends)
@@ -100,7 +101,7 @@ class ClusterSums:
 def with_sequences(
     config: RunConfig,
     metrics: Mapping[str, Metric],
-    found: Sequence[Statistic | Metric],
+    measures: Sequence[Statistic | Metric],
     clusters: Clusters,
 ) -> tuple[dict[str, Metric], JsonObject]:
     """Return the metrics of a run that stops, with confidence sequences where there are any, and its table.
@@ -108,37 +109,37 @@ def with_sequences(
     Args:
         config: the run's config; one that does not stop has no sequences.
         metrics: the metrics by name.
-        found: the statistics behind them.
+        measures: the statistics behind them.
         clusters: the clusters, numbered in the order in which they were judged.
     """
     stop = config.runner.stop
     confidence = config.scoring.confidence
     if stop is None or stop.largest is None:
         return {**metrics}, {}
-    known = {**metrics}
+    results = {**metrics}
     table = JsonObject()
-    for one in found:
+    for statistic in measures:
         if (
-            not can_stop(one)
-            or not isinstance(one, Statistic)
-            or known[one.name].value is None
+            not can_stop(statistic)
+            or not isinstance(statistic, Statistic)
+            or results[statistic.name].value is None
         ):
             continue
-        sums = ClusterSums.of(one, clusters)
+        sums = ClusterSums.of(statistic, clusters)
         low, high = (
             round_metric(end)
             for end in sums.interval(clusters.count, stop.largest, confidence)
         )
-        metric = known[one.name]
-        notes = "; ".join(note for note in (one.note, NOTE) if note)
-        known[one.name] = replace(metric, low=low, high=high, note=notes)
-        if one.name == stop.metric:
+        metric = results[statistic.name]
+        notes = "; ".join(note for note in (statistic.note, NOTE) if note)
+        results[statistic.name] = replace(metric, low=low, high=high, note=notes)
+        if statistic.name == stop.metric:
             table = {
-                "metric": one.name,
+                "metric": statistic.name,
                 "width": stop.width,
                 "points": _points(sums, stop.largest, confidence),
             }
-    return known, {"sequence": table} if table else {}
+    return results, {"sequence": table} if table else {}
 
 
 def is_settled(config: RunConfig, metrics: Mapping[str, Metric]) -> bool:

@@ -441,7 +441,7 @@ def test_statistics_of_verdicts_are_part_of_those_of_the_run():
         judged(name, v, case=str(k)) for k, *row in votes for name, v in zip("xy", row, strict=True)
     ]
     run = panel("x", "y"), cases_of(6, label="A"), judgments
-    whole = {one.name: one for one in score_without_intervals(*run).found}
+    whole = {one.name: one for one in score_without_intervals(*run).measures}
     part = {one.name: one for one in verdict_statistics(*run)}
     assert {
         "tie_rate",

@@ -72,7 +72,7 @@ def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode, seed):
     made = config(*MODES[mode])
     cases, judgments = judged(mode, 8, seed)
     whole = score_without_intervals(made, cases, judgments)
-    able = [one for one in whole.found if isinstance(one, Statistic) and can_stop(one)]
+    able = [one for one in whole.measures if isinstance(one, Statistic) and can_stop(one)]
     assert {one.name for one in able} >= {"tie_rate", "win_rate/a"} or mode == "classes"
     sums = {one.name: ClusterSums.of(one, whole.clusters) for one in able}
     for place in range(whole.clusters.count):

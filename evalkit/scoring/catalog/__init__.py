@@ -57,12 +57,12 @@ def benchmark_title(benchmark: Benchmark) -> str:
 
 
 def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
-    known = {
+    facts = {
         name: getattr(benchmark, name, {})
         for name in ("values", "extra_values", "words")
     }
     return tuple(
-        replace(row, benchmark=benchmark_title(benchmark), **known)
+        replace(row, benchmark=benchmark_title(benchmark), **facts)
         for row in benchmark.metrics
     )
 
@@ -88,16 +88,16 @@ _MODES: Final = {
 
 def metric_row(name: str, entry: Json) -> MetricSpec:
     """Return an entry of metrics.toml, or of a benchmark's facts, as a row, with the defaults of `MetricSpec`."""
-    known = dict(entry)
-    if (modes := known.get("modes")) is not None:
-        known["modes"] = _MODES[modes] if isinstance(modes, str) else tuple(modes)
-    if "interval" in known:
-        known["interval"] = _TABLE["intervals"][known["interval"]]
-    if (ends := known.pop("range", None)) is not None:
-        known["low"], known["high"] = (
+    attributes = dict(entry)
+    if (modes := attributes.get("modes")) is not None:
+        attributes["modes"] = _MODES[modes] if isinstance(modes, str) else tuple(modes)
+    if "interval" in attributes:
+        attributes["interval"] = _TABLE["intervals"][attributes["interval"]]
+    if (ends := attributes.pop("range", None)) is not None:
+        attributes["low"], attributes["high"] = (
             float(end) if isfinite(end) else None for end in ends
         )
-    return MetricSpec(name, **known)
+    return MetricSpec(name, **attributes)
 
 
 _catalog = cache(Catalog)
@@ -154,9 +154,9 @@ HEADINGS: Final = {group: Text(text) for group, text in _TABLE["headings"].items
 
 def heading(name: str) -> Text | str:
     """Return the heading above a metric: its group's, its benchmark's, or the judge's of a panel."""
-    found = CATALOG.find(name)
-    if found is not None and found.judge is not None:
-        return found.judge
-    if found is not None and found.spec.benchmark:
-        return found.spec.benchmark
+    match = CATALOG.find(name)
+    if match is not None and match.judge is not None:
+        return match.judge
+    if match is not None and match.spec.benchmark:
+        return match.spec.benchmark
     return HEADINGS.get(name.partition("/")[0], gettext("Other metrics"))

@@ -148,17 +148,17 @@ class Catalog:
         may contain slashes.
         """
         if name.startswith("judge/"):
-            for found in re.finditer("/", name.removeprefix("judge/")):
-                end = len("judge/") + found.end()
-                if (own := self._own(name[end:])) is not None:
-                    return replace(own, judge=name[len("judge/") : end - 1])
+            for slash in re.finditer("/", name.removeprefix("judge/")):
+                end = len("judge/") + slash.end()
+                if (match := self._own(name[end:])) is not None:
+                    return replace(match, judge=name[len("judge/") : end - 1])
             return None
         return self._own(name)
 
     def spec(self, name: str) -> MetricSpec | None:
         """Return the row of a metric, `None` if it is not in the catalog."""
-        found = self.find(name)
-        return None if found is None else found.spec
+        match = self.find(name)
+        return None if match is None else match.spec
 
     def __getitem__(self, name: str) -> MetricSpec:
         return self._home(name)._exact[name]
@@ -193,11 +193,11 @@ class Catalog:
     @cached_property
     def _patterns(self) -> dict[str, list[tuple[re.Pattern[str], MetricSpec]]]:
         """Patterns by group, the most specific first."""
-        found: dict[str, list[tuple[re.Pattern[str], MetricSpec]]] = {}
+        patterns: dict[str, list[tuple[re.Pattern[str], MetricSpec]]] = {}
         for row in sorted(self.rows, key=_looseness):
             if row.placeholders:
-                found.setdefault(row.group, []).append((_pattern(row), row))
-        return found
+                patterns.setdefault(row.group, []).append((_pattern(row), row))
+        return patterns
 
     def order(self, name: str) -> tuple[int, int]:
         """Return a sort key for tables: benchmarks, then by row, then the judges of a panel, then unknown metrics.
@@ -206,11 +206,11 @@ class Catalog:
         """
         if name.startswith("judge/"):
             return 1, 0
-        found = self.find(name)
-        if found is None:
+        match = self.find(name)
+        if match is None:
             return 2, 0
-        home = self._home(found.spec.name)
-        return 0 if home is self else -1, home._places[found.spec.name]
+        home = self._home(match.spec.name)
+        return 0 if home is self else -1, home._places[match.spec.name]
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -246,8 +246,8 @@ class Catalog:
 
     def is_headline(self, name: str) -> bool:
         """Return whether the summary of a run shows a metric; never those of single judges of a panel."""
-        found = self.find(name)
-        return found is not None and found.judge is None and found.spec.headline
+        match = self.find(name)
+        return match is not None and match.judge is None and match.spec.headline
 
     def main(self, names: Iterable[str], limit: int) -> list[str]:
         """Return at most `limit` of the headline metrics among `names`, in the order of `names`.
@@ -255,18 +255,18 @@ class Catalog:
         If there are more, metrics that every run of a kind has come before those with a
         placeholder, such as the score of each subset; otherwise earlier rows come first.
         """
-        shown = [name for name in names if self.is_headline(name)]
-        specs = {name: self.spec(name) for name in shown}
+        headlines = [name for name in names if self.is_headline(name)]
+        specs = {name: self.spec(name) for name in headlines}
         with_placeholder = {
             name
             for name, spec in specs.items()
             if spec is not None and spec.placeholders
         }
         first = sorted(
-            shown, key=lambda name: (name in with_placeholder, self.order(name))
+            headlines, key=lambda name: (name in with_placeholder, self.order(name))
         )
         kept = set(first[:limit])
-        return [name for name in shown if name in kept]
+        return [name for name in headlines if name in kept]
 
 
 def _looseness(row: MetricSpec) -> tuple[int, int]:

@@ -146,16 +146,20 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
 def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels, and the table of their counts."""
     table = verdicts.confusion(CLASSES)
-    found = []
+    statistics = []
     unread = table.unread
     ties = unread.missing.any() or unread.table[1].any() or unread.table[:, 1].any()
-    for one in table.coefficients("agreement", "pairs", why=_one_class(verdicts)):
-        if one.name == "agreement/ac1":
+    for coefficient in table.coefficients(
+        "agreement", "pairs", why=_one_class(verdicts)
+    ):
+        if coefficient.name == "agreement/ac1":
             value = partial(ac1, categories=3 if ties else 2)
-            found.append(replace(one, value=value, worst=_ac1_bounds(unread, value)))
-        elif one.name != "agreement/kappa":  # every judge has it
-            found.append(one)
-    return found, {
+            statistics.append(
+                replace(coefficient, value=value, worst=_ac1_bounds(unread, value))
+            )
+        elif coefficient.name != "agreement/kappa":  # every judge has it
+            statistics.append(coefficient)
+    return statistics, {
         "confusion": confusion_table(verdicts)
     } if verdicts.labeled.any() else {}
 

@@ -242,11 +242,12 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
     extrapolation.
     """
     pairs = verdicts.pairs
+    # all arrays: shape (pairs,)
     present = verdicts.present
     first, second = pairs.sides(
         flat(cases, lambda case: [len(response.text) for response in case.responses])
     )
-    known = (first > 0) & (second > 0)
+    has_length = (first > 0) & (second > 0)
     credit = (1.0 + verdicts.winner) / 2
 
     def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
@@ -259,7 +260,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
         )
 
     log_ratio = log_length(first) - log_length(second)
-    rows, tally, missing = selected(known)
+    rows, tally, missing = selected(has_length)
     x = _scaled(log_ratio[rows])
     difference = (first - second)[rows]
     design = np.stack([np.ones(len(x)), x], axis=1)
@@ -277,7 +278,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
         missing=missing,
         why=why,
     )
-    rows, tally, missing = selected(known & verdicts.labeled)
+    rows, tally, missing = selected(has_length & verdicts.labeled)
     x = _scaled(log_ratio[rows])
     label = pairs.label[rows]
     design = np.stack([np.ones(len(x)), x, label], axis=1)
@@ -368,18 +369,22 @@ _EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
 def family(model: str | None) -> str | None:
     """Return the family of a model by its name without provider, or the name's first word if it is unknown."""
     name = (model or "").rsplit("/", 1)[-1].lower()
-    known = _EXACT.get(name) or next(
+    listed = _EXACT.get(name) or next(
         (f for f, words in FAMILIES.items() if any(word in name for word in words)),
         None,
     )
     first = re.match(r"[^\W\d_]{3,}", name)
-    return known or (first[0] if first else None)
+    return listed or (first[0] if first else None)
 
 
 def judge_families(config: RunConfig) -> dict[str, str]:
     """Return the model family of each judge of a run, by the judge's name."""
-    found = {judge.label: family(judge.model) for judge in _judges(config.judge)}
-    return {name: own for name, own in found.items() if own is not None}
+    families = {judge.label: family(judge.model) for judge in _judges(config.judge)}
+    return {
+        name: family_name
+        for name, family_name in families.items()
+        if family_name is not None
+    }
 
 
 def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
@@ -400,13 +405,14 @@ def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
         }
     )
     notes = []
-    for judge, own in judge_families(config).items():
-        if shared := [model for model in models if family(model) == own]:
+    for judge, family_name in judge_families(config).items():
+        if shared := [model for model in models if family(model) == family_name]:
             named = ", ".join(map(visible, shared[:3])) + (
                 f" and {len(shared) - 3} more" if len(shared) > 3 else ""
             )
             notes.append(
-                f"judge {judge} and {named} are of the same family ({own}): see self/preference"
+                f"judge {judge} and {named} are of the same family ({family_name}):"
+                " see self/preference"
             )
     return notes
 
@@ -431,10 +437,10 @@ def self_statistics(
         for response in case.responses
     ]
     first, second = verdicts.pairs.sides(np.array(models, dtype=np.int8))
-    own = (
+    own_side = (
         first - second
     )  # A or B for the single response of the judge's family, TIE if neither or both are
-    mixed = own != TIE
+    mixed = own_side != TIE
     present = verdicts.present
     tally = verdicts.tally
     nothing = "no pair has one response of the judge's own family"
@@ -450,15 +456,16 @@ def self_statistics(
             side & present,
             side & verdicts.missing,
         )
-        for side in (mixed & (label == own), mixed & (label == -own))
+        for side in (mixed & (label == own_side), mixed & (label == -own_side))
     ]
+    # extreme totals: the columns are sum and count of both rates, a row one more hit or miss
     rows = np.array(
         [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=np.float64
     )
     return [
         tally.rate(
             "self/own_rate",
-            verdicts.winner == own,
+            verdicts.winner == own_side,
             mixed & present & (verdicts.winner != TIE),
             mixed & verdicts.missing,
             why="no such pair has a winner" if mixed.any() else nothing,

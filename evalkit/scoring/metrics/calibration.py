@@ -54,9 +54,9 @@ def stated(verdicts: VerdictColumns) -> StatedConfidence:
     winner.
     """
     won = verdicts.present & (verdicts.winner != TIE) & (verdicts.reason != FORCED)
-    known = np.isfinite(verdicts.confidence)
-    used = verdicts.labeled & won & known
-    missing = int((verdicts.labeled & (verdicts.missing | (won & ~known))).sum())
+    is_stated = np.isfinite(verdicts.confidence)
+    used = verdicts.labeled & won & is_stated
+    missing = int((verdicts.labeled & (verdicts.missing | (won & ~is_stated))).sum())
     right = (verdicts.winner == verdicts.pairs.label)[used].astype(np.float64)
     return StatedConfidence(
         verdicts.tally.where(used), verdicts.confidence[used], right, missing
@@ -191,7 +191,7 @@ def recalibration(
     )
     x = _logits(pairs.confidence)[:, None]
     constant = "" if why or x.any() else "every confidence is 0.5"
-    found = [
+    statistics = [
         slope(
             "calibration/slope",
             x,
@@ -203,6 +203,7 @@ def recalibration(
         )
     ]
     curves = {"stated": _curve(pairs, clusters, confidence)}
+    # shape (pairs,)
     folds = clusters.folds(cases)[pairs.tally.case]
     for name, recalibrate in METHODS.items():
         after = replace(
@@ -214,9 +215,9 @@ def recalibration(
         if enough:
             after = replace(pairs, confidence=out_of_fold(pairs, folds, recalibrate))
             curves[name] = _curve(after, clusters, confidence)
-        found.append(ece_statistic(f"calibration/ece_{name}", after, why))
-        found.append(brier_statistic(f"calibration/brier_{name}", after, why))
-    return found, {"reliability": curves} if curves["stated"] else {}
+        statistics.append(ece_statistic(f"calibration/ece_{name}", after, why))
+        statistics.append(brier_statistic(f"calibration/brier_{name}", after, why))
+    return statistics, {"reliability": curves} if curves["stated"] else {}
 
 
 def _logits(confidence: Floats) -> Floats:
@@ -264,13 +265,14 @@ def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
     """
     if not len(confidence):
         return new
-    levels, place = np.unique(confidence, return_inverse=True)
+    # answer -> its level of confidence
+    levels, level = np.unique(confidence, return_inverse=True)
     # Hits, answers and levels of each pool; importing SciPy's regression takes longer than this
     # loop.
     pools: list[tuple[float, int, int]] = []
     for hits, answers in zip(
-        np.bincount(place, weights=right).tolist(),
-        np.bincount(place).tolist(),
+        np.bincount(level, weights=right).tolist(),
+        np.bincount(level).tolist(),
         strict=True,
     ):
         pool = (hits, answers, 1)

@@ -37,7 +37,7 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
     answered = decided(items.answer)
     unread = items.answer == MISSING
     met = items.answer == MET
-    given = items.judged != MISSING
+    was_judged = items.judged != MISSING
     every = np.ones(len(items.case), dtype=bool)
     why = "no item has an answer"
     counts = Counter[str](score.state for score in scores)
@@ -52,7 +52,7 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
         )
         or None
     )
-    found: Measures = [
+    measures: Measures = [
         _mean(
             "score/mean",
             items,
@@ -70,15 +70,19 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
         ),
         tally.rate("checklist/met_rate", met, answered, unread, why=why),
         tally.rate(
-            "checklist/cannot_assess", items.judged == CANNOT, given, ~given, why=why
+            "checklist/cannot_assess",
+            items.judged == CANNOT,
+            was_judged,
+            ~was_judged,
+            why=why,
         ),
-        tally.rate("checklist/missing", ~given, every, why="there are no items"),
+        tally.rate("checklist/missing", ~was_judged, every, why="there are no items"),
     ]
     if rule == "points":
-        found.append(_mean(UNCLIPPED, items, scores, lambda score: score.unclipped))
+        measures.append(_mean(UNCLIPPED, items, scores, lambda score: score.unclipped))
     for name, rows in _groups(items):
         why = "no such item has an answer"
-        found.append(
+        measures.append(
             tally.rate(
                 f"checklist/met_rate/{name}",
                 met,
@@ -87,7 +91,7 @@ def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
                 why=why,
             )
         )
-    return found + _agreement(items, tally)
+    return measures + _agreement(items, tally)
 
 
 def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Statistic]:
@@ -102,14 +106,17 @@ def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Stati
     ]
     if all(unit_of(case.responses[index].text) is None for case, index in responses):
         return []
-    shown = [{part.turn for part in parts_of(case, index)} for case, index in responses]
+    # [response]: the turns that the judge saw
+    turns_shown = [
+        {part.turn for part in parts_of(case, index)} for case, index in responses
+    ]
     named = [
-        (bool(shown[at]) and {*cited_turns(item.explanation)}, shown[at])
+        (bool(turns_shown[at]) and {*cited_turns(item.explanation)}, turns_shown[at])
         for at, verdicts in enumerate(items.verdicts)
         for item in verdicts
     ]
     cites = np.array([bool(numbers) for numbers, _ in named])
-    unknown = np.array([bool(numbers and numbers - known) for numbers, known in named])
+    unknown = np.array([bool(numbers and numbers - turns) for numbers, turns in named])
     return [
         items.tally.rate(
             "checklist/evidence/unknown_turn",
@@ -129,7 +136,7 @@ def _mean(
 ) -> Statistic:
     """Return a mean over responses: of those whose value is known, with the bounds of all others."""
     low, high = np.array([low_high(score) for score in scores]).reshape(-1, 2).T
-    known = np.array([score.state == "scored" for score in scores], dtype=bool)
+    is_scored = np.array([score.state == "scored" for score in scores], dtype=bool)
     bounded = ~np.isnan(low)
     worst = (
         (float(low[bounded].mean()), float(high[bounded].mean()))
@@ -139,7 +146,7 @@ def _mean(
     tally = Tally(columns.response_case, columns.cases)
     why = "no response has a score"
     return tally.mean(
-        name, low, known, bounded & ~known, worst=worst, why=why, **attributes
+        name, low, is_scored, bounded & ~is_scored, worst=worst, why=why, **attributes
     )
 
 
@@ -162,11 +169,11 @@ def _groups(columns: ItemColumns) -> Iterator[tuple[str, Bools]]:
 
 
 def _rows(names: Sequence[set[str]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    rows_by_name: dict[str, list[int]] = {}
     for row, row_names in enumerate(names):
         for name in row_names:
-            found.setdefault(metric_name(name), []).append(row)
-    return found
+            rows_by_name.setdefault(metric_name(name), []).append(row)
+    return rows_by_name
 
 
 def metric_name(name: str) -> str:
@@ -232,16 +239,17 @@ def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
         alone: The items asked one by one.
         together: The same items asked in one request.
     """
-    known = alone.present & together.present
+    in_both = alone.present & together.present
+    # shape (items,)
     sign = np.where(alone.present, np.where(alone.judged == MET, 1.0, -1.0), 0.0)
-    others = (
+    lead_of_others = (
         np.bincount(alone.response, weights=sign, minlength=len(alone.scores))[
             alone.response
         ]
         - sign
     )
-    rows = known & (others != 0)
-    majority = np.where(others > 0, MET, NOT_MET)
+    rows = in_both & (lead_of_others != 0)
+    majority = np.where(lead_of_others > 0, MET, NOT_MET)
     change = (together.judged == majority).astype(np.float64) - (
         alone.judged == majority
     )
@@ -249,7 +257,7 @@ def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
         HALO,
         change,
         rows,
-        (others != 0) & ~known,
+        (lead_of_others != 0) & ~in_both,
         span=(-1.0, 1.0),
         why="no item was answered in both runs",
     )

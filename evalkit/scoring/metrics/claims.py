@@ -57,7 +57,7 @@ def _claims(
     every = np.ones(len(pairs.right), dtype=bool)
     p = claim_test(pairs.confidence, pairs.right, cluster)
     assert p is not None  # there are outcomes
-    found: Measures = [
+    measures: Measures = [
         Metric(
             "calibration/claim",
             round_metric(p),
@@ -76,11 +76,11 @@ def _claims(
         sure = pairs.confidence >= level - FUZZ
         if sure.any():
             name = f"calibration/right_at_{100 * level:.0f}"
-            found.append(pairs.tally.rate(name, pairs.right > 0, sure))
+            measures.append(pairs.tally.rate(name, pairs.right > 0, sure))
     chosen = _of_each_cluster(cluster)
     for target in TARGETS:
-        found += _threshold(pairs, chosen, target, 1 - config.scoring.confidence)
-    return found
+        measures += _threshold(pairs, chosen, target, 1 - config.scoring.confidence)
+    return measures
 
 
 def _of_each_cluster(cluster: Ints) -> Bools:

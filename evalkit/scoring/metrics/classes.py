@@ -182,14 +182,14 @@ class LabeledClasses:
                 "class/balanced_accuracy",
                 lambda totals: coefficients.recalls(totals).mean(axis=1),
                 unread.balanced_accuracy() if labels.all() else (None, None),
-                each=1.0,
+                per_class=1.0,
                 why=" and ".join(f"no label is {name}" for name in unlabeled),
             ),
             self._coefficient(
                 "class/macro_f1",
                 f1_mean,
                 unread.macro_f1(),
-                each=1.0,
+                per_class=1.0,
                 absent=f"without {', '.join(absent)}, which no label names"
                 if absent
                 else None,
@@ -216,24 +216,26 @@ class LabeledClasses:
         every = coefficients_of("classes") | (
             coefficients_of("ordered classes") if columns.ordered else {}
         )
-        found = [
+        agreements = [
             self._coefficient(
                 f"agreement/{name}",
-                one.value,
-                one.bounds(unread),
-                contrast=one.contrast,
+                coefficient.value,
+                coefficient.bounds(unread),
+                contrast=coefficient.contrast,
             )
-            for name, one in every.items()
+            for name, coefficient in every.items()
         ]
-        return [accuracy, *found]
+        return [accuracy, *agreements]
 
     def _of_class(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""
         value, counting, absent = CONTRASTS[contrast]
-        own = np.arange(self._k) == c
+        # shape (classes,)
+        is_class = np.arange(self._k) == c
         hits = self._confusion.cells.columns[c * self._k + c].astype(np.float64)
         alarms = self._verdicts[c] - hits
         misses = self._labels[c] - hits
+        # shape (cases, 4)
         columns = np.stack(
             [hits, alarms, misses, self._labels.sum(axis=0) - hits - alarms - misses],
             axis=1,
@@ -243,7 +245,7 @@ class LabeledClasses:
         # rest.
         missing = [
             self.unread.missing[side].sum()
-            for side, of in ((own, {0, 2}), (~own, {1, 3}))
+            for side, of in ((is_class, {0, 2}), (~is_class, {1, 3}))
             if of & {*counting}
         ]
         return Statistic(
@@ -266,7 +268,7 @@ class LabeledClasses:
         worst: Bounds,
         *,
         contrast: bool = False,
-        each: float = 0.0,
+        per_class: float = 0.0,
         absent: str | None = None,
         why: str = "",
     ) -> Statistic:
@@ -278,14 +280,17 @@ class LabeledClasses:
             worst: its bounds over missing answers.
             contrast: whether it is 0 by construction if all labels are of one class, and so
                 undefined.
-            each: the pseudo-clusters of each class; by default two for all classes together.
+            per_class: the pseudo-clusters of each class; by default two for all classes together.
             absent: a note on classes that it omits.
             why: why it is undefined, if it is not because only one class occurs.
         """
         labels = np.flatnonzero(self.unread.table.sum(axis=1))
         if contrast and len(labels) == 1:
-            own = self._columns.names[int(labels[0])]
-            why = f"labels are all of one class ({own}): it would be 0 whatever the verdicts are"
+            only_class = self._columns.names[int(labels[0])]
+            why = (
+                f"labels are all of one class ({only_class}):"
+                " it would be 0 whatever the verdicts are"
+            )
         elif contrast and len(labels):
             why = "verdicts are all of one class"
         return self._confusion.statistic(
@@ -295,7 +300,7 @@ class LabeledClasses:
             contrast=contrast,
             note="; ".join(note for note in (absent, self._note) if note) or None,
             why=self._why or why or "labels and verdicts are all of one class",
-            pseudo=PseudoCounts.matrix(self._k, each or 2 / self._k),
+            pseudo=PseudoCounts.matrix(self._k, per_class or 2 / self._k),
         )
 
 
@@ -317,13 +322,14 @@ NO_CHANCES = "no labeled response has a class with a probability"
 
 def stated_classes(columns: ClassColumns) -> StatedConfidence:
     """Return the labeled responses with a class, and the probability of that class."""
-    known = np.isfinite(columns.chances).all(axis=1)
+    has_chances = np.isfinite(columns.chances).all(axis=1)
+    # shape (responses,): the probability of each verdict
     verdict = np.take_along_axis(
         columns.chances, np.maximum(columns.verdicts, 0)[:, None], axis=1
     )[:, 0]
-    used = columns.read & known
+    used = columns.read & has_chances
     missing = int(
-        (columns.labeled & (columns.missing | (columns.present & ~known))).sum()
+        (columns.labeled & (columns.missing | (columns.present & ~has_chances))).sum()
     )
     right = columns.right.astype(np.float64)
     return StatedConfidence(
@@ -335,14 +341,14 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
     """Return the calibration of the probability of the verdict's class, and of the probability of each class."""
     if columns.probabilities is None:
         return []
-    known = np.isfinite(columns.probabilities).all(axis=1)
+    has_chances = np.isfinite(columns.probabilities).all(axis=1)
     verdict = np.take_along_axis(
         columns.probabilities, np.maximum(columns.verdicts, 0)[:, None], axis=1
     )[:, 0]
     right = columns.right.astype(np.float64)
-    used = columns.read & known
+    used = columns.read & has_chances
     missing = int(
-        (columns.labeled & (columns.missing | (columns.present & ~known))).sum()
+        (columns.labeled & (columns.missing | (columns.present & ~has_chances))).sum()
     )
     # An abstention still has probabilities of the classes only if the judge gave them, so it is
     # left out here too.

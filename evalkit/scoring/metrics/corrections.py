@@ -225,13 +225,17 @@ def mean_corrections(
                 )
             ]
     limits = None if scored is None else scale.ends
-    found = [replace(made, limits=limits) for made in prediction_powered(targets)]
+    statistics = [
+        replace(statistic, limits=limits) for statistic in prediction_powered(targets)
+    ]
     details = {
         "confidence": config.scoring.confidence,
-        "targets": label_plans(targets, found, config.scoring.confidence, clusters),
+        "targets": label_plans(
+            targets, statistics, config.scoring.confidence, clusters
+        ),
         "notes": [LEVELS] if scored is None or scale.real or len(scale) > 2 else [],
     }
-    return [*found, *map(rogan_gladen, two_level)], {"corrected": details}
+    return [*statistics, *map(rogan_gladen, two_level)], {"corrected": details}
 
 
 def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
@@ -260,17 +264,18 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
     def means(totals: Floats) -> Floats:
         parts = _parts(totals, _COLUMNS + _BY_GROUP * len(of))
         k = tuning(np.concatenate([part[:, :_COLUMNS] for part in parts], axis=1))
-        each = np.stack([_estimate(part, k, of) for part in parts], axis=1)
+        # shape (rows, targets)
+        estimates = np.stack([_estimate(part, k, of) for part in parts], axis=1)
         if len(targets) > 1:
-            return onto_simplex(each)
-        return np.clip(each, 0.0, 1.0) if targets[0].proportion else each
+            return onto_simplex(estimates)
+        return np.clip(estimates, 0.0, 1.0) if targets[0].proportion else estimates
 
     shared = SharedStatistic(means)
-    found = []
+    statistics = []
     for index, target in enumerate(targets):
         labels = target.labels[target.labeled]
-        others = int(target.unlabeled.sum())
-        made = Statistic(
+        unlabeled = int(target.unlabeled.sum())
+        statistic = Statistic(
             target.name,
             table,
             shared[index],
@@ -279,36 +284,37 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
             missing=target.unanswered,
             # Equal labels do not vary between resamples, and have the exact interval.
             proportion=target.proportion
-            and (not others or (len(labels) > 0 and bool(np.ptp(labels) == 0))),
+            and (not unlabeled or (len(labels) > 0 and bool(np.ptp(labels) == 0))),
             note=_note(target),
             why=NO_LABEL if not len(labels) else FEW_LABELS,
         )
-        found.append(made)
-    return found
+        statistics.append(statistic)
+    return statistics
 
 
 def _note(target: Target) -> str:
     labels = int(target.labeled.sum())
     unanswered = target.unanswered
     lost = f", {unanswered} of them without an answer" if unanswered else ""
-    others = int(target.unlabeled.sum())
-    if not others:
+    unlabeled = int(target.unlabeled.sum())
+    if not unlabeled:
         return f"every answer has a label: this is the mean of the labels{lost}"
     weighted = RANDOM if target.weights is None else SAMPLED
-    rest = "units" if np.isnan(target.judged).any() else "answers"
+    unit_name = "units" if np.isnan(target.judged).any() else "answers"
     also = f"{lost}, and" if lost else " and"
-    return f"{labels} labels{also} {others} {rest} without a label; {weighted}"
+    return f"{labels} labels{also} {unlabeled} {unit_name} without a label; {weighted}"
 
 
 def _sums(target: Target) -> list[Floats]:
     """Return the columns of `_estimate`: sums over labeled rows and others, and by group of weights."""
     labeled = target.labeled
     read = target.read
-    others = target.unlabeled if target.weights is None else labeled | True
-    answered = others & target.answered
+    # If labels have weights, the labeled rows are part of the population, not a random subset.
+    population = target.unlabeled if target.weights is None else labeled | True
+    answered = population & target.answered
     y = np.where(labeled, target.labels, 0.0)
     f = np.where(read, target.judged, 0.0)
-    rest = np.where(answered, target.judged, 0.0)
+    population_answers = np.where(answered, target.judged, 0.0)
     weight = target.weight
     columns = [
         labeled * weight,
@@ -317,10 +323,10 @@ def _sums(target: Target) -> list[Floats]:
         y * read * weight,
         f * weight,
         y * f * weight,
-        others,
+        population,
         answered,
-        rest,
-        f * f + rest * rest,
+        population_answers,
+        f * f + population_answers * population_answers,
     ]
     columns += [
         column
@@ -331,12 +337,15 @@ def _sums(target: Target) -> list[Floats]:
 
 
 def _estimate(totals: Floats, k: Floats, shares: Sequence[float] = ()) -> Floats:
-    n, y, read, y_read, f, _, others, answered, rest, _ = totals.T[:_COLUMNS]
+    n, y, read, y_read, f, _, population, answered, population_answers, _ = totals.T[
+        :_COLUMNS
+    ]
     every_mean = divide(np.where(n > 1, y, np.nan), n)
     mean = every_mean
     share_read = divide(read, n)
     judged = divide(f, n)
     if shares:
+        # shape (rows, groups)
         counts, labels, reads, answers = (
             totals[:, _COLUMNS + at :: _BY_GROUP] for at in range(_BY_GROUP)
         )
@@ -348,11 +357,11 @@ def _estimate(totals: Floats, k: Floats, shares: Sequence[float] = ()) -> Floats
     lost = n - read
     by_lost = np.where(lost > 1e-9, divide(y - y_read, lost), every_mean)
     center = np.nan_to_num(divide(f, read))
-    at_random = divide(others, n + others)
-    more_read = divide(answered, others) - share_read
-    more = divide(rest, others) - judged - center * more_read
-    shift = k * more + at_random * (by_read - by_lost) * more_read
-    return mean + np.where(others > 0, shift, 0.0)
+    at_random = divide(population, n + population)
+    more_read = divide(answered, population) - share_read
+    correction = divide(population_answers, population) - judged - center * more_read
+    shift = k * correction + at_random * (by_read - by_lost) * more_read
+    return mean + np.where(population > 0, shift, 0.0)
 
 
 def onto_simplex(shares: Floats) -> Floats:
@@ -374,14 +383,14 @@ def tuning(totals: Floats) -> Floats:
     """
     covariance = variance = np.zeros(len(totals))
     for part in _parts(totals, _COLUMNS):
-        n, _, read, y, f, yf, others, answered, rest, ff = part.T
+        n, _, read, y, f, yf, population, answered, population_answers, ff = part.T
         every = read + answered
-        share = divide(others, n + others)
+        share = divide(population, n + population)
         covariance = covariance + share * np.nan_to_num(
             divide(yf, read) - divide(y, read) * divide(f, read)
         )
         variance = variance + np.nan_to_num(
-            divide(ff, every) - divide(f + rest, every) ** 2
+            divide(ff, every) - divide(f + population_answers, every) ** 2
         )
     return np.nan_to_num(divide(covariance, np.where(variance > 1e-12, variance, 0.0)))
 
@@ -453,8 +462,8 @@ def label_plans(
         tuning(np.concatenate([part[:, :_COLUMNS] for part in sums], axis=1))[0]
     )
     return [
-        _label_plan(target, made.observed(), targets, trust, confidence, clusters)
-        for target, made in zip(targets, powered, strict=True)
+        _label_plan(target, statistic.observed(), targets, trust, confidence, clusters)
+        for target, statistic in zip(targets, powered, strict=True)
     ]
 
 
@@ -467,7 +476,7 @@ def _label_plan(
     clusters: Clusters,
 ) -> JsonObject:
     n = int(target.labeled.sum())
-    others = int(target.unlabeled.sum())
+    unlabeled = int(target.unlabeled.sum())
     labeled = target.labeled
     plan: JsonObject = {
         "metric": target.name,
@@ -483,20 +492,20 @@ def _label_plan(
         ),
         "corrected": round_metric(corrected),
         "labelled": n,
-        "unlabelled": others,
+        "unlabelled": unlabeled,
         "more_labels": [],
     }
     if target.weights is not None:
         return plan | {"note": SAMPLED}
-    if n < 2 or not others:
+    if n < 2 or not unlabeled:
         return plan | {"note": "every answer has a label" if n > 1 else NO_LABEL}
     # The width of the interval for several numbers of labels, with the number of rows unchanged,
     # follows from the variance of the two means, with rows summed by cluster: that of y - k f over
     # the labeled rows
     # and k² times that of f over the others, with k tuned for each number of labels.
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    for labels in [n * factor for factor in GROWTH if n * factor <= n + others]:
-        remaining = max(1, n + others - labels)
+    for labels in [n * factor for factor in GROWTH if n * factor <= n + unlabeled]:
+        remaining = max(1, n + unlabeled - labels)
         k = _planned_tuning(targets, labels, remaining)
         variance = _row_variance(target, labeled, k, 1.0, clusters) / labels
         variance += (
@@ -582,6 +591,7 @@ def class_corrections(
     # answers is solved.
     lost = tally.columns(*(~classes.present & (classes.labels == c) for c in range(k)))
     table = Table.of([*judged, *(column * weight for column in (*cells, *lost))])
+    # labels by answers
     counts = table.sums[k : k + k * k].reshape(k, k)
     labels = counts.sum(axis=1) + table.sums[k + k * k :]
     read = counts.sum(axis=1)
@@ -599,7 +609,7 @@ def class_corrections(
     matrix = PseudoCounts.matrix(k, 1.0)
     padding = np.zeros(k)
     pseudo = replace(matrix, units=np.concatenate([padding, matrix.units, padding]))
-    found = []
+    statistics = []
     for c, name in enumerate(names):
         facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []
         facts += (
@@ -619,7 +629,7 @@ def class_corrections(
             ),
             why="; ".join([why if labels.any() else NO_LABEL, *facts]),
         )
-        found.append(statistic)
+        statistics.append(statistic)
     named = {
         f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c)
         for c, name in enumerate(names)
@@ -643,7 +653,7 @@ def class_corrections(
             for name, value in zip(names, youden, strict=True)
         },
     }
-    return [*found, *powered], {"corrected": details}
+    return [*statistics, *powered], {"corrected": details}
 
 
 def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
@@ -658,20 +668,23 @@ def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
         totals: (rows, k + k² + k): answers by class, labels by class and answer, and labels
             without an answer by class.
     """
+    # shape (rows, k)
     judged = totals[:, :k]
+    # shape (rows, labels, answers)
     counts = totals[:, k : k + k * k].reshape(-1, k, k)
     labels = counts.sum(axis=2) + totals[:, k + k * k :]
     answers = judged.sum(axis=1)
-    found = np.full((len(totals), k), np.nan)
+    rates = np.full((len(totals), k), np.nan)
     errors = divide(counts, np.repeat(labels[:, :, None], k, axis=2))
     usable = (labels > 0).all(axis=1) & (answers > 0)
     usable[usable] = np.linalg.det(errors[usable]) > 1e-9
     usable[usable] = np.linalg.cond(errors[usable]) < ILL_CONDITIONED
     if usable.any():
+        # the transposed errors: observed rates of answers are a mixture over labels
         solved = np.linalg.solve(
             errors[usable].transpose(0, 2, 1), judged[usable][:, :, None]
         )[:, :, 0]
         # Without missing answers the sum is the number of answers.
         whole = solved.sum(axis=1, keepdims=True)
-        found[usable] = onto_simplex(divide(solved, np.maximum(whole, 1e-9)))
-    return np.asarray(found[:, c])
+        rates[usable] = onto_simplex(divide(solved, np.maximum(whole, 1e-9)))
+    return np.asarray(rates[:, c])

@@ -114,8 +114,8 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     untied_x, untied_y = _untied(x), _untied(y)
     every_y = _untied(np.concatenate([y, missing_y]))
     n = len(x) + len(missing_y)
-    known = len(x)
-    new_pairs = n * (n - 1) / 2 - known * (known - 1) / 2
+    scored = len(x)
+    new_pairs = n * (n - 1) / 2 - scored * (scored - 1) / 2
     different = every_y - untied_y
     if not every_y:
         return None, None
@@ -162,8 +162,8 @@ def _bounds(
     most = rows[2]
 
     def largest(sign: int) -> float:
-        found = _largest(sign * direction, least, most, weight)
-        return -smallest(-sign * centered / length) if found is None else found
+        maximum = _largest(sign * direction, least, most, weight)
+        return -smallest(-sign * centered / length) if maximum is None else maximum
 
     low_end, high_end = (
         float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1)
@@ -205,7 +205,7 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
 
     bounds = np.stack([(low - shift) / scale, (high - shift) / scale], axis=1)
     options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
-    found = minimize(
+    solution = minimize(
         loss,
         (start - shift) / scale,
         jac=True,
@@ -213,7 +213,7 @@ def _largest(c: Floats, low: Floats, high: Floats, weight: Floats) -> float | No
         bounds=bounds,
         options=options,
     )
-    return float(np.exp(-found.fun))
+    return float(np.exp(-solution.fun))
 
 
 EXACT_ROWS = 4000
@@ -291,6 +291,7 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
 
     def areas(weights: Floats) -> Floats:
         upper, lower = (
+            # shape (resamples, levels)
             levels.counts(weights[:, graded.tally.case] * side)
             for side in (high, ~high)
         )
@@ -299,14 +300,14 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
             (upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1)
         )
 
-    made = graded.statistic(
+    statistic = graded.statistic(
         "auc",
         np.zeros((graded.tally.cases, 0)),
         partial(_in_blocks, areas, len(graded.x)) if two else undefined,
         weighted=True,
         proportion=True,
     )
-    return made if two else replace(made, why="grades do not have two levels")
+    return statistic if two else replace(statistic, why="grades do not have two levels")
 
 
 def _unbounded(missing: int) -> str | None:
@@ -326,21 +327,25 @@ def correlation_statistics(
         ends: the ends of the scale.
     """
     graded = _GradedScores.of(scores)
-    found = [
+    statistics = [
         replace(build(graded), reach=_unlike(build, graded))
         for build in (_pearson, _spearman, _kendall)
     ]
     if ends is None or not len(graded.missing_grades):
-        return found
-    known = (graded.x, graded.y, graded.missing_grades)
+        return statistics
+    observed = (graded.x, graded.y, graded.missing_grades)
     worst = [
-        pearson_bounds(*known, ends),
-        spearman_bounds(*known),
-        kendall_bounds(*known, found[2].observed() if len(graded.x) else float("nan")),
+        pearson_bounds(*observed, ends),
+        spearman_bounds(*observed),
+        kendall_bounds(
+            *observed, statistics[2].observed() if len(graded.x) else float("nan")
+        ),
     ]
     return [
-        made if bounds == (None, None) else replace(made, worst=bounds, note=None)
-        for made, bounds in zip(found, worst, strict=True)
+        statistic
+        if bounds == (None, None)
+        else replace(statistic, worst=bounds, note=None)
+        for statistic, bounds in zip(statistics, worst, strict=True)
     ]
 
 
@@ -364,20 +369,22 @@ def _unlike(
         added = Tally(np.append(case, [cases, cases + 1]), cases + 2)
         weights = np.full((1, cases + 2), 1 - share)
         weights[0, -2:] = share * len(x) / 2
-        found = []
+        extremes = []
         for step in (-1, 1):
             wider = _GradedScores(
                 added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0]
             )
-            made = build(wider)
-            found.append(
+            statistic = build(wider)
+            extremes.append(
                 float(
-                    made.value(
-                        weights if made.weighted else made.table.totals(weights)
+                    statistic.value(
+                        weights
+                        if statistic.weighted
+                        else statistic.table.totals(weights)
                     )[0]
                 )
             )
-        return found[0], found[1]
+        return extremes[0], extremes[1]
 
     return reach
 
@@ -436,6 +443,7 @@ def _spearman(graded: _GradedScores) -> Statistic:
         np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)
     ]
     width = int(levels[1].max(initial=0)) + 1
+    # row -> its cell, a combination of two levels
     cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
     if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
         columns = graded.tally.columns(
@@ -445,10 +453,10 @@ def _spearman(graded: _GradedScores) -> Statistic:
         return graded.statistic(
             "spearman", columns, partial(_rank_correlations, of_cells)
         )
-    each = [_Levels.of(level) for level in levels]
+    ranked = [_Levels.of(level) for level in levels]
 
     def rho(weights: Floats) -> Floats:
-        return _rank_correlations(each, weights[:, graded.tally.case])
+        return _rank_correlations(ranked, weights[:, graded.tally.case])
 
     value = partial(_in_blocks, rho, len(graded.x))
     return graded.statistic(
@@ -487,6 +495,7 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
     n = weights.sum(axis=1)
     ranks = []
     for values in levels:
+        # shape (rows, levels)
         counts = values.counts(weights)
         # Mid-ranks as centered fractions of n: their mean is 0 for any ties.
         middles = (np.cumsum(counts, axis=1) - counts / 2) / np.where(n > 0, n, 1.0)[
@@ -495,8 +504,8 @@ def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
         ranks.append(middles[:, values.level])
     x, y = ranks
     squares = [
-        np.einsum("ij,ij,ij->i", weights, one, other)
-        for one, other in ((x, x), (y, y), (x, y))
+        np.einsum("ij,ij,ij->i", weights, first, second)
+        for first, second in ((x, x), (y, y), (x, y))
     ]
     return pearson_r(np.stack([n, 0 * n, 0 * n, *squares], axis=1))
 
@@ -607,14 +616,14 @@ def within_statistics(
     y = graded.y
     tally = graded.tally
     missing = len(graded.missing_grades)
-    found = {
+    correlations = {
         "pearson": pearson_by_case(x, y, tally),
         "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
         "kendall": _kendall_within(scores, verdicts),
     }
     several = tally(np.ones(len(x))) > 1
-    made = []
-    for name, r in found.items():
+    statistics = []
+    for name, r in correlations.items():
         defined = np.isfinite(r)
         omitted = int((several & ~defined).sum())
         notes = (
@@ -631,8 +640,8 @@ def within_statistics(
             ends=(-1.0, 1.0),
             why="no case has two graded scores that differ",
         )
-        made.append(statistic)
-    return made
+        statistics.append(statistic)
+    return statistics
 
 
 def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
@@ -644,11 +653,12 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
         tally: the case of each row.
     """
     case = tally.case
+    # shape (cases,)
     size = np.maximum(tally(np.ones(len(x))), 1.0)
     x = x - (tally(x) / size)[case]
     y = y - (tally(y) / size)[case]
-    ones, _, _, *squares = moments(x, y)
-    return pearson_r(np.stack(tally.columns(ones, 0 * x, 0 * y, *squares), axis=1))
+    counts, _, _, *squares = moments(x, y)
+    return pearson_r(np.stack(tally.columns(counts, 0 * x, 0 * y, *squares), axis=1))
 
 
 def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
@@ -656,8 +666,10 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
         verdicts.pairs.differences(values) for values in (scored.score, scored.grade)
     )
     used = np.isfinite(x) & np.isfinite(y)
+    # shape (pairs,): the sign of each difference, 0 for a tie or a missing value
     dx, dy = (
-        np.where(used & (np.abs(one) > FUZZ), np.sign(one), 0.0) for one in (x, y)
+        np.where(used & (np.abs(difference) > FUZZ), np.sign(difference), 0.0)
+        for difference in (x, y)
     )
     agreement, untied_x, untied_y = verdicts.tally.columns(
         dx * dy, np.abs(dx), np.abs(dy)
@@ -682,11 +694,11 @@ def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
         scale: the scale of the rubric.
     """
     graded = np.isfinite(responses.grade)
-    known = np.isfinite(responses.raw)
-    read = graded & known
+    has_score = np.isfinite(responses.raw)
+    read = graded & has_score
     x = responses.raw[read]
     y = responses.grade[read]
-    lost = responses.grade[graded & ~known]
+    lost = responses.grade[graded & ~has_score]
     n, missing, tally = len(x), len(lost), responses.tally.where(read)
     why = responses.off_scale(scale)
     off_scale = bool(why)
@@ -777,13 +789,13 @@ def _close(
     """Return the share of scores within one level, or a tenth of the scale, of the grade."""
     tolerance = max(scale.step, scale.span / 10)
     graded = np.isfinite(responses.grade) & (not off_scale)
-    known = np.isfinite(responses.raw)
+    has_score = np.isfinite(responses.raw)
     distance = np.abs(np.nan_to_num(responses.raw) - np.nan_to_num(responses.grade))
     return responses.tally.rate(
         "agreement/close",
         distance <= tolerance + FUZZ,
-        graded & known,
-        graded & ~known,
+        graded & has_score,
+        graded & ~has_score,
         why=why,
     )
 

@@ -128,11 +128,11 @@ def _labeled_rates(units: Units) -> Iterator[Statistic]:
         yield units.tally.rate(RIGHT, units.right & units.read, labeled)
         yield units.tally.rate(WRONG, ~units.right & units.read, labeled)
     missing = units.missing
-    rest = ~labeled
-    if labeled.sum() >= FEW and rest.sum() >= FEW and missing.any():
+    unlabeled = ~labeled
+    if labeled.sum() >= FEW and unlabeled.sum() >= FEW and missing.any():
         parts = [
             units.tally.rate(MISSING_GAP, missing & rows, rows)
-            for rows in (rest, labeled)
+            for rows in (unlabeled, labeled)
         ]
         yield weighted_sum(
             MISSING_GAP, parts, (1.0, -1.0), n=int(labeled.sum()), worst=(None, None)
@@ -154,11 +154,13 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
     passes = verdicts.passes
     assert passes is not None, "only passes have orders"
     complete = passes.complete
-    shown = passes.winner * np.array(
+    # shape (pairs, orders)
+    by_position = passes.winner * np.array(
         [1, -1], dtype=np.int8
     )  # the response shown first is 1
     shares = [
-        np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)
+        np.where(complete, (by_position == code).mean(axis=1), 0.0)
+        for code in (A, B, TIE)
     ]
     return Statistic(
         ORDER_AGREEMENT,
@@ -286,13 +288,13 @@ def _score_leans(
     grade = np.nan_to_num((scored.grade - scale.min) / scale.span)
     score = np.nan_to_num((scored.raw - scale.min) / scale.span)
     graded = np.isfinite(scored.grade)
-    known = np.isfinite(scored.raw)
+    has_score = np.isfinite(scored.raw)
     off_scale = scored.off_scale(scale)
     labeled = graded & (not off_scale)
     tally = scored.tally
-    read = labeled & known
+    read = labeled & has_score
     why = off_scale or UNLABELED
-    yield _lean("score", score, grade, read, labeled & ~known, labeled, tally, why)
+    yield _lean("score", score, grade, read, labeled & ~has_score, labeled, tally, why)
     names, system = system_codes(cases)
     for name, code in _most_frequent(names, system[read]):
         means = [
@@ -316,9 +318,9 @@ def score_decision_statistics(
         cases: the cases.
         scale: the scale of the rubric.
     """
-    known = np.isfinite(responses.raw)
+    has_score = np.isfinite(responses.raw)
     tally = responses.tally
-    labeled = known & np.isfinite(responses.grade)
+    labeled = has_score & np.isfinite(responses.grade)
     if labeled.any() and not responses.off_scale(scale):
         reach = min(scale.step, scale.span / 10) / 2
         ends = {
@@ -339,7 +341,7 @@ def score_decision_statistics(
                 name, difference, labeled, span=(-1.0, 1.0), ends=(-1.0, 1.0)
             )
     lengths = flat(cases, lambda case: [len(r.text) or np.nan for r in case.responses])
-    read = known & np.isfinite(lengths)
+    read = has_score & np.isfinite(lengths)
     if read.sum() >= FEW and np.ptp(lengths[read]):
         followed = spearman_statistic(
             tally.where(read), responses.raw[read], lengths[read]

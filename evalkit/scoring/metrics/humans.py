@@ -101,11 +101,11 @@ def annotator_statistics(
     responses: ScoreColumns | None = None,
 ) -> Tabled:
     """Return the metrics of annotators' choices or grades, and the table of annotators; empty without annotators."""
-    found = read_annotations(cases, verdicts, responses)
+    annotations = read_annotations(cases, verdicts, responses)
     return (
         ([], {})
-        if found is None
-        else annotator_results(found, clusters, config.scoring.alt_test_epsilon)
+        if annotations is None
+        else annotator_results(annotations, clusters, config.scoring.alt_test_epsilon)
     )
 
 
@@ -147,11 +147,14 @@ def read_annotations(
 def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | None:
     """Return the selected responses' classes by annotator, or `None` if there are none."""
     names = tuple(sorted(columns.annotators))
-    given = [np.flatnonzero(rows & (columns.annotators[name] >= 0)) for name in names]
-    if not sum(map(len, given)):
+    rows_by_annotator = [
+        np.flatnonzero(rows & (columns.annotators[name] >= 0)) for name in names
+    ]
+    if not sum(map(len, rows_by_annotator)):
         return None
-    item = np.concatenate(given)
-    annotator = np.repeat(np.arange(len(names)), [*map(len, given)])
+    # one row for each annotation: its response and its annotator
+    item = np.concatenate(rows_by_annotator)
+    annotator = np.repeat(np.arange(len(names)), [*map(len, rows_by_annotator)])
     return Annotations(
         item,
         annotator,
@@ -182,42 +185,44 @@ def class_annotator_statistics(
     every = read_class_annotations(classes, np.ones(len(classes), dtype=bool))
     if every is None:
         return [], {}
-    found = read_class_annotations(classes, ~classes.withheld)
-    if found is None:
+    annotations = read_class_annotations(classes, ~classes.withheld)
+    if annotations is None:
         return annotator_agreement(every), {}
-    return annotator_results(found, clusters, config.scoring.alt_test_epsilon, every)
+    return annotator_results(
+        annotations, clusters, config.scoring.alt_test_epsilon, every
+    )
 
 
 def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, float]]:
-    for place, case in enumerate(cases):
+    for position, case in enumerate(cases):
         for name, label in case.labels.items():
             for index, grade in enumerate(annotation_grades(label)):
                 if grade is not None:
-                    yield int(offset[place]) + index, name, grade
+                    yield int(offset[position]) + index, name, grade
 
 
 def _choices(
     cases: Sequence[Case], pairs: PairColumns
 ) -> Iterator[tuple[int, str, float]]:
-    for place, case in enumerate(cases):
+    for position, case in enumerate(cases):
         for name, label in case.labels.items():
             for (i, j), winner in choices_in(label):
-                yield pairs.place(place, i, j), name, float(CODES[winner])
-            for (i, one), (j, two) in combinations(
+                yield pairs.place(position, i, j), name, float(CODES[winner])
+            for (i, first_grade), (j, second_grade) in combinations(
                 enumerate(annotation_grades(label)), 2
             ):
-                if one is not None and two is not None:
+                if first_grade is not None and second_grade is not None:
                     yield (
-                        pairs.place(place, i, j),
+                        pairs.place(position, i, j),
                         name,
-                        float(sign(np.array([one - two]))[0]),
+                        float(sign(np.array([first_grade - second_grade]))[0]),
                     )
 
 
-def annotator_agreement(found: Annotations) -> Sequence[Statistic]:
+def annotator_agreement(annotations: Annotations) -> Sequence[Statistic]:
     """Return the agreement among annotators: coefficients of choices, Krippendorff's interval alpha of grades."""
-    tally = Tally(found.case, found.cases)
-    size = np.bincount(found.item, minlength=len(found.case))
+    tally = Tally(annotations.case, annotations.cases)
+    size = np.bincount(annotations.item, minlength=len(annotations.case))
     several = size > 1
     why = (
         "all labels are equal"
@@ -225,16 +230,18 @@ def annotator_agreement(found: Annotations) -> Sequence[Statistic]:
         else "no item was labeled by two annotators"
     )
     n = int(size[several].sum())
-    if found.chosen:
-        return Confusion.among(found.counts, tally).coefficients(
+    if annotations.chosen:
+        return Confusion.among(annotations.counts, tally).coefficients(
             "human", "annotators", n=n, why=why
         )
     return [
-        alpha_of_numbers("human/alpha", found.value, found.item, tally, n=n, why=why)
+        alpha_of_numbers(
+            "human/alpha", annotations.value, annotations.item, tally, n=n, why=why
+        )
     ]
 
 
-def leave_one_out(found: Annotations) -> list[Statistic]:
+def leave_one_out(annotations: Annotations) -> list[Statistic]:
     """Return the agreement of each annotator, and of the judge, with the other annotators, and the difference.
 
     For choices it is the share equal to the most frequent choice of the others, if there is one.
@@ -242,19 +249,24 @@ def leave_one_out(found: Annotations) -> list[Statistic]:
     others, so the ceiling is what an annotator reaches (the leave-one-out ceiling of Nili et al.
     2014, PLoS Comput. Biol. 10, e1003553).
     """
-    if found.chosen:
-        most = found.others.max(axis=1)
-        unique = (most > 0) & (np.equal(found.others, most[:, None]).sum(axis=1) == 1)
+    if annotations.chosen:
+        # shape (annotations, classes) -> (annotations,)
+        most = annotations.others.max(axis=1)
+        unique = (most > 0) & (
+            np.equal(annotations.others, most[:, None]).sum(axis=1) == 1
+        )
         reference = np.where(
             unique,
-            np.array(found.classes, dtype=np.float64)[found.others.argmax(axis=1)],
+            np.array(annotations.classes, dtype=np.float64)[
+                annotations.others.argmax(axis=1)
+            ],
             np.nan,
         )
     else:
-        reference = divide(found.of_others(1), found.of_others(0))
+        reference = divide(annotations.of_others(1), annotations.of_others(0))
     defined = np.isfinite(reference)
-    answered = defined & found.answered
-    width, read = (2, mean_of) if found.chosen else (6, pearson_r)
+    answered = defined & annotations.answered
+    width, read = (2, mean_of) if annotations.chosen else (6, pearson_r)
 
     def sums(values: Floats, rows: Bools) -> list[Floats]:
         x = values[rows]
@@ -262,18 +274,22 @@ def leave_one_out(found: Annotations) -> list[Statistic]:
         center = float(y.mean()) if len(y) else 0.0
         columns = (
             (x == y, np.ones(len(x)))
-            if found.chosen
+            if annotations.chosen
             else moments(x - center, y - center)
         )
-        return Tally(found.row_case[rows], found.cases).columns(*columns)
+        return Tally(annotations.row_case[rows], annotations.cases).columns(*columns)
 
     def leads(totals: Floats) -> Floats:
         return read(totals[:, :width]) - read(totals[:, width:])
 
     unanswered = int((defined & ~answered).sum())
-    judge = sums(found.judge, answered)
+    judge = sums(annotations.judge, answered)
     unbounded = [UNBOUNDED] if unanswered else []
-    notes = [] if found.chosen else ["Pearson correlation with the mean of the others"]
+    notes = (
+        []
+        if annotations.chosen
+        else ["Pearson correlation with the mean of the others"]
+    )
     return [
         Statistic(
             f"human/{name}",
@@ -281,14 +297,14 @@ def leave_one_out(found: Annotations) -> list[Statistic]:
             value,
             n=int((defined if name == "ceiling" else answered).sum()),
             missing=0 if name == "ceiling" else unanswered,
-            proportion=found.chosen and name != "gap",
+            proportion=annotations.chosen and name != "gap",
             note="; ".join(notes + (unbounded if name != "ceiling" else [])) or None,
             why="no item has enough labels by other annotators that differ",
         )
         for name, columns, value in (
-            ("ceiling", sums(found.value, defined), read),
+            ("ceiling", sums(annotations.value, defined), read),
             ("judge", judge, read),
-            ("gap", [*judge, *sums(found.value, answered)], leads),
+            ("gap", [*judge, *sums(annotations.value, answered)], leads),
         )
     ]
 
@@ -301,21 +317,27 @@ FALSE_DISCOVERY_RATE = 0.05
 UNBOUNDED = "missing answers are omitted and not bounded"
 
 
-def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
+def _closeness(annotations: Annotations) -> tuple[Floats, Floats, Floats]:
     """Return by row how close judge and annotator are to the other labels, and the number of other annotators.
 
     For choices it is the share of others with the same choice. For grades it is minus the root mean
     squared distance from the others' grades.
     """
-    size = found.of_others(0)
+    size = annotations.of_others(0)
     closeness = []
-    for values in (found.judge, found.value):
-        if found.chosen:
-            same = (found.others * np.equal.outer(values, found.classes)).sum(axis=1)
+    for values in (annotations.judge, annotations.value):
+        if annotations.chosen:
+            # annotations by classes
+            same = (
+                annotations.others * np.equal.outer(values, annotations.classes)
+            ).sum(axis=1)
             closeness.append(divide(same, size))
         else:
             squares = (
-                divide(found.of_others(2) - 2 * values * found.of_others(1), size)
+                divide(
+                    annotations.of_others(2) - 2 * values * annotations.of_others(1),
+                    size,
+                )
                 + values**2
             )
             closeness.append(-np.sqrt(np.maximum(squares, 0.0)))
@@ -323,7 +345,7 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
 
 
 def annotator_results(
-    found: Annotations,
+    annotations: Annotations,
     clusters: Clusters,
     epsilon: float,
     every: Annotations | None = None,
@@ -336,25 +358,26 @@ def annotator_results(
     no worse. At 0.5 or more, the judge may replace annotators.
 
     Args:
-        found: the labels.
+        annotations: the labels.
         clusters: the clusters of the cases.
         epsilon: the advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd
             workers).
         every: the labels whose agreement is `human/alpha`, if they are more.
     """
-    judge, annotator, others = _closeness(found)
-    answered = (others > 0) & found.answered
-    cluster = clusters.of_rows(found.row_case)
+    judge, annotator, other_labels = _closeness(annotations)
+    answered = (other_labels > 0) & annotations.answered
+    cluster = clusters.of_rows(annotations.row_case)
     judge_wins = answered & (judge >= annotator - 1e-12)
     annotator_wins = answered & (annotator >= judge - 1e-12)
     leads = annotator_wins.astype(np.float64) - judge_wins
-    tally = Tally(found.row_case, found.cases)
+    tally = Tally(annotations.row_case, annotations.cases)
+    # two columns for each tested annotator: the judge's wins, and comparisons
     columns: list[Floats] = []
     p_values = []
     table = []
-    tested_rows = np.zeros(len(found.item), dtype=bool)
-    for number, name in enumerate(found.names):
-        labels = found.annotator == number
+    tested_rows = np.zeros(len(annotations.item), dtype=bool)
+    for number, name in enumerate(annotations.names):
+        labels = annotations.annotator == number
         rows = answered & labels
         p = None
         if len(np.unique(cluster[rows])) >= MIN_CASES:
@@ -376,10 +399,10 @@ def annotator_results(
         f"fewer than {MIN_ANNOTATORS} annotators labeled {MIN_CASES} judged cases together with"
         " others"
     )
-    unanswered = int((tested_rows & ~found.answered).sum())
+    unanswered = int((tested_rows & ~annotations.answered).sum())
     advantage = Statistic(
         "human/advantage",
-        columns or np.zeros((found.cases, 0)),
+        columns or np.zeros((annotations.cases, 0)),
         undefined
         if few
         else lambda totals: divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1),
@@ -400,8 +423,8 @@ def annotator_results(
             "human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note
         )
     return [
-        *annotator_agreement(every or found),
-        *leave_one_out(found),
+        *annotator_agreement(every or annotations),
+        *leave_one_out(annotations),
         advantage,
         test,
     ], {"annotators": table}

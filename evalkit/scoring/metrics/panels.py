@@ -52,9 +52,11 @@ class PanelVotes:
     numbers: bool
 
     @classmethod
-    def of(cls, panel: Units, each: Sequence[Units]) -> PanelVotes:
+    def of(cls, panel: Units, judge_verdicts: Sequence[Units]) -> PanelVotes:
         """Return the codes of the judges' verdicts on the units of a panel."""
-        cast = [np.where(judge.present, judge.codes, np.nan) for judge in each]
+        cast = [
+            np.where(judge.present, judge.codes, np.nan) for judge in judge_verdicts
+        ]
         return cls(
             np.stack(cast),
             np.where(panel.labeled, panel.truth, np.nan),
@@ -73,14 +75,15 @@ class PanelVotes:
 
     def of_others(self, judges: Ints) -> Floats:
         """Return the vote of all other judges, (units,): the most frequent code or the mean; NaN without one."""
-        others = np.delete(self.values, judges, axis=0)
+        other_values = np.delete(self.values, judges, axis=0)
         if self.numbers:
             return divide(
-                np.nansum(others, axis=0),
-                np.isfinite(others).sum(axis=0, dtype=np.float64),
+                np.nansum(other_values, axis=0),
+                np.isfinite(other_values).sum(axis=0, dtype=np.float64),
             )
-        levels = np.unique(others[np.isfinite(others)])
-        counts = (others == levels[:, None, None]).sum(axis=1)
+        levels = np.unique(other_values[np.isfinite(other_values)])
+        # shape (levels, units)
+        counts = (other_values == levels[:, None, None]).sum(axis=1)
         first = (counts == counts.max(axis=0, initial=0)) & (counts > 0)
         return np.where(
             first.sum(axis=0) == 1, levels @ first if len(levels) else np.nan, np.nan
@@ -109,12 +112,13 @@ def panel_statistics(
     scores = np.stack(
         [judge.scores.raw for judge in judges if judge.scores is not None]
     )
-    known = np.isfinite(scores)
+    has_score = np.isfinite(scores)
+    # shape (judges, units)
     unit = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
     tally = panel.scores.tally
     grade = panel.scores.grade
     alpha = alpha_of_numbers(
-        "panel/alpha", scores[known], unit[known], tally, **_votes(known)
+        "panel/alpha", scores[has_score], unit[has_score], tally, **_votes(has_score)
     )
     graded = grade[np.isfinite(grade)]
     if not len(graded) and panel.labeled.any():
@@ -147,20 +151,24 @@ def class_panel_statistics(
 
 
 def vote_agreement(
-    votes: PanelVotes, each: Sequence[Units], classes: Sequence[int], units: str
+    votes: PanelVotes,
+    judge_verdicts: Sequence[Units],
+    classes: Sequence[int],
+    units: str,
 ) -> list[Statistic]:
     """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree if there are at least two.
 
     Args:
         votes: the votes.
-        each: the verdicts of each judge.
+        judge_verdicts: the verdicts of each judge.
         classes: the codes of the classes; other votes are for none of them.
         units: the name of the units in notes.
     """
+    # shape (units, classes)
     counts = np.stack(
         [(votes.values == code).sum(axis=0) for code in classes], axis=1
     ).astype(np.float64)
-    known = ~np.stack([judge.missing for judge in each])
+    is_read = ~np.stack([judge.missing for judge in judge_verdicts])
     size = counts.sum(axis=1)
     several = size > 1
     same = counts.max(axis=1) == size
@@ -168,7 +176,7 @@ def vote_agreement(
     why = "nothing to count" if several.any() else ALONE
     return [
         *Confusion.among(counts, votes.tally).coefficients(
-            "panel", "panel", **_votes(known)
+            "panel", "panel", **_votes(is_read)
         ),
         votes.tally.rate(
             "panel/unanimous", same, several, ~several, note=note, why=why
@@ -176,13 +184,13 @@ def vote_agreement(
     ]
 
 
-def _votes(known: Bools) -> JsonObject:
+def _votes(is_read: Bools) -> JsonObject:
     """Return the attributes of alpha, given which votes (judges, units) could be read."""
-    several = known.sum(axis=0) > 1
+    several = is_read.sum(axis=0) > 1
     return {
-        "n": int(known[:, several].sum()),
-        "missing": int((~known).sum()),
-        "note": None if known.all() else "missing votes are omitted and not bounded",
+        "n": int(is_read[:, several].sum()),
+        "missing": int((~is_read).sum()),
+        "note": None if is_read.all() else "missing votes are omitted and not bounded",
         "why": "all votes are equal" if several.any() else ALONE,
     }
 
@@ -205,7 +213,9 @@ def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statisti
     """
     judges = len(votes.values)
     labeled = np.isfinite(votes.truth)
+    # shape (pairs of judges, 2)
     pairs = np.stack(np.triu_indices(judges, 1), axis=1)
+    # shape (pairs of judges, 2, units)
     errors = votes.off(votes.truth)[pairs]
     apart = np.reshape(
         [votes.off(votes.of_others(pair))[pair] for pair in pairs], errors.shape
@@ -216,7 +226,7 @@ def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statisti
     reach = mixed(
         effective, shared.table.sums, _unlike(errors, judges), float(shared.n)
     )
-    others = _correlated(
+    disagreement = _correlated(
         DISAGREEMENT,
         apart,
         np.ones(len(labeled), dtype=bool),
@@ -226,7 +236,7 @@ def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statisti
     counted = replace(
         shared, name=VOTES, value=effective, reach=reach, limits=(1.0, float(judges))
     )
-    return [shared, counted, others]
+    return [shared, counted, disagreement]
 
 
 def _correlated(
@@ -246,13 +256,14 @@ def _correlated(
         why: why there is no value, without units and without errors.
     """
     judges = len(votes.values)
-    known = np.asarray(np.isfinite(errors).all(axis=1))
-    x, y = np.where(known[:, None], errors, 0.0).swapaxes(0, 1)
-    columns = np.stack(_sums(known, x, y), axis=1).reshape(-1, len(possible))
+    both_known = np.asarray(np.isfinite(errors).all(axis=1))
+    x, y = np.where(both_known[:, None], errors, 0.0).swapaxes(0, 1)
+    # shape (pairs of judges * 5, units): the sums of a pair are side by side
+    columns = np.stack(_sums(both_known, x, y), axis=1).reshape(-1, len(possible))
     table = Table.of(votes.tally.columns(*columns) or np.zeros((votes.tally.cases, 0)))
-    n = int(known.any(axis=0).sum())
+    n = int(both_known.any(axis=0).sum())
     rows = _unlike(errors, judges)
-    missing = int((possible & ~known.all(axis=0)).sum()) if n else 0
+    missing = int((possible & ~both_known.all(axis=0)).sum()) if n else 0
     units = np.tile([1.0 / max(1, len(errors)), 0.0, 0.0, 0.0, 0.0], len(errors))
     pseudo = PseudoCounts(rows, np.array([*[1 / judges] * judges, 0.5, 0.5]), units)
     return Statistic(
@@ -268,8 +279,8 @@ def _correlated(
     )
 
 
-def _sums(known: Bools | Floats, x: Floats, y: Floats) -> list[Floats]:
-    return [known.astype(np.float64), x, y, x * x + y * y, x * y]
+def _sums(counted: Bools | Floats, x: Floats, y: Floats) -> list[Floats]:
+    return [counted.astype(np.float64), x, y, x * x + y * y, x * y]
 
 
 def _unlike(errors: Floats, judges: int) -> Floats:
@@ -322,21 +333,21 @@ def cascade_statistics(
     """
     tally = answers.tally
     waiting = cascade.decider == WAITING
-    given = config.judge.thresholds is not None
+    fixed = config.judge.thresholds is not None
     shares = [
         tally.rate(
             f"cascade/share/{metric_part(step.judge)}",
             cascade.decider == n,
             ~waiting,
             waiting,
-            note=_note(step, given=given),
+            note=_note(step, fixed=fixed),
         )
         for n, step in enumerate(cascade.steps)
     ]
     tested = answers.labeled & cascade.guaranteed
     note = UNTESTED if config.judge.last == "answer" else None
     why = "no label that chose no threshold was decided"
-    found = [
+    statistics = [
         *shares,
         tally.rate(
             "cascade/abstained", cascade.decider == ABSTAINED, ~waiting, waiting
@@ -344,15 +355,15 @@ def cascade_statistics(
         tally.rate("cascade/accuracy", answers.right, tested, note=note, why=why),
         _cost_ratio(config, judgments),
     ]
-    return found, {"cascade": cascade.table(config.judge)}
+    return statistics, {"cascade": cascade.table(config.judge)}
 
 
-def _note(step: Step, *, given: bool) -> str:
+def _note(step: Step, *, fixed: bool) -> str:
     if not step.guaranteed:
         return REST
-    if given and step.threshold is None:
+    if fixed and step.threshold is None:
         return f"never decides{GIVEN}"
-    if given:
+    if fixed:
         return f"where its certainty is at least {step.threshold:.3g}{GIVEN}"
     if step.threshold is None:
         return "never sure enough: the labels show no threshold at which it meets the target"
@@ -364,10 +375,19 @@ def _note(step: Step, *, given: bool) -> str:
 
 def _cost_ratio(config: RunConfig, judgments: JudgmentColumns) -> Statistic:
     """Return the cost of all answers, relative to that of the last judge alone at its mean cost per case asked."""
-    every, known = case_totals(judgments, "cost")
-    last, asked = case_totals(judgments.select(config.judge.members[-1].label), "cost")
+    every, priced = case_totals(judgments, "cost")
+    last, last_priced = case_totals(
+        judgments.select(config.judge.members[-1].label), "cost"
+    )
+    # shape (cases, 4): cost and priced of all answers, then of the last judge's
     columns = np.stack(
-        [np.where(known, every, 0.0), known, np.where(asked, last, 0.0), asked], axis=1
+        [
+            np.where(priced, every, 0.0),
+            priced,
+            np.where(last_priced, last, 0.0),
+            last_priced,
+        ],
+        axis=1,
     )
     # There is no largest cost. Where all are equal, a case is assumed to cost at most as much as
     # all together.
@@ -386,9 +406,9 @@ def _cost_ratio(config: RunConfig, judgments: JudgmentColumns) -> Statistic:
         "cascade/cost_ratio",
         columns.astype(np.float64),
         value,
-        n=int(known.sum()),
-        missing=int((~known).sum()),
-        covered=np.asarray(known),
+        n=int(priced.sum()),
+        missing=int((~priced).sum()),
+        covered=np.asarray(priced),
         reach=reach,
         why="the last judge was not asked, or its answers are free or have no price",
     )

@@ -100,14 +100,16 @@ def games_of(
     first, second = pairs.sides(system)
     rivals = (first >= 0) & (second >= 0) & (first != second)
     used = np.flatnonzero(rivals & verdicts.present)
+    # 1 if the system with the lower code is the first response, -1 if it is the second
     side = np.where(first < second, 1, -1)[used].astype(np.int8)
     log_ratio = np.subtract(*pairs.sides(lengths))[used] * side
     low = np.minimum(first, second)[used]
     high = np.maximum(first, second)[used]
     winner = (verdicts.winner[used] * side).astype(np.int8)
     missing = int((rivals & verdicts.missing).sum())
-    compared, places = np.unique(np.concatenate([low, high]), return_inverse=True)
-    low, high = places.reshape(2, -1)
+    # systems that were compared, and the codes of both sides among them
+    compared, codes = np.unique(np.concatenate([low, high]), return_inverse=True)
+    low, high = codes.reshape(2, -1)
     kept = tuple(names[k] for k in compared.tolist())
     return Games(
         kept,
@@ -312,7 +314,7 @@ def elo_over_orders(
     """Return the ratings after each of many random orders of all games, or of the games of resampled clusters."""
     generator = np.random.default_rng(seed)
     replay = deepcopy(generator)
-    clusters, place = np.unique(games.cluster, return_inverse=True)
+    clusters, cluster_of_game = np.unique(games.cluster, return_inverse=True)
 
     def sampled(source: np.random.Generator) -> Ints:
         """Return the games of clusters sampled with replacement, or all games."""
@@ -321,11 +323,12 @@ def elo_over_orders(
         times = np.bincount(
             source.integers(0, len(clusters), len(clusters)), minlength=len(clusters)
         )
-        return np.repeat(np.arange(len(games)), times[place])
+        return np.repeat(np.arange(len(games)), times[cluster_of_game])
 
     # Sampled twice, so that not all orders are held in memory at once.
     longest = max(len(sampled(generator)) for _ in range(orders))
     limit = min(longest, max(1, WORK // orders))
+    # shape (orders, games): index of the game; -1 after the last one
     table = np.full((orders, limit), -1, dtype=np.int32)
     for row in table:
         chosen = generator.permutation(sampled(replay))[:limit]
@@ -472,13 +475,14 @@ def rank_systems(
     """Return the metrics of the ranking and the content of ranking.json; empty if no two systems were compared."""
     if not games.compared:
         return [], {}
-    found = resampled_standing(games, scoring)
+    resampled = resampled_standing(games, scoring)
     elo_mean = elo_over_orders(games, resampled=False, seed=scoring.seed).mean(axis=0)
     columns = {
-        "rating": found.rating,
-        "win_rate": found.win_rate,
-        "copeland": found.copeland,
-        "rank": found.rank,
+        "rating": resampled.rating,
+        "win_rate": resampled.win_rate,
+        "copeland": resampled.copeland,
+        "rank": resampled.rank,
+        # row 0 is the observed value, the others are resamples
         "elo": np.vstack(
             [elo_mean, elo_over_orders(games, resampled=True, seed=scoring.seed)]
         ),
@@ -490,16 +494,16 @@ def rank_systems(
         }
         for system in range(len(games.names))
     ]
-    p_values = _pairwise_p_values(games, scoring, found)
+    p_values = _pairwise_p_values(games, scoring, resampled)
     few = rows if len(rows) <= MAX_SYSTEMS else []
     metrics = [row[name] for row in few for name in ("rating", "win_rate")]
-    return [*metrics, _separated(games, scoring, found, p_values)], _details(
-        games, scoring, found, rows, p_values
+    return [*metrics, _separated(games, scoring, resampled, p_values)], _details(
+        games, scoring, resampled, rows, p_values
     )
 
 
 def _system_metric(
-    games: Games, scoring: ScoringConfig, what: str, system: int, values: Floats
+    games: Games, scoring: ScoringConfig, column: str, system: int, values: Floats
 ) -> Metric:
     """Return a system's metric from its observed value and those of the resamples, (1 + resamples,)."""
     played = (games.i == system) | (games.j == system)
@@ -511,7 +515,7 @@ def _system_metric(
         "rank": (1.0, float(len(games.names))),
     }
     metric = metric_of_draws(
-        f"ranking/{what}/{games.names[system]}",
+        f"ranking/{column}/{games.names[system]}",
         value,
         draws,
         np.bincount(games.cluster[played], minlength=games.clusters.count) > 0,
@@ -520,14 +524,14 @@ def _system_metric(
         n=int(played.sum()),
         missing=games.missing,
         strict=True,
-        reach=partial(_rating_reach, value) if what == "rating" else None,
-        limits=limits.get(what),
+        reach=partial(_rating_reach, value) if column == "rating" else None,
+        limits=limits.get(column),
         why=NO_MAXIMUM if played.any() else "this system was compared with no other",
     )
     defined = draws[np.isfinite(draws)]
     tail = (1 - scoring.confidence) / 2
     if (
-        what not in limits
+        column not in limits
         or metric.value is None
         or not len(defined)
         or 1 - len(defined) / len(draws) > tail
@@ -547,7 +551,7 @@ def _rating_reach(value: float, share: float) -> Bounds:
 
 
 def _pairwise_p_values(
-    games: Games, scoring: ScoringConfig, found: Standing
+    games: Games, scoring: ScoringConfig, resampled: Standing
 ) -> Floats | None:
     """Return Holm's p-values of equal ratings as a symmetric (systems, systems) table, `None` without ratings.
 
@@ -557,7 +561,7 @@ def _pairwise_p_values(
     """
     from scipy.special import stdtr
 
-    rating = found.rating
+    rating = resampled.rating
     complete = np.asarray(np.isfinite(rating[1:]).all(axis=1))
     clusters = len(np.unique(games.cluster))
     if (
@@ -568,6 +572,7 @@ def _pairwise_p_values(
     ):
         return None
     i, j = np.triu_indices(len(games.names), 1)
+    # shape (pairs of systems,)
     error = (rating[1:][complete][:, i] - rating[1:][complete][:, j]).std(axis=0) * (
         clusters / (clusters - 1)
     ) ** 0.5
@@ -581,7 +586,7 @@ def _pairwise_p_values(
 
 
 def _separated(
-    games: Games, scoring: ScoringConfig, found: Standing, p_values: Floats | None
+    games: Games, scoring: ScoringConfig, resampled: Standing, p_values: Floats | None
 ) -> Metric:
     """Return `ranking/separated`: the share of pairs of systems whose ratings differ by Holm's adjusted tests."""
     name = "ranking/separated"
@@ -589,7 +594,7 @@ def _separated(
     if p_values is None:
         why = (
             NO_MAXIMUM
-            if np.isnan(found.rating[0]).any()
+            if np.isnan(resampled.rating[0]).any()
             else "too few resamples determine the ratings"
         )
         return Metric(name, None, n=n, missing=games.missing, note=why)
@@ -612,11 +617,15 @@ def by_value(values: Floats) -> Ints:
 def _details(
     games: Games,
     scoring: ScoringConfig,
-    found: Standing,
+    resampled: Standing,
     rows: Sequence[JsonObject],
     p_values: Floats | None,
 ) -> JsonObject:
-    by = found.win_rate[0] if np.isnan(found.rating[0]).all() else found.rating[0]
+    by = (
+        resampled.win_rate[0]
+        if np.isnan(resampled.rating[0]).all()
+        else resampled.rating[0]
+    )
     order = [int(k) for k in by_value(by)]
     wins, ties = games.tables()
     tables = {
@@ -628,7 +637,7 @@ def _details(
         "confidence": scoring.confidence,
         "games": len(games),
         "missing": games.missing,
-        "log_tie_parameter": round_metric(found.tie[0]),
+        "log_tie_parameter": round_metric(resampled.tie[0]),
         "systems": [
             {"system": games.names[k]}
             | {
@@ -655,8 +664,8 @@ def _details(
 def _length_details(
     games: Games, scoring: ScoringConfig, order: Sequence[int]
 ) -> JsonObject:
-    found = at_equal_length(games)
-    if found is None:
+    adjusted = at_equal_length(games)
+    if adjusted is None:
         return {
             "note": (
                 "not determined: responses have equal length, or length is confounded with the"
@@ -674,12 +683,12 @@ def _length_details(
         return {name: round_metric(end * POINTS) for name, end in ends.items()}
 
     return {
-        "effect_of_length": points(found.effect, found.effect_error),
+        "effect_of_length": points(adjusted.effect, adjusted.effect_error),
         "unit": "points of rating for one standard deviation of the difference of log-lengths",
         "systems": [
             {
                 "system": games.names[k],
-                "rating": points(found.ratings[k], found.errors[k]),
+                "rating": points(adjusted.ratings[k], adjusted.errors[k]),
             }
             for k in order
         ],

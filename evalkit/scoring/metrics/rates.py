@@ -95,22 +95,22 @@ def score_statistics(responses: ScoreColumns, scale: Scale) -> Measures:
         responses: the scores.
         scale: the scale of the rubric.
     """
-    known = np.isfinite(responses.raw)
+    has_score = np.isfinite(responses.raw)
     span = scale.ends
     why = "no response has a score"
-    note = UNBOUNDED if span is None and not known.all() else None
+    note = UNBOUNDED if span is None and not has_score.all() else None
     tally = responses.tally
     mean = tally.mean(
         "score/mean",
         responses.raw,
-        known,
-        ~known,
+        has_score,
+        ~has_score,
         span=span,
         limits=span,
         note=note,
         why=why,
     )
-    return [replace(mean, unread=tally(~known)), _score_distinct(responses, scale)]
+    return [replace(mean, unread=tally(~has_score)), _score_distinct(responses, scale)]
 
 
 UNBOUNDED = "missing scores are not bounded: a score can be any number"
@@ -160,8 +160,10 @@ def prompt_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     if not cut.any():
         return []
     every = np.ones(len(requested), dtype=bool)
-    seen = requested.tally.mean(PROMPTS_SEEN, requested.seen, cut, span=(0.0, 1.0))
-    return [requested.tally.rate("prompts/cut", cut, every), seen]
+    share_seen = requested.tally.mean(
+        PROMPTS_SEEN, requested.seen, cut, span=(0.0, 1.0)
+    )
+    return [requested.tally.rate("prompts/cut", cut, every), share_seen]
 
 
 MISSING_KINDS = (*KINDS[:READABLE], "inconclusive", "unasked")
@@ -237,9 +239,11 @@ def _row(
     counts = [tuple(int(rows.sum()) for rows in part) for part in parts]
 
     def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
+        numbers = [value for value in values if value is not None]
         return (
-            round_metric(sum(known) / len(known)) if len(known) == len(values) else None
+            round_metric(sum(numbers) / len(numbers))
+            if len(numbers) == len(values)
+            else None
         )
 
     bounds = [share(hits, n + missing, missing) for hits, n, missing in counts]
@@ -260,17 +264,27 @@ def _missing_kinds(
     """Return the index in `MISSING_KINDS` of each pair's first missing answer, of one order if `order` is given."""
     scores = verdicts.scores if verdicts.passes is None else None
     pairs = verdicts.pairs
-    own = judgments.of_units(2 if scores is None else 1)
+    relevant = judgments.of_units(2 if scores is None else 1)
     if order is not None:
-        own = own.where(own.swapped == order)
-    empty = np.isnan(own.value) & np.isnan(own.criteria).all(axis=1)
-    kinds = np.where(own.readable, np.where(empty, _INCONCLUSIVE, _UNASKED), own.kind)
-    places = pairs.rows(own) if scores is None else scores.offset[own.case] + own.i
-    found = np.full(
+        relevant = relevant.where(relevant.swapped == order)
+    empty = np.isnan(relevant.value) & np.isnan(relevant.criteria).all(axis=1)
+    kinds = np.where(
+        relevant.readable,
+        np.where(empty, _INCONCLUSIVE, _UNASKED),
+        relevant.kind,
+    )
+    # judgment -> its pair or response
+    units = (
+        pairs.rows(relevant)
+        if scores is None
+        else scores.offset[relevant.case] + relevant.i
+    )
+    first_kinds = np.full(
         len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8
     )
-    np.minimum.at(found, places, kinds)
-    return found if scores is None else np.minimum(*pairs.sides(found))
+    np.minimum.at(first_kinds, units, kinds)
+    # A pair of scored responses has the kind of the one that comes first in `MISSING_KINDS`.
+    return first_kinds if scores is None else np.minimum(*pairs.sides(first_kinds))
 
 
 def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
@@ -281,14 +295,16 @@ def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statist
         names.append("tie_rate/criteria_cancel")
     if passes is not None and verdicts.panel is None and config.mode.samples > 1:
         names.append("tie_rate/split")
-    found = [reason_rate(verdicts, name) for name in names]
+    statistics = [reason_rate(verdicts, name) for name in names]
     if passes is None or verdicts.panel is not None or not passes.both:
-        return found
+        return statistics
     if config.swap.resolve == "third_pass":
-        found.append(_settled_rate(verdicts, passes))
+        statistics.append(_settled_rate(verdicts, passes))
     if config.swap.resolve == "net_vote":
-        found.append(_share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1))
-    return found
+        statistics.append(
+            _share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1)
+        )
+    return statistics
 
 
 def _settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
@@ -324,13 +340,13 @@ def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Stat
     )
     overall = sign(judgments.value)
     weighted = sign(margins)
-    known = (overall != NONE) & (weighted != NONE)
+    has_both = (overall != NONE) & (weighted != NONE)
     why = "no judgment has an overall winner and winners by criterion"
     note = OVERALL if follows else WEIGHED
     name = "criteria/overall_disagreement"
     return [
         judgments.tally.rate(
-            name, overall != weighted, known, ~known, note=note, why=why
+            name, overall != weighted, has_both, ~has_both, note=note, why=why
         )
     ]
 
@@ -400,14 +416,14 @@ def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     unpriced = (
         "no answer has a price" if np.isfinite(judgments.latency).any() else unread
     )
-    found = []
+    statistics = []
     for name, why in (("cost", unpriced), ("latency", untimed)):
         sums, complete = case_totals(judgments, name)
         # There is no largest cost. Where all are equal, one case is assumed to cost at most as much
         # as all together.
         limits = (0.0, float(sums[complete].sum()))
         missing = int((~complete).sum())
-        found.append(
+        statistics.append(
             Tally.each(judgments.cases).mean(
                 f"{name}/per_case",
                 sums,
@@ -417,7 +433,7 @@ def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
                 why=why,
             )
         )
-    return found
+    return statistics
 
 
 def case_totals(judgments: JudgmentColumns, name: str) -> tuple[Floats, Bools]:
@@ -427,12 +443,13 @@ def case_totals(judgments: JudgmentColumns, name: str) -> tuple[Floats, Bools]:
         judgments: the judgments; an answer that several share counts once.
         name: `cost` or `latency`.
     """
+    # An answer that several judgments share counts once.
     _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
     tally = judgments.tally.of(judgments.case[once])
     column = getattr(judgments, name)[once]
-    known = np.isfinite(column)
-    return tally(np.where(known, column, 0.0)), np.asarray(
-        (tally(known) > 0) & (tally(~known) == 0)
+    has_value = np.isfinite(column)
+    return tally(np.where(has_value, column, 0.0)), np.asarray(
+        (tally(has_value) > 0) & (tally(~has_value) == 0)
     )
 
 

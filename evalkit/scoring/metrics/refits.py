@@ -59,26 +59,27 @@ class FittedVote:
     cells: Mapping[str, Floats]
 
     def statistics(
-        self, found: Sequence[Statistic | Metric], weights: Floats | None
+        self, measures: Sequence[Statistic | Metric], weights: Floats | None
     ) -> list[Statistic]:
         """Return the statistics that depend on labels and verdicts alone, with the vote fitted to each resample.
 
         Args:
-            found: the run's statistics.
+            measures: the run's statistics.
             weights: (cases,) the weights of labeled cases; `None` without weights.
         """
         patterns = self.patterns.hot.shape[2]
         labels = self.patterns.hot.shape[1] + 1
         kept = [
-            one
-            for one in found
-            if isinstance(one, Statistic)
-            and one.name in self.cells
+            statistic
+            for statistic in measures
+            if isinstance(statistic, Statistic)
+            and statistic.name in self.cells
             and patterns <= MOST
         ]
+        # unit -> its pattern of votes and its label, as one number
         cell = self.patterns.of * labels + self.labels
-        columns = [self.tally(self.patterns.of == place) for place in range(patterns)]
-        counted = [self.tally(cell == place) for place in range(patterns * labels)]
+        columns = [self.tally(self.patterns.of == index) for index in range(patterns)]
+        counted = [self.tally(cell == index) for index in range(patterns * labels)]
         columns += (
             counted
             if weights is None
@@ -87,75 +88,89 @@ class FittedVote:
         table = Table.of(columns)
 
         def values(totals: Floats) -> Floats:
+            # shape (codes, rows, patterns)
             chances = np.moveaxis(self.patterns.fit(totals[:, :patterns]), 1, 0)
             quorum = np.tile(self.quorum, len(totals))
             verdicts = self.decide(chances.reshape(len(chances), -1), quorum).reshape(
                 len(totals), patterns
             )
+            # shape (rows, patterns, verdicts): 1 for the verdict of the pattern
             shares = (verdicts[:, :, None] == self.verdicts).astype(np.float64)
-            each = totals[:, patterns:].reshape(len(totals), -1, patterns, labels)
-            flat = (each.swapaxes(2, 3) @ shares[:, None]).reshape(
-                len(totals), each.shape[1], -1
+            # shape (rows, weightings, patterns, labels)
+            counts = totals[:, patterns:].reshape(len(totals), -1, patterns, labels)
+            # shape (rows, weightings, labels * verdicts)
+            flat = (counts.swapaxes(2, 3) @ shares[:, None]).reshape(
+                len(totals), counts.shape[1], -1
             )
             tables = [
-                flat[:, 0 if one.weights is None else -1] @ self.cells[one.name]
-                for one in kept
+                flat[:, 0 if statistic.weights is None else -1]
+                @ self.cells[statistic.name]
+                for statistic in kept
             ]
             return np.stack(
-                [one.value(table) for one, table in zip(kept, tables, strict=True)],
+                [
+                    statistic.value(table)
+                    for statistic, table in zip(kept, tables, strict=True)
+                ],
                 axis=1,
             )
 
         shared = SharedStatistic(values)
         return [
             replace(
-                one,
+                statistic,
                 columns=table,
-                value=shared[place],
-                covered=np.any([column != 0 for column in one.table.columns], axis=0),
+                value=shared[index],
+                covered=np.any(
+                    [column != 0 for column in statistic.table.columns], axis=0
+                ),
                 pseudo=None,
                 unread=None,
             )
-            for place, one in enumerate(kept)
+            for index, statistic in enumerate(kept)
         ]
 
 
 def fitted_pairs(
-    panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictColumns]
+    panel: Panel, verdicts: VerdictColumns, judge_verdicts: Sequence[VerdictColumns]
 ) -> FittedVote:
     """Return the vote of a panel on pairs; ties must be allowed."""
     labels = np.repeat([*CLASSES, NONE], 4).astype(np.int8)
-    known = np.array([*CLASSES, NONE], dtype=np.int8)
+    possible = np.array([*CLASSES, NONE], dtype=np.int8)
+    # one made-up pair for each label and verdict: the cells of their table
     cells = np.arange(16)
     alone = replace(
         verdicts,
         pairs=PairColumns(cells, cells, cells, labels, labels, cells, cells),
-        winner=np.tile(known, 4),
+        winner=np.tile(possible, 4),
         reason=np.zeros(16, dtype=np.int8),
         passes=None,
     )
-    found = [
+    statistics = [
         *agreement_statistics(alone),
         *confusion_statistics(alone)[0],
         *tie_statistics(alone),
     ]
-    return _fitted(panel, verdicts, each, CLASSES, winners_of, known, found)
+    return _fitted(
+        panel, verdicts, judge_verdicts, CLASSES, winners_of, possible, statistics
+    )
 
 
 def fitted_classes(
-    panel: Panel, columns: ClassColumns, each: Sequence[ClassColumns]
+    panel: Panel, columns: ClassColumns, judge_verdicts: Sequence[ClassColumns]
 ) -> FittedVote:
     """Return the vote of a panel on classes."""
     k = len(columns.names)
-    known = np.array([*range(k), ABSTAINED, SPLIT, MISSING])
-    labels = np.repeat([*range(k), ABSTAINED, MISSING], len(known))
+    possible = np.array([*range(k), ABSTAINED, SPLIT, MISSING])
+    labels = np.repeat([*range(k), ABSTAINED, MISSING], len(possible))
+    # one made-up response for each label and verdict: the cells of their table
     cells = np.arange(len(labels))
     alone = replace(
         columns,
         case=cells,
         index=0 * cells,
         cases=len(cells),
-        verdicts=np.tile(known, k + 2),
+        verdicts=np.tile(possible, k + 2),
         labels=labels,
         annotators={},
         probabilities=None,
@@ -168,10 +183,10 @@ def fitted_classes(
     return _fitted(
         panel,
         columns,
-        each,
+        judge_verdicts,
         (*range(k), ABSTAINED),
         decide,
-        known,
+        possible,
         class_statistics(alone),
     )
 
@@ -179,24 +194,28 @@ def fitted_classes(
 def _fitted(
     panel: Panel,
     panels: Units,
-    each: Sequence[Units],
+    judge_verdicts: Sequence[Units],
     codes: Sequence[int],
     decide: Callable[[Floats, Bools], Codes | Ints],
     verdicts: Codes | Ints,
-    found: Sequence[Statistic | Metric],
+    measures: Sequence[Statistic | Metric],
 ) -> FittedVote:
-    votes = np.stack([judge.codes for judge in each])
+    # shape (judges, units)
+    votes = np.stack([judge.codes for judge in judge_verdicts])
     labels = panels.truth
     patterns = VotePatterns.read(np.stack([votes == code for code in codes]))
     label = np.where(
         np.isin(labels, codes), np.equal.outer(labels, codes).argmax(axis=1), len(codes)
     )
     statistics = [
-        one for one in found if isinstance(one, Statistic) and one.table.columns
+        statistic
+        for statistic in measures
+        if isinstance(statistic, Statistic) and statistic.table.columns
     ]
+    # shape (label and verdict, columns of the statistic)
     cells = {
-        one.name: np.stack(one.table.columns, axis=1, dtype=np.float64)
-        for one in statistics
+        statistic.name: np.stack(statistic.table.columns, axis=1, dtype=np.float64)
+        for statistic in statistics
     }
     quorum = panel.has_quorum(np.asarray(patterns.hot.any(axis=1), dtype=bool))
     return FittedVote(

@@ -132,16 +132,17 @@ def _agreement(
         "why": "all samples are equal" if repeats.several.any() else SAMPLES_UNREAD,
     }
     if numbers:
-        found = [
+        coefficients = [
             alpha_of_numbers(
                 "samples/alpha", repeats.value, repeats.question, tally, **attributes
             )
         ]
     else:
         _, code = np.unique(repeats.value, return_inverse=True)
+        # shape (questions, codes)
         counts = np.zeros((len(tally.case), int(code.max(initial=0)) + 1))
         np.add.at(counts, (repeats.question, code), 1.0)
-        found = Confusion.among(counts, tally).coefficients(
+        coefficients = Confusion.among(counts, tally).coefficients(
             "samples", "samples", **attributes
         )
     return [
@@ -153,7 +154,7 @@ def _agreement(
             repeats.omitted,
             why=SAMPLES_UNREAD,
         ),
-        *found,
+        *coefficients,
     ]
 
 
@@ -179,12 +180,13 @@ class Repeats:
     def of(cls, question: Ints, value: Floats, tally: Tally) -> Repeats:
         """Return the samples with a value, which is NaN if it is missing."""
         finite = np.isfinite(value)
-        asked, read = (
+        # shape (questions,): number of samples, and of those with a value
+        requested, read = (
             np.bincount(rows, minlength=len(tally.case))
             for rows in (question, question[finite])
         )
         return cls(
-            question[finite], value[finite], read, (read < 2) & (asked > 1), tally
+            question[finite], value[finite], read, (read < 2) & (requested > 1), tally
         )
 
     @property
@@ -382,13 +384,14 @@ class Design:
         half = divide(sums, np.rint(pairs))
         total = half[:, self._every.index(NO_EFFECT)]
         top = half[:, self._every.index(self.top)]
-        found = []
+        components = []
         for effect in self.every_effect:
             signs = self._signs[self._every.index(effect)]
             shared = np.flatnonzero(signs)  # the others may be undefined
-            found.append((total[:, None] - half[:, shared]) @ signs[shared])
+            components.append((total[:, None] - half[:, shared]) @ signs[shared])
         return np.stack(
-            [*found, top if self.repeated else total - np.sum(found, axis=0)], axis=1
+            [*components, top if self.repeated else total - np.sum(components, axis=0)],
+            axis=1,
         )
 
     @property
@@ -433,23 +436,27 @@ def observe(
     judges = judgments.by
     size = 1 if verdicts.passes is None else 2
     sizes = verdicts.pairs.sizes
-    each = [judgments]
+    columns_by_judge = [judgments]
     if len(judges) > 1:
-        each = [
+        columns_by_judge = [
             of_one_judge(cases, judgments.select(name, third=False), sizes, size)
             for name in judges
         ]
     criteria = (
         verdicts.passes is None
-        and len(cases) * len(config.weights()) * len(each) <= MAX_OBSERVATIONS
+        and len(cases) * len(config.weights()) * len(columns_by_judge)
+        <= MAX_OBSERVATIONS
     )
     parts = [
-        _observed(config, columns, verdicts, by_criterion=criteria) for columns in each
+        _observed(config, columns, verdicts, by_criterion=criteria)
+        for columns in columns_by_judge
     ]
     value, case, unit_i, unit_j, order, criterion = (
         np.concatenate(list(column)) for column in zip(*parts, strict=True)
     )
-    judge = np.repeat(np.arange(len(each)), [len(part[0]) for part in parts])
+    judge = np.repeat(
+        np.arange(len(columns_by_judge)), [len(part[0]) for part in parts]
+    )
     unit, _ = grouped(*(column.astype(np.int64) for column in (case, unit_i, unit_j)))
     facets = {"order": order, "criterion": criterion, "judge": judge}
     return Observations(value, case, unit, facets, len(cases))
@@ -463,16 +470,17 @@ def _observed(
     by_criterion: bool,
 ) -> tuple[Floats | Ints, ...]:
     zeros = np.zeros(len(judgments), dtype=np.int64)
-    places = (judgments.case, judgments.i, judgments.j, judgments.swapped)
+    columns = (judgments.case, judgments.i, judgments.j, judgments.swapped)
     if verdicts.passes is not None:
-        return pair_margins(config, judgments), *places, zeros
+        return pair_margins(config, judgments), *columns, zeros
     overall_only = np.asarray(np.isnan(judgments.criteria).all(axis=1))
     if not by_criterion or overall_only.any():
-        return judgment_scores(config, judgments), *places, zeros
+        return judgment_scores(config, judgments), *columns, zeros
     width = len(judgments.names)
     return (
+        # one row for each judgment and criterion, a judgment's criteria side by side
         judgments.criteria.ravel(),
-        *(np.repeat(place, width) for place in places),
+        *(np.repeat(column, width) for column in columns),
         np.tile(np.arange(width), len(judgments)),
     )
 
@@ -507,10 +515,12 @@ def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]
     names = [*map(part_of, design.every_effect), "sample"]
 
     def shares(totals: Floats) -> Floats:
-        found = np.maximum(design.components(totals), 0.0)
-        total = np.nan_to_num(found).sum(axis=1)
+        # shape (rows, effects + 1)
+        components = np.maximum(design.components(totals), 0.0)
+        total = np.nan_to_num(components).sum(axis=1)
         columns = [
-            found[:, [name == part for name in names]].sum(axis=1) for part in parts
+            components[:, [name == part for name in names]].sum(axis=1)
+            for part in parts
         ]
         return np.stack(
             [divide(column, np.where(total > 1e-15, total, 0.0)) for column in columns],
@@ -520,7 +530,7 @@ def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]
     shared = SharedStatistic(shares)
     once = ONCE.format(_words(design.top))
     estimated = {*names} if design.repeated else {*names[:-1]}
-    found = []
+    statistics = []
     for index, name in enumerate(parts):
         why = (
             CONSTANT
@@ -537,8 +547,8 @@ def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]
             note=None if design.repeated else once,
             why=why if design.identifiable else UNREPLICATED,
         )
-        found.append(statistic)
-    return found
+        statistics.append(statistic)
+    return statistics
 
 
 def _words(effect: Effect) -> str:
@@ -596,13 +606,13 @@ def _halving(design: Design, components: Floats) -> JsonObject:
         )
     noise = float(components[-1]) / judgments
     total = fixed + noise
-    found: JsonObject = {"cases": {"now": cases, "needed": 4 * cases}}
+    plan: JsonObject = {"cases": {"now": cases, "needed": 4 * cases}}
     if not design.repeated or total <= 0:
         note = ONCE.format(_words(design.top)) if not design.repeated else CONSTANT
-        return found | {"samples": {"needed": None, "note": note}}
+        return plan | {"samples": {"needed": None, "note": note}}
     now = judgments / (units * prod(levels.values()))
     possible = fixed < total / 4
-    return found | {
+    return plan | {
         "samples": {
             "now": round_metric(now),
             "needed": ceil(now * noise / (total / 4 - fixed)) if possible else None,
@@ -762,6 +772,7 @@ def _levels(sizes: Floats) -> tuple[Ints, Floats]:
 
 def _three_in_four(totals: Floats, levels: Floats) -> Floats:
     """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite positive estimate."""
+    # shape (rows, levels)
     hits = totals[:, : len(levels)]
     tries = totals[:, len(levels) :]
     wrong = hits.sum(axis=1) < tries.sum(axis=1)
@@ -769,6 +780,7 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
     tries = tries[wrong]
     b = np.zeros(int(wrong.sum()))
     for _ in range(STEPS):
+        # shape (wrong rows, levels)
         chance = 1 / (1 + np.exp(-np.clip(b[:, None] * levels, -700.0, 700.0)))
         slope = (levels * (hits - tries * chance)).sum(axis=1)
         curve = (levels**2 * tries * chance * (1 - chance)).sum(axis=1)
@@ -777,11 +789,11 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
         converged = np.abs(step) < 1e-8 * np.maximum(1.0, np.abs(b))
         if converged.all():
             break
-    found = np.full(len(totals), np.nan)
-    found[wrong] = divide(
+    crossings = np.full(len(totals), np.nan)
+    crossings[wrong] = divide(
         np.full(len(b), np.log(3.0)), np.where(converged & (b > 1e-9), b, 0.0)
     )
-    return found
+    return crossings
 
 
 def jnd_details(
@@ -812,29 +824,31 @@ def _sensitivity(
     useful = useful_thresholds(verdicts.margin)
     configured = config.tie.threshold
     chosen = useful[:: max(1, len(useful) // THRESHOLDS)]
-    wanted = sorted(
+    thresholds = sorted(
         {configured, *chosen, *(value for value in estimates if value is not None)}
     )
     # The winner of each game under each threshold, with ties allowed.
+    # [threshold]: shape (games,)
     winners = [
-        at_threshold(verdicts, each, config.tie.min_confidence)[0][games.pair]
+        at_threshold(verdicts, threshold, config.tie.min_confidence)[0][games.pair]
         * games.side
-        for each in wanted
+        for threshold in thresholds
     ]
-    places = standing(
+    standings = standing(
         *(np.stack(tables) for tables in zip(*map(games.tables, winners), strict=True))
     )
-    rated = np.where(np.isnan(places.rating), places.win_rate, places.rating)
+    # shape (thresholds, systems)
+    rated = np.where(np.isnan(standings.rating), standings.win_rate, standings.rating)
     return [
         {
             "threshold": threshold,
             "tie_rate": round_metric((winner == TIE).mean()),
             "order": [games.names[k] for k in by_value(row).tolist()],
-            "kendall": _tau(row, rated[wanted.index(configured)]),
+            "kendall": _tau(row, rated[thresholds.index(configured)]),
             "by": "rating" if np.isfinite(rating).all() else "win rate",
         }
         for threshold, winner, row, rating in zip(
-            wanted, winners, rated, places.rating, strict=True
+            thresholds, winners, rated, standings.rating, strict=True
         )
     ]
 

@@ -94,6 +94,7 @@ def subset_results(
         pseudo: what the intervals of accuracies add to resampled totals.
     """
     judges = len(panel.names)
+    # shape (units,)
     fold = folds[tally.case]
     costs = costs if np.isfinite(costs).all() else np.full(judges, np.nan)
     enough = judges <= MOST and used.sum() >= FEW and len(np.unique(fold[used])) > 1
@@ -104,29 +105,33 @@ def subset_results(
     table = dict[str, Any]()
     if enough and judges > 1:
         every = [
-            one
+            subset
             for size in range(1, judges + 1)
-            for one in combinations(range(judges), size)
+            for subset in combinations(range(judges), size)
         ]
-        every.sort(key=lambda one: (np.nan_to_num(costs[list(one)].sum()), len(one)))
-        right = np.stack([vote(_some(panel, one), one) for one in every])
-        each = np.ones(len(used)) if weights is None else weights[tally.case]
+        every.sort(
+            key=lambda subset: (np.nan_to_num(costs[list(subset)].sum()), len(subset))
+        )
+        # shape (subsets, units)
+        right = np.stack([vote(_some(panel, subset), subset) for subset in every])
+        unit_weights = np.ones(len(used)) if weights is None else weights[tally.case]
         subsets = Subsets(
             every,
-            np.array([costs[list(one)].sum() for one in every]),
+            np.array([costs[list(subset)].sum() for subset in every]),
             right,
-            each,
+            unit_weights,
             margin,
         )
         for number in np.unique(fold[used]):
+            # The subset that judges a fold is chosen on the other folds.
             held = used & (fold == number)
             chosen[held] = right[subsets.best(used & ~held), held]
         whole = right[every.index(tuple(range(judges)))].astype(np.float64)
         table = _table(panel, subsets, used)
-        for place, hit in enumerate(right):
+        for index, hit in enumerate(right):
             columns = [
-                one if weights is None else one * weights
-                for one in tally.columns(hit & used, used)
+                column if weights is None else column * weights
+                for column in tally.columns(hit & used, used)
             ]
             kind: JsonObject = {
                 "proportion": True,
@@ -134,7 +139,7 @@ def subset_results(
                 "pseudo": pseudo,
             }
             accuracies.append(
-                Statistic(str(place), columns, mean_of, n=int(used.sum()), **kind)
+                Statistic(str(index), columns, mean_of, n=int(used.sum()), **kind)
             )
     among = used & bool(table)
     statistics = [
@@ -147,8 +152,8 @@ def subset_results(
 def with_intervals(table: Json, accuracies: Metrics) -> JsonObject:
     """Return the table with the interval of each accuracy, by the row of the subset."""
     rows = [
-        {**row, "low": accuracies[str(place)].low, "high": accuracies[str(place)].high}
-        for place, row in enumerate(table["subsets"])
+        {**row, "low": accuracies[str(index)].low, "high": accuracies[str(index)].high}
+        for index, row in enumerate(table["subsets"])
     ]
     return {**table, "subsets": rows}
 
@@ -174,10 +179,10 @@ def _table(panel: Panel, subsets: Subsets, used: Bools) -> JsonObject:
     rows = [
         {
             "judges": [panel.names[judge] for judge in judges],
-            "accuracy": round_metric(accuracy[place]),
-            "cost_usd": round_metric(subsets.costs[place]),
-            "chosen": place == best,
+            "accuracy": round_metric(accuracy[index]),
+            "cost_usd": round_metric(subsets.costs[index]),
+            "chosen": index == best,
         }
-        for place, judges in enumerate(subsets.judges)
+        for index, judges in enumerate(subsets.judges)
     ]
     return {"margin": subsets.margin, "labels": int(used.sum()), "subsets": rows}

@@ -78,12 +78,12 @@ def edges_of(config: RunConfig, verdicts: VerdictColumns) -> Edges:
     elif rule == "single":
         winner = first
     else:
-        found = (
+        agreed = (
             np.sign(first + second)
             if rule == "net"
             else np.where(first == second, first, TIE)
         )
-        winner = np.where(passes.complete, found, NONE)
+        winner = np.where(passes.complete, agreed, NONE)
     return Edges(
         verdicts.pairs, winner.astype(np.int8), verdicts.margin, verdicts.withheld
     )
@@ -314,31 +314,32 @@ def cyclic_triads(beats: Bools) -> Ints:
 
 def weak_violation(wins: Bools, tied: Bools) -> Bools:
     """Return which cases have intransitive ties: A ~ B and B ~ C, but A > C."""
-    found = np.zeros(len(wins), dtype=bool)
+    violated = np.zeros(len(wins), dtype=bool)
+    # wins and tied: shape (cases, n, n)
     for middle in range(wins.shape[-1]):
-        found |= (wins & tied[:, :, middle, None] & tied[:, None, middle, :]).any(
+        violated |= (wins & tied[:, :, middle, None] & tied[:, None, middle, :]).any(
             axis=(1, 2)
         )
-    return found
+    return violated
 
 
 def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures:
     """Return the `conflict/` metrics; for verdicts implied by scores, those on cycles of wins are 0."""
     edges = edges_of(config, verdicts)
-    found = Tournaments.of(edges)
-    weak = found.rate(
-        "conflict/weak_rate", found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}"
+    tournaments = Tournaments.of(edges)
+    weak = tournaments.rate(
+        "conflict/weak_rate", tournaments.weak, f"A ~ B and B ~ C, but A > C; {AMONG}"
     )
     if verdicts.passes is None and not edges.both_ways:
         maxima = {
-            "rate": np.ones_like(found.size),
-            "nodes": found.size,
-            "triads": found.triples,
+            "rate": np.ones_like(tournaments.size),
+            "nodes": tournaments.size,
+            "triads": tournaments.triples,
         }
         zeros = []
         for name, maximum in maxima.items():
-            n = int(maximum[found.complete].sum())
-            missing = int(maximum[found.incomplete].sum())
+            n = int(maximum[tournaments.complete].sum())
+            missing = int(maximum[tournaments.incomplete].sum())
             zero = Metric(
                 f"conflict/{name}", 0.0, 0.0, 0.0, n, missing, 0.0, 0.0, BY_SCORE
             )
@@ -355,32 +356,34 @@ def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures
     )
     note += f"; {BY_RANKING}" if verdicts.listed else ""
     return [
-        found.rate("conflict/rate", found.nodes > 0, note),
-        found.total("nodes", found.nodes, found.size),
-        found.total("triads", found.triads, found.triples),
-        _zeta(found),
-        *_against_chance(found),
+        tournaments.rate("conflict/rate", tournaments.nodes > 0, note),
+        tournaments.total("nodes", tournaments.nodes, tournaments.size),
+        tournaments.total("triads", tournaments.triads, tournaments.triples),
+        _zeta(tournaments),
+        *_against_chance(tournaments),
         weak,
     ]
 
 
-def _zeta(found: Tournaments) -> Statistic:
+def _zeta(tournaments: Tournaments) -> Statistic:
     """Return Kendall's coefficient of consistence, pooled over case sizes.
 
     It is 1 minus the number of cyclic triads divided by its maximum, (n³ - n)/24 for odd and (n³ -
     4n)/24 for even n (Kendall and Babington Smith 1940, Biometrika 31, 324-345). It is defined if
     every pair has a winner; cases with a tie are omitted.
     """
-    maximum = (found.size**3 - np.where(found.size % 2, 1, 4) * found.size) // 24
-    decided = found.complete & (found.ties == 0)
-    tied = int((found.complete & ~decided).sum())
+    maximum = (
+        tournaments.size**3 - np.where(tournaments.size % 2, 1, 4) * tournaments.size
+    ) // 24
+    decided = tournaments.complete & (tournaments.ties == 0)
+    tied = int((tournaments.complete & ~decided).sum())
     return Statistic(
         "conflict/zeta",
-        [np.where(decided, found.triads, 0), np.where(decided, maximum, 0)],
+        [np.where(decided, tournaments.triads, 0), np.where(decided, maximum, 0)],
         lambda totals: 1 - mean_of(totals),
         n=int(decided.sum()),
         covered=decided,
-        missing=int(found.incomplete.sum()),
+        missing=int(tournaments.incomplete.sum()),
         proportion=True,
         note=(
             f"over cases with a winner in every pair; {tied} with a tie are omitted"
@@ -395,18 +398,21 @@ def _zeta(found: Tournaments) -> Statistic:
     )
 
 
-def _against_chance(found: Tournaments) -> list[Statistic]:
+def _against_chance(tournaments: Tournaments) -> list[Statistic]:
     """Return the probability of a cycle at each case's size and the pooled tie rate, and the conflict rate over it."""
-    sizes = [int(n) for n in np.unique(found.size[found.complete])]
-    pairs = np.where(found.complete, found.pairs, 0)
-    random = chance_rate_both_ways if found.both_ways else chance_rate
-    by_size = [found.complete & (found.size == n) for n in sizes]
-    table = Table.of([found.nodes > 0, found.ties, pairs, found.complete, *by_size])
+    sizes = [int(n) for n in np.unique(tournaments.size[tournaments.complete])]
+    pairs = np.where(tournaments.complete, tournaments.pairs, 0)
+    random = chance_rate_both_ways if tournaments.both_ways else chance_rate
+    by_size = [tournaments.complete & (tournaments.size == n) for n in sizes]
+    table = Table.of(
+        [tournaments.nodes > 0, tournaments.ties, pairs, tournaments.complete, *by_size]
+    )
 
     def chance(totals: Floats) -> Floats:
         # A resample without complete cases has no tie rate; its number of cases, 0, makes the
         # result undefined.
         tie_rate = np.nan_to_num(ratio(1, 2, totals))
+        # Columns 4 and up count the complete cases of each size.
         expected = sum(
             (totals[:, 4 + k] * random(n, tie_rate) for k, n in enumerate(sizes)),
             np.zeros(len(totals)),
@@ -416,8 +422,8 @@ def _against_chance(found: Tournaments) -> list[Statistic]:
     def over_chance(totals: Floats) -> Floats:
         return divide(ratio(0, 3, totals), chance(totals))
 
-    n, missing = int(found.complete.sum()), int(found.incomplete.sum())
-    tie_rate = round_metric(found.ties.sum() / max(1, pairs.sum()))
+    n, missing = int(tournaments.complete.sum()), int(tournaments.incomplete.sum())
+    tie_rate = round_metric(tournaments.ties.sum() / max(1, pairs.sum()))
     note = (
         f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of"
         f" {tie_rate:.3g}"
@@ -472,14 +478,14 @@ def cycle_results(
         judgments: all judgments.
     """
     verdicts = compared
-    how = "mean" if len(judgments.by) > 1 else config.scoring.combine
+    rule = "mean" if len(judgments.by) > 1 else config.scoring.combine
     edges = edges_of(config, verdicts)
     judgments = verdicts.judgments
     pairs = verdicts.pairs
     counts, entries = list_conflicts(cases, edges)
     whole = Tournaments.of(edges)
-    found = [whole.total("reversals", counts, whole.pairs)]
-    margins = by_criterion(judgments, pairs.rows(judgments), len(pairs), how)
+    measures = [whole.total("reversals", counts, whole.pairs)]
+    margins = by_criterion(judgments, pairs.rows(judgments), len(pairs), rule)
     criteria = {}  # a single criterion is the verdict itself
     for name, margin in (
         zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ()
@@ -491,7 +497,7 @@ def cycle_results(
         name: [cases[k].id for k in np.flatnonzero(of.nodes > 0).tolist()]
         for name, of in criteria.items()
     }
-    found += [
+    measures += [
         of.rate(f"conflict/rate/{visible(name)}", of.nodes > 0, why=NO_CRITERION_CASE)
         for name, of in criteria.items()
     ]
@@ -506,8 +512,10 @@ def cycle_results(
             incomplete=(whole.complete | whole.incomplete) & ~complete,
         )
         paradox = consistent & (whole.nodes > 0)
-        found.append(every.rate("conflict/condorcet", paradox, why=NO_CRITERION_CASE))
-    return found, {
+        measures.append(
+            every.rate("conflict/condorcet", paradox, why=NO_CRITERION_CASE)
+        )
+    return measures, {
         "conflicts": {
             "edges": config.scoring.conflict_edges,
             "cases": entries,
@@ -542,24 +550,26 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
         margins: (cases, n, n) the margins.
     """
     size = np.abs(np.nan_to_num(margins))
+    # The smaller the margins, the cheaper: they only break ties between equal numbers of wins.
     cost = np.where(wins, 1 + 1e-6 * size / max(1.0, float(size.max(initial=0.0))), 0.0)
     by_size: dict[int, list[tuple[int, list[int]]]] = {}
     for case, matrix in enumerate(wins):
         for knot in knots(matrix):
             by_size.setdefault(len(knot), []).append((case, knot))
-    found: list[list[tuple[int, int]]] = [[] for _ in wins]
+    reversed_wins: list[list[tuple[int, int]]] = [[] for _ in wins]
     exact = [True] * len(wins)
-    for members, places in by_size.items():
-        block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in places])
+    for members, occurrences in by_size.items():
+        # shape (knots, members, members)
+        block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in occurrences])
         orders = (
             _best_orders(block)
             if members <= MAX_EXACT_KNOT
             else [_local_optimum(matrix) for matrix in block]
         )
-        for (case, knot), positions in zip(places, orders, strict=True):
+        for (case, knot), positions in zip(occurrences, orders, strict=True):
             exact[case] &= members <= MAX_EXACT_KNOT
             order = [knot[k] for k in positions]
-            found[case] += [
+            reversed_wins[case] += [
                 (v, u)
                 for k, v in enumerate(order)
                 for u in order[:k]
@@ -567,7 +577,7 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
             ]
     return [
         Reversals(tuple(sorted(backward)), sure)
-        for backward, sure in zip(found, exact, strict=True)
+        for backward, sure in zip(reversed_wins, exact, strict=True)
     ]
 
 
@@ -594,6 +604,7 @@ def _best_orders(cost: Floats) -> Ints:
 def _solve(cost: Floats) -> Ints:
     batch, k, _ = cost.shape
     rows = np.arange(batch)
+    # shape (knots, responses, sets): bit v of a set stands for response v
     behind = np.zeros((batch, k, 1 << k))
     best = np.zeros((batch, 1 << k))
     last = np.zeros((batch, 1 << k), dtype=np.int64)
@@ -601,15 +612,18 @@ def _solve(cost: Floats) -> Ints:
         members = np.array([v for v in range(k) if mask >> v & 1])
         # The cost of a response behind a set: its wins over the members.
         behind[:, :, mask] = behind[:, :, mask & (mask - 1)] + cost[:, :, members[0]]
+        # the set without each of its members
         before = mask ^ (1 << members)
+        # shape (knots, members)
         totals = best[:, before] + behind[:, members, before]
         choice = totals.argmin(axis=1)
         best[:, mask], last[:, mask] = totals[rows, choice], members[choice]
     order = np.zeros((batch, k), dtype=np.int64)
-    left = np.full(batch, (1 << k) - 1)
+    remaining = np.full(batch, (1 << k) - 1)
+    # Going back from the full set gives the order from its end.
     for position in reversed(range(k)):
-        order[:, position] = last[rows, left]
-        left ^= 1 << order[:, position]
+        order[:, position] = last[rows, remaining]
+        remaining ^= 1 << order[:, position]
     return order
 
 
@@ -626,15 +640,16 @@ def _local_optimum(cost: Floats) -> list[int]:
 
 def _move(cost: Floats, order: list[int], v: int) -> bool:
     """Move `v` to its cheapest position, and return whether that reduces the cost."""
-    rest = [u for u in order if u != v]
+    remaining = [u for u in order if u != v]
     # At position p, v's wins over rest[:p] are backward, and so are the wins of rest[p:] over v.
     costs = [
-        cost[v, rest[:p]].sum() + cost[rest[p:], v].sum() for p in range(len(order))
+        cost[v, remaining[:p]].sum() + cost[remaining[p:], v].sum()
+        for p in range(len(order))
     ]
     position = int(np.argmin(costs))
     if costs[position] >= costs[order.index(v)] - 1e-9:
         return False
-    order[:] = [*rest[:position], v, *rest[position:]]
+    order[:] = [*remaining[:position], v, *remaining[position:]]
     return True
 
 
@@ -650,12 +665,13 @@ def list_conflicts(
 ) -> tuple[Ints, list[JsonObject]]:
     """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
     counts = np.zeros(len(cases), dtype=np.int64)
-    found: dict[int, JsonObject] = {}
+    entries: dict[int, JsonObject] = {}
     for case, winners in groups(edges.pairs, edges.winner):
         complete = (winners != NONE).all(axis=1)
         wins, _ = matrices(winners[complete])
         cyclic = in_cycle(wins).any(axis=1)
         used, wins, n = case[complete][cyclic], wins[cyclic], wins.shape[-1]
+        # shape (cases, n, n)
         margins = np.zeros((len(used), n, n))
         i, j = np.triu_indices(n, 1)
         margins[:, i, j] = margins[:, j, i] = edges.margin[
@@ -666,7 +682,7 @@ def list_conflicts(
         ):
             cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
             counts[number] = len(reversals.wins)
-            found[number] = {
+            entries[number] = {
                 "case_id": cases[number].id,
                 "responses": [int(k) for k in np.flatnonzero(in_cycle(matrix))],
                 "models": [response.model for response in cases[number].responses],
@@ -675,7 +691,7 @@ def list_conflicts(
                 "reverse": [list(pair) for pair in reversals.wins],
                 "fewest": reversals.exact,
             }
-    return counts, [found[number] for number in sorted(found)]
+    return counts, [entries[number] for number in sorted(entries)]
 
 
 def cycles_among(

@@ -51,16 +51,16 @@ def transport_statistics(
     """
     scored = responses
     names, system = system_codes(cases)
-    known = np.isfinite(scored.raw)
-    read = known & np.isfinite(scored.grade)
+    has_score = np.isfinite(scored.raw)
+    read = has_score & np.isfinite(scored.grade)
     labels = np.bincount(system[read & (system >= 0)], minlength=len(names))
     labeled = np.flatnonzero(labels >= FEW)
-    others = [
+    unlabeled = [
         code
         for code in range(len(names))
-        if labels[code] < FEW and (known & (system == code)).any()
+        if labels[code] < FEW and (has_score & (system == code)).any()
     ]
-    if len(labeled) < 2 or not others:
+    if len(labeled) < 2 or not unlabeled:
         return [], {}
     usable = read & np.isin(system, labeled)
     x = scored.raw[usable]
@@ -69,14 +69,14 @@ def transport_statistics(
     margin = config.scoring.margin * (float(np.ptp(y)) if np.isinf(span) else span)
     weight = np.ones(len(cases)) if weights is None else weights
     moments = [_sums(scored, usable & (system == code), weight) for code in labeled]
-    table = Table.of([column for each in moments for column in each])
+    table = Table.of([column for system_sums in moments for column in system_sums])
     rows = []
-    found = []
-    for place, code in enumerate(labeled.tolist()):
+    statistics = []
+    for index, code in enumerate(labeled.tolist()):
         note = "difference of grades from scores corrected by the other labeled systems"
-        value = partial(_gap, place)
+        value = partial(_gap, index)
         n = int(labels[code])
-        found.append(
+        statistics.append(
             Statistic(
                 GAP + names[code],
                 table,
@@ -87,26 +87,32 @@ def transport_statistics(
             )
         )
         rows.append({"system": names[code], "labels": n, "outside": None})
-    for code in others:
-        own = known & (system == code)
+    for code in unlabeled:
+        in_system = has_score & (system == code)
         outside = float(
-            np.mean((scored.raw[own] < x.min()) | (scored.raw[own] > x.max()))
+            np.mean(
+                (scored.raw[in_system] < x.min()) | (scored.raw[in_system] > x.max())
+            )
         )
-        mean = scored.tally.columns(own, np.where(own, scored.raw, 0.0))
+        mean = scored.tally.columns(in_system, np.where(in_system, scored.raw, 0.0))
         refused = outside > OUTSIDE
         columns = [*table.columns, *mean]
-        made = Statistic(
+        statistic = Statistic(
             MEAN + names[code],
             columns,
             _mean,
-            n=int(own.sum()),
+            n=int(in_system.sum()),
             note=f"corrected by {len(x)} labels",
         )
         if refused:
-            made = Statistic(
-                MEAN + names[code], columns, undefined, n=int(own.sum()), why=REFUSED
+            statistic = Statistic(
+                MEAN + names[code],
+                columns,
+                undefined,
+                n=int(in_system.sum()),
+                why=REFUSED,
             )
-        found.append(made)
+        statistics.append(statistic)
         rows.append(
             {
                 "system": names[code],
@@ -114,7 +120,7 @@ def transport_statistics(
                 "outside": round_metric(outside),
             }
         )
-    return found, {"transport": {"margin": round_metric(margin), "systems": rows}}
+    return statistics, {"transport": {"margin": round_metric(margin), "systems": rows}}
 
 
 def _sums(scored: ScoreColumns, rows: Bools, weights: Floats) -> list[Floats]:
@@ -133,10 +139,11 @@ def _line(moments: Floats) -> tuple[Floats, Floats]:
     return divide(y - slope * x, n), slope
 
 
-def _gap(place: int, totals: Floats) -> Floats:
+def _gap(index: int, totals: Floats) -> Floats:
+    # shape (rows, labeled systems, sums)
     moments = totals.reshape(len(totals), -1, 5)
-    start, slope = _line(np.delete(moments, place, axis=1))
-    n, x, y, _, _ = moments[:, place].T
+    start, slope = _line(np.delete(moments, index, axis=1))
+    n, x, y, _, _ = moments[:, index].T
     return divide(y, n) - start - slope * divide(x, n)
 
 

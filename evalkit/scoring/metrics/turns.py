@@ -72,7 +72,7 @@ class Parts:
         """Return the parts by the cases' metadata; `None` if no case is a part."""
         keys: dict[str, int] = {}
         rows = []
-        for place, case in enumerate(cases):
+        for position, case in enumerate(cases):
             number, of = (case.metadata.get(name) for name in (TURN, TURNS))
             numbered = (
                 type(number) is int and type(of) is int and 1 <= number <= of < MOST
@@ -83,7 +83,7 @@ class Parts:
                         keys.setdefault(str(case.metadata[CONVERSATION]), len(keys)),
                         number,
                         of,
-                        place,
+                        position,
                     )
                 )
         if not rows:
@@ -232,16 +232,22 @@ def turn_statistics(
 def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
     why = scored.off_scale(scale)
     graded = np.isfinite(scored.grade) & (not why)
-    known = np.isfinite(scored.raw)
+    has_score = np.isfinite(scored.raw)
     distance = np.nan_to_num(np.abs(scored.raw - scored.grade) / scale.span)
     return Agreement(
-        1 - distance, graded & known, graded & ~known, scored.tally, why or UNLABELED
+        1 - distance,
+        graded & has_score,
+        graded & ~has_score,
+        scored.tally,
+        why or UNLABELED,
     )
 
 
-def _coded(tally: Tally, passes: Bools, known: Bools) -> Codes:
+def _coded(tally: Tally, passes: Bools, is_known: Bools) -> Codes:
     """Return whether each case passes, (cases,): UNKNOWN if one of its rows is, or it has none."""
-    rows, unknown, failing = tally.columns(np.ones(len(known)), ~known, known & ~passes)
+    rows, unknown, failing = tally.columns(
+        np.ones(len(is_known)), ~is_known, is_known & ~passes
+    )
     return np.select(
         [(rows == 0) | (unknown > 0), failing > 0], [UNKNOWN, FAIL], PASS
     ).astype(np.int8)
@@ -281,15 +287,17 @@ def _checklist_passes(columns: ItemColumns) -> Passes:
     by_label = []
     for items, verdicts in zip(columns.checklists, columns.verdicts, strict=True):
         met = {
-            one.id: None if one.label not in ("met", "not_met") else one.label == "met"
-            for one in verdicts
+            verdict.id: None
+            if verdict.label not in ("met", "not_met")
+            else verdict.label == "met"
+            for verdict in verdicts
         }
         by_label.append(score_items(items, met, "required").value)
-    each = (
-        np.array([one.value for one in rescored(columns, "required").scores]),
+    both = (
+        np.array([score.value for score in rescored(columns, "required").scores]),
         np.array(by_label),
     )
-    judged, labeled = (_coded(tally, of > 0, np.isfinite(of)) for of in each)
+    judged, labeled = (_coded(tally, of > 0, np.isfinite(of)) for of in both)
     return Passes(
         judged, labeled, rule="a checklist with a required item that is not met fails"
     )
@@ -304,6 +312,7 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     the last part.
     """
     tally = agreement.tally
+    # shape (cases,): number of the part, of how many, and its conversation; 0 for no part
     number, of = np.zeros((2, parts.cases))
     group = np.zeros(parts.cases, dtype=np.int64)
     number[parts.case], of[parts.case] = parts.number, parts.of
@@ -311,7 +320,7 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
     number = number[tally.case]
     of = of[tally.case]
     group = group[tally.case]
-    found = []
+    statistics = []
     for name, rows in (
         (EARLY, (of > 0) & (2 * number - 1 < of)),
         (LATE, 2 * number - 1 > of),
@@ -320,10 +329,10 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
         unread = agreement.unread & rows
         if agreement.values.dtype == np.bool_:
             right = np.asarray(agreement.values, dtype=np.bool_)
-            found.append(tally.rate(name, right, read, unread, why=agreement.why))
+            statistics.append(tally.rate(name, right, read, unread, why=agreement.why))
         else:
             ends = (0.0, 1.0)
-            found.append(
+            statistics.append(
                 tally.mean(
                     name,
                     agreement.values,
@@ -335,10 +344,12 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
                 )
             )
     used = agreement.read & (of > 1)
+    # A conversation with one read part has no slope.
     used &= np.bincount(group, weights=used, minlength=len(parts.start))[group] > 1
     by = Tally(group[used], len(parts.start))
-    place = (number[used] - 1) / (of[used] - 1)
-    x = place - divide(by(place), by(used[used]))[by.case]
+    position = (number[used] - 1) / (of[used] - 1)
+    # the position, less its mean in the conversation
+    x = position - divide(by(position), by(used[used]))[by.case]
     n = int(used.sum())
     sums = (float(np.abs(x).sum()) / 2, float(x @ x))
     low, high = (
@@ -355,7 +366,7 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
         why=ONE_PLACE if agreement.read.any() else agreement.why,
         reach=np.array([low, high]),
     )
-    return [*found, slope]
+    return [*statistics, slope]
 
 
 def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
@@ -364,16 +375,18 @@ def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
     note = passes.rule if passes.known else None
     judged = parts.first_failures(passes.verdicts)
     labeled = parts.first_failures(passes.labels)
-    found = []
+    statistics = []
     read = labeled != UNKNOWN
-    known = judged != UNKNOWN
+    was_judged = judged != UNKNOWN
     near = (judged > NEVER) & (labeled > NEVER) & (np.abs(judged - labeled) <= 1)
     why = NO_CONVERSATION if passes.known else passes.rule
     for name, hit in ((EXACT, judged == labeled), (NEAR, near | (judged == labeled))):
-        found.append(
-            tally.rate(name, hit, read & known, read & ~known, note=note, why=why)
+        statistics.append(
+            tally.rate(
+                name, hit, read & was_judged, read & ~was_judged, note=note, why=why
+            )
         )
-    found.append(tally.rate(NONE, labeled == NEVER, read, note=note, why=why))
+    statistics.append(tally.rate(NONE, labeled == NEVER, read, note=note, why=why))
     process, last = parts.outcomes(passes.verdicts)
     several = parts.of[parts.start] > 1
     both = several & (process != UNKNOWN) & (last != UNKNOWN)
@@ -384,7 +397,7 @@ def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
         passes.rule if not passes.known else NONE_FAILED if both.any() else NO_OUTCOME
     )
     return [
-        *found,
+        *statistics,
         tally.rate(OUTCOME, process == last, both, unread, note=note, why=why),
         tally.rate(
             RECOVERED, last == PASS, both & after, unread & after, note=note, why=failed

@@ -102,6 +102,7 @@ def searched_columns(
         for column, value in case.metadata.items():
             if column not in listed and not _is_of_rating(column):
                 cells = values.setdefault(column, [])
+                # Cases before this one, and after the last one, have no value in the column.
                 cells.extend([None] * (number - len(cells)))
                 cells.append(value)
     for cells in values.values():
@@ -112,7 +113,7 @@ def searched_columns(
     else:
         computed = False
     omitted: list[str] = []
-    found: list[Slices] = []
+    candidates: list[Slices] = []
     searchable: list[str] = []
     for column, cells in values.items():
         try:
@@ -123,7 +124,7 @@ def searched_columns(
         if len(slices.values) > 1 and not _names_units(slices):
             searchable.append(column)
             by_length = computed and column == LENGTH
-            found.append(
+            candidates.append(
                 Slices(
                     slices.column,
                     slices.values,
@@ -134,7 +135,8 @@ def searched_columns(
             )
     kept = list(chosen)
     room = LIMIT - sum(len(slices.values) for slices in chosen)
-    for slices in sorted(found, key=lambda slices: len(slices.values)):
+    # Columns with the fewest slices come first, so that as many as possible fit.
+    for slices in sorted(candidates, key=lambda slices: len(slices.values)):
         if len(slices.values) > room:
             omitted.append(slices.column)
             continue
@@ -142,7 +144,7 @@ def searched_columns(
         kept.append(slices)
     narrow = [
         _narrower(slices.column, values[name])
-        for name, slices in zip(searchable, found, strict=True)
+        for name, slices in zip(searchable, candidates, strict=True)
         if slices.ends
     ]
     strata = (*_strata(systems), *narrow)

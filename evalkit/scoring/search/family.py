@@ -133,6 +133,7 @@ def _sums(members: Bools, values: Floats) -> Floats:
 def _enough(outcomes: Outcomes, rows: Bools, of_row: Ints) -> tuple[Bools, Floats]:
     """Return which slices have enough labels, with their numbers of units."""
     sides = np.arange(outcomes.side.max(initial=0) + 1)
+    # shape (rows, sides)
     by_side = (outcomes.side[:, None] == sides) * outcomes.units[:, None]
     counts = np.sort(_sums(rows, by_side), axis=1)  # slice, side
     units = counts.sum(axis=1)
@@ -141,12 +142,13 @@ def _enough(outcomes: Outcomes, rows: Bools, of_row: Ints) -> tuple[Bools, Float
         several = counts[:, -2] >= LABELS
     clusters = np.zeros(len(rows), dtype=np.int64)
     present = np.zeros(of_row.max(initial=-1) + 1, dtype=bool)
+    # shape (rows,): whether the row is in the slice
     for index, inside in enumerate(rows):
         present[:] = False
         present[of_row[inside]] = True
         clusters[index] = np.count_nonzero(present)
-    rest = outcomes.units.sum() - units
-    enough = several & (units >= UNITS) & (clusters >= CLUSTERS) & (rest > 0)
+    outside = outcomes.units.sum() - units
+    enough = several & (units >= UNITS) & (clusters >= CLUSTERS) & (outside > 0)
     return np.asarray(enough), np.asarray(units)
 
 
@@ -204,14 +206,15 @@ class _Scale:
         (McCullagh and Nelder 1989, Generalized Linear Models, 2.4.3) is not, so small slices do not
         make large ones hard to find.
         """
-        known = self.error > 1e-9
-        error = np.where(known, self.error, 1.0)
+        varies = self.error > 1e-9
+        error = np.where(varies, self.error, 1.0)
         if not self.counted:
-            return np.where(known, totals / error, 0.0)
+            return np.where(varies, totals / error, 0.0)
+        # shape (hypotheses, rows)
         wrong = np.clip(self.expected + totals, 0.0, self.units)
         right = self.units - wrong
         usual = self.expected * (self.units - self.expected) / self.units
-        known &= usual > 1e-9
+        varies &= usual > 1e-9
         with np.errstate(divide="ignore", invalid="ignore"):
             deviance = 2 * (
                 np.where(wrong > 0, wrong * np.log(wrong / self.expected), 0.0)
@@ -222,7 +225,7 @@ class _Scale:
                 )
             )
         size = np.sqrt(np.maximum(deviance, 0.0) * np.maximum(usual, 0.0)) / error
-        return np.where(known, np.sign(totals) * size, 0.0)
+        return np.where(varies, np.sign(totals) * size, 0.0)
 
 
 def _permuted(

@@ -72,8 +72,8 @@ def columns_of(statistic: Statistic) -> Floats:
     weights = statistic.weights
     if weights is None:
         return np.asarray(columns)
-    known = np.where(weights > 0, weights, 1.0)
-    return np.asarray(columns / known[:, None])
+    divisors = np.where(weights > 0, weights, 1.0)
+    return np.asarray(columns / divisors[:, None])
 
 
 def outcomes_of(statistics: Mapping[str, Statistic]) -> Outcomes | None:

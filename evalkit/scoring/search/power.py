@@ -51,6 +51,7 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
     usual = outcomes.wrong.sum() / total
     if not 0 < usual < 1:
         return None
+    # every possible number of wrong verdicts in the slice
     wrong = np.arange(size + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         deviance = 2 * (
@@ -61,8 +62,11 @@ def _accuracy(outcomes: Outcomes, critical: float, size: int) -> float | None:
                 0.0,
             )
         )
-    rest = np.sqrt(1 - size / total)
-    statistic = np.sign(wrong - size * usual) * np.sqrt(np.maximum(deviance, 0)) / rest
+    # The slice is part of the total that it is compared with.
+    correction = np.sqrt(1 - size / total)
+    statistic = (
+        np.sign(wrong - size * usual) * np.sqrt(np.maximum(deviance, 0)) / correction
+    )
     exceeding = np.flatnonzero(statistic > critical)
     if not len(exceeding):
         return None

@@ -304,13 +304,14 @@ class _Judge:
         small = np.flatnonzero(~tested.enough & (tested.units >= FEW))
         if not len(small):
             return []
+        # shape (units, small slices)
         inside = slices.members[outcomes.case][:, small].astype(np.float64)
         variance = (outcomes.residuals**2).sum() / outcomes.units.sum()
         total = outcomes.residuals @ inside
         scale = np.sqrt(np.maximum(tested.units[small] * variance, 1e-12))
         limit = NormalDist().inv_cdf(1 - (1 - self.scoring.confidence) / len(small))
         order = np.argsort(-total / scale, kind="stable")
-        shown = [
+        suspects = [
             index for index in order.tolist() if total[index] > limit * scale[index]
         ]
-        return [int(small[index]) for index in shown[:MOST_NAMED]]
+        return [int(small[index]) for index in suspects[:MOST_NAMED]]

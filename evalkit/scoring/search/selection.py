@@ -58,12 +58,12 @@ def check_choices(cases: Iterable[Case], choices: Choices) -> None:
     """
     if not choices:
         return
-    known = list(cases)
+    every_case = list(cases)
     for column, choice in choices.items():
-        cells = [cell_of(case, column) for case in known]
+        cells = [cell_of(case, column) for case in every_case]
         where = f"gate.where.{column}"
         if all(value in (None, "", []) for value in cells):
-            names = dict.fromkeys(name for case in known for name in case.metadata)
+            names = dict.fromkeys(name for case in every_case for name in case.metadata)
             remedy = did_you_mean(column, [LENGTH, *names])
             raise ConfigError("no case has this column", where=where, remedy=remedy)
         for name in choice.get("in", ()):
@@ -71,7 +71,7 @@ def check_choices(cases: Iterable[Case], choices: Choices) -> None:
                 values = dict.fromkeys(str(value) for value in cells)
                 remedy = did_you_mean(name, list(values))
                 raise ConfigError(f"no case has '{name}'", where=where, remedy=remedy)
-    if known and not any(selected(known, choices)):
+    if every_case and not any(selected(every_case, choices)):
         where = "gate.where"
         remedy = "choose values that cases have"
         raise ConfigError("no case is left", where=where, remedy=remedy)
@@ -88,12 +88,12 @@ def choices_text(choices: Choices) -> str:
     return " and ".join(parts)
 
 
-def limited_to_rest(where: Iterable[Where], wanted: Use, choices: Choices) -> str:
+def limited_to_rest(where: Iterable[Where], demanded: Use, choices: Choices) -> str:
     """Return the setting that limits a gate to the cases in which a judge can be used as wanted.
 
     Args:
         where: the slices in which it allows less.
-        wanted: what it must be good for.
+        demanded: what it must be good for.
         choices: what the gate is limited to already.
     """
     merged: dict[str, dict[str, list[str]]] = {
@@ -101,7 +101,7 @@ def limited_to_rest(where: Iterable[Where], wanted: Use, choices: Choices) -> st
         for column, choice in choices.items()
     }
     for slice_ in where:
-        if USES.index(slice_.allows) < USES.index(wanted):
+        if USES.index(slice_.allows) < USES.index(demanded):
             excluded = merged.setdefault(slice_.column, {}).setdefault("not", [])
             excluded.append(slice_.value)
     parts = [

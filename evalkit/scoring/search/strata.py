@@ -244,6 +244,7 @@ def _of_moments(
     strata = int(varied.sum())
 
     def pooled(totals: Floats) -> Floats:
+        # shape (rows, strata, 6)
         moments = totals.reshape(len(totals), strata, 6)
         count, x, y, xx, yy, xy = np.moveaxis(moments, 2, 0)
         some = np.maximum(count, 1)
@@ -252,9 +253,9 @@ def _of_moments(
         both = (xy - x * y / some).sum(axis=1)
         scale = np.sqrt(np.maximum(spread_x, 0) * np.maximum(spread_y, 0))
         least = np.minimum(spread_x, spread_y) / np.maximum(count.sum(axis=1), 1)
-        known = least > 1e-9
+        varies = least > 1e-9
         # Scores that are equal within each stratum follow nothing in it.
-        return np.where(known, both / np.where(known, scale, 1.0), 0.0)
+        return np.where(varies, both / np.where(varies, scale, 1.0), 0.0)
 
     return _within(slices, agreement, sums, varied, present, pooled)
 

@@ -54,11 +54,11 @@ def group_mean(group: Ints, values: Floats, size: int) -> Floats:
     )
 
 
-def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
+def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
     """Return one number for each group's values, ignoring NaN.
 
     Args:
-        how: `mean`, `median` (for an even number of values the mean of the middle two) or
+        rule: `mean`, `median` (for an even number of values the mean of the middle two) or
             `majority` (the most frequent value, or the mean of several most frequent ones).
         group: (n,) the group of each value, from 0.
         values: (n,) the values.
@@ -68,12 +68,13 @@ def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
         (size,) the combined values, NaN for a group without values.
     """
     finite = np.isfinite(values)
+    # by group, then by value
     order = np.lexsort((values[finite], group[finite]))
     group = group[finite][order]
     values = values[finite][order]
-    if how == "median":
+    if rule == "median":
         return _median(group, values, size)
-    if how == "majority":
+    if rule == "majority":
         group, values, length = runs(group, values)
         longest = np.zeros(size, dtype=np.int64)
         np.maximum.at(longest, group, length)
@@ -88,11 +89,11 @@ def _median(group: Ints, values: Floats, size: int) -> Floats:
     counts = np.bincount(group, minlength=size)
     starts = np.cumsum(counts) - counts
     filled = counts > 0
-    found = np.full(size, np.nan)
+    medians = np.full(size, np.nan)
     low = starts + (counts - 1) // 2
     high = starts + counts // 2
-    found[filled] = (values[low[filled]] + values[high[filled]]) / 2
-    return found
+    medians[filled] = (values[low[filled]] + values[high[filled]]) / 2
+    return medians
 
 
 def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:

@@ -79,9 +79,9 @@ class Table:
         if isinstance(columns, Table):
             return columns
         cases = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
-        each = columns.T if isinstance(columns, np.ndarray) else columns
+        arrays = columns.T if isinstance(columns, np.ndarray) else columns
         with np.errstate(invalid="ignore"):
-            return cls(tuple(_smallest_dtype(column) for column in each), cases)
+            return cls(tuple(_smallest_dtype(column) for column in arrays), cases)
 
     def totals(self, weights: Floats) -> Floats:
         """Return the column sums (rows, columns) under each row of weights (rows, cases)."""
@@ -297,13 +297,13 @@ class SharedStatistic:
         self._totals: Floats | None = None
         self._found: Floats | None = None
 
-    def __getitem__(self, place: int) -> Callable[[Floats], Floats]:
-        """Return the function from totals to the number at `place`."""
+    def __getitem__(self, index: int) -> Callable[[Floats], Floats]:
+        """Return the function from totals to the number at `index`."""
 
         def pick(totals: Floats) -> Floats:
             if self._found is None or totals is not self._totals:
                 self._totals, self._found = totals, self._compute(totals)
-            return np.asarray(self._found[:, place])
+            return np.asarray(self._found[:, index])
 
         return pick
 
@@ -402,7 +402,7 @@ class Tally:
             unread: (rows,) which rows are missing; none by default.
             attributes: other attributes of the statistic, such as `note` and `why`.
         """
-        made = self.mean(
+        statistic = self.mean(
             name,
             hit,
             among,
@@ -411,7 +411,7 @@ class Tally:
             proportion=True,
             **attributes,
         )
-        return made if unread is None else replace(made, unread=self(unread))
+        return statistic if unread is None else replace(statistic, unread=self(unread))
 
 
 def weighted_sum(
@@ -474,21 +474,22 @@ def measure_with_draws(
 ) -> tuple[dict[str, Metric], Floats]:
     """Return the metrics as `measure` does, and the value of each statistic (rows) in each resample (columns)."""
     parts = [part for statistic in statistics for part in statistic.parts()]
+    # statistics by resamples; below them the parts of those with gaps
     rows = resample([*statistics, *parts], scoring, clusters, paired=paired)
     draws = rows[: len(statistics)]
-    rest = rows[len(statistics) :]
-    found = {}
+    part_rows = rows[len(statistics) :]
+    metrics = {}
     for statistic, values in zip(statistics, draws, strict=True):
         value = statistic.estimate(clusters)
         metric = as_metric(statistic, value, values, scoring, clusters)
-        own = rest[: statistic.gaps]
-        rest = rest[statistic.gaps :]
-        found[statistic.name] = _special_interval(
-            statistic, metric, own, scoring, clusters
+        gap_draws = part_rows[: statistic.gaps]
+        part_rows = part_rows[statistic.gaps :]
+        metrics[statistic.name] = _special_interval(
+            statistic, metric, gap_draws, scoring, clusters
         )
         # Differences of two runs are then differences of their estimates.
         values += value - statistic.observed() if statistic.gaps else 0.0
-    return found, draws
+    return metrics, draws
 
 
 def _special_interval(
@@ -519,12 +520,15 @@ def _special_interval(
     elif statistic.gaps:
         if n < 2 or UNVARYING in (metric.note or ""):
             return metric
-        seen = np.array([part.observed() for part in statistic.parts()])
+        observed = np.array([part.observed() for part in statistic.parts()])
+        # shape (resamples, gaps)
         defined = gaps[:, np.isfinite(gaps).all(axis=0)].T
         wider = expanded_quantile(n, scoring.confidence) / NormalDist().inv_cdf(
             (1 - scoring.confidence) / 2
         )
-        low, high = invert_test(seen, (defined - seen) * wider, scoring.confidence)
+        low, high = invert_test(
+            observed, (defined - observed) * wider, scoring.confidence
+        )
         most = statistic.possible[1]
         high = min(high, most) if most is not None else high
     elif statistic.ends is not None and n <= FEW:
@@ -544,10 +548,10 @@ def _special_interval(
     elif statistic.pseudo is not None and not (
         statistic.proportion and value in (0.0, 1.0)
     ):
-        found = _pseudo_interval(statistic, statistic.pseudo, scoring, clusters)
-        if found is None:
+        interval = _pseudo_interval(statistic, statistic.pseudo, scoring, clusters)
+        if interval is None:
             return metric
-        low, high = found
+        low, high = interval
     else:
         return metric
     return replace(
@@ -655,18 +659,19 @@ def _distinct_columns(
     Statistics share much of what they count: fewer than half of the columns of a large run are
     distinct.
     """
-    known: dict[bytes, int] = {}
+    # digest of a column -> its position among the kept ones
+    kept_positions: dict[bytes, int] = {}
     kept: list[NDArray[Any]] = []
-    places: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     for name, table in tables.items():
-        places[name] = []
+        positions[name] = []
         for column in table.columns:
             key = blake2b(column.data, digest_size=16).digest()
-            if key not in known:
-                known[key] = len(kept)
+            if key not in kept_positions:
+                kept_positions[key] = len(kept)
                 kept.append(column)
-            places[name].append(known[key])
-    return kept, places
+            positions[name].append(kept_positions[key])
+    return kept, positions
 
 
 def metric_of_draws(
@@ -835,7 +840,8 @@ def student_quantile(p: float, degrees: int) -> float:
     if degrees > 1000:
         z = NormalDist().inv_cdf(p)
         terms = [
-            float(np.polyval(one, z * z)) / divisor for one, divisor in _CORNISH_FISHER
+            float(np.polyval(polynomial, z * z)) / divisor
+            for polynomial, divisor in _CORNISH_FISHER
         ]
         return z * (
             1

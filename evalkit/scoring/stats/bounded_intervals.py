@@ -264,9 +264,9 @@ class PseudoCounts:
     units: Floats
 
     @classmethod
-    def matrix(cls, k: int, each: float) -> PseudoCounts:
-        """Return pseudo-clusters of flat confusion matrices of `k` classes: of `each` by label, half are right."""
-        weights = np.where(np.eye(k) > 0, each / 2, each / 2 / (k - 1))
+    def matrix(cls, k: int, per_label: float) -> PseudoCounts:
+        """Return pseudo-clusters of flat confusion matrices of `k` classes: of `per_label` by label, half are right."""
+        weights = np.where(np.eye(k) > 0, per_label / 2, per_label / 2 / (k - 1))
         return cls(None, weights.ravel(), np.ones(k * k))
 
     def resample(

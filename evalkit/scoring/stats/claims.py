@@ -39,6 +39,7 @@ def claim_test(
     if not len(right):
         return None
     p = np.clip(probability, EDGE, 1 - EDGE)
+    # columns: the intercept, and the slope unless all probabilities are equal
     design = np.ones((len(p), 1))
     slopes = logit(p)
     if np.ptp(slopes) > 1e-9:
@@ -46,11 +47,11 @@ def claim_test(
     information = (design * (p * (1 - p))[:, None]).T @ design
     inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
     single = len(np.unique(cluster)) == len(cluster)
-    seen = _statistic(design.T @ (right - p)[:, None], inverse)[0]
+    observed = _statistic(design.T @ (right - p)[:, None], inverse)[0]
     by_model = (
-        _simulated(seen, p, design, inverse, seed)
+        _simulated(observed, p, design, inverse, seed)
         if len(p) <= LARGE
-        else _upper_tail(seen, design.shape[1])
+        else _upper_tail(observed, design.shape[1])
     )
     if single and len(p) <= LARGE:
         return by_model
@@ -63,36 +64,38 @@ def _statistic(scores: Floats, inverse: Floats) -> Floats:
 
 
 def _simulated(
-    seen: float, p: Floats, design: Floats, inverse: Floats, seed: int
+    observed: float, p: Floats, design: Floats, inverse: Floats, seed: int
 ) -> float:
     generator = np.random.default_rng(seed)
+    # shape (draws, n)
     outcomes = generator.random((DRAWS, len(p))) < p
     drawn = _statistic(design.T @ (outcomes - p).T, inverse)
     # Equal statistics can differ by rounding.
-    return (1 + int((drawn >= seen * (1 - 1e-9)).sum())) / (DRAWS + 1)
+    return (1 + int((drawn >= observed * (1 - 1e-9)).sum())) / (DRAWS + 1)
 
 
-def _upper_tail(seen: float, degrees: int) -> float:
+def _upper_tail(statistic: float, degrees: int) -> float:
     """Return the upper tail of chi-squared with one or two degrees of freedom."""
-    return exp(-seen / 2) if degrees == 2 else erfc(sqrt(seen / 2))
+    return exp(-statistic / 2) if degrees == 2 else erfc(sqrt(statistic / 2))
 
 
 def _between_clusters(design: Floats, excess: Floats, cluster: Ints) -> float:
     """Return the p-value of Hotelling's test that the sums of clusters have the mean 0."""
     _, number = np.unique(cluster, return_inverse=True)
+    # shape (clusters, columns of the design)
     sums = np.stack(
         [np.bincount(number, weights=column * excess) for column in design.T], axis=1
     )
     clusters, degrees = sums.shape
-    left = clusters - degrees
-    if left < 1:
+    residual_degrees = clusters - degrees
+    if residual_degrees < 1:
         return 1.0
     total = sums.sum(axis=0)
     explained = float(total @ np.linalg.pinv(sums.T @ sums) @ total) / clusters
     explained = min(max(explained, 0.0), 1.0)
     if degrees == 2:
-        return float((1 - explained) ** (left / 2))
+        return float((1 - explained) ** (residual_degrees / 2))
     if explained == 1:
         return 0.0
-    t = sqrt(explained / (1 - explained) * left)
-    return 2 * (1 - student_share(t, left))
+    t = sqrt(explained / (1 - explained) * residual_degrees)
+    return 2 * (1 - student_share(t, residual_degrees))

@@ -113,10 +113,10 @@ class Clusters:
         _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
         # Each case by the first one of its cluster.
         of = np.where(hashes == 0, np.arange(len(hashes)), first[number])
-        places = np.unique(of)
-        if len(places) == len(hashes) or (len(places) == 1 and not explicit):
+        first_cases = np.unique(of)
+        if len(first_cases) == len(hashes) or (len(first_cases) == 1 and not explicit):
             return cls.each(len(hashes))
-        return cls(len(hashes), len(places), np.searchsorted(places, of), by)
+        return cls(len(hashes), len(first_cases), np.searchsorted(first_cases, of), by)
 
     def of_clusters(self) -> Clusters:
         """Return the clusters of an array with one row for each cluster."""
@@ -149,14 +149,15 @@ class Clusters:
 
     def folds(self, cases: Sequence[Case]) -> Ints:
         """Return the fold of each case, 0 to 4, by the id of the first case of its cluster."""
-        own = np.array(
+        case_folds = np.array(
             [int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases],
             dtype=np.int64,
         )
         if self.number is None:
-            return own
+            return case_folds
+        # All cases of a cluster are in the fold of its first case.
         first = np.unique(self.number, return_index=True)[1]
-        return np.asarray(own[first][self.number])
+        return np.asarray(case_folds[first][self.number])
 
     def covered(self, cases: Bools) -> int:
         """Return the number of clusters with at least one of the `cases`, given as a mask."""
@@ -217,8 +218,8 @@ def check_column(column: str | None, cases: Iterable[Case]) -> None:
 
 
 def _unknown_column(column: str, cases: Iterable[Case]) -> ConfigError:
-    known = {name: None for case in cases for name in case.metadata}
-    remedy = did_you_mean(column, [ID, PROMPT, *known])
+    names = {name: None for case in cases for name in case.metadata}
+    remedy = did_you_mean(column, [ID, PROMPT, *names])
     return ConfigError(
         "no case has this column", where=f"scoring.cluster={column}", remedy=remedy
     )

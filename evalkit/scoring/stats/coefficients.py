@@ -97,30 +97,33 @@ class Confusion:
             for a, b in product(range(k), repeat=2)
         ]
         cells = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
-        one, two = np.triu_indices(k)
-        rows = Halves(one * k + two, two * k + one, k * k)
+        # The table is symmetric: the other half of a cell is its mirror image.
+        row, column = np.triu_indices(k)
+        rows = Halves(row * k + column, column * k + row, k * k)
         return cls(cells, Unread(cells.sums.reshape(k, k), np.zeros(0)), rows)
 
     def coefficients(
         self, group: str, raters: Raters, **attributes: Any
     ) -> list[Statistic]:
         """Return the coefficients that raters have, as metrics of a group; for attributes see `statistic`."""
-        found = []
-        for name, one in coefficients_of(raters).items():
+        statistics = []
+        for name, coefficient in coefficients_of(raters).items():
             # What is missing among several values of a unit is not known.
             worst = (
-                one.bounds(self.unread) if self.unread.missing.size else (None, None)
+                coefficient.bounds(self.unread)
+                if self.unread.missing.size
+                else (None, None)
             )
-            found.append(
+            statistics.append(
                 self.statistic(
                     f"{group}/{name}",
-                    one.value,
+                    coefficient.value,
                     worst,
-                    contrast=one.contrast,
+                    contrast=coefficient.contrast,
                     **attributes,
                 )
             )
-        return found
+        return statistics
 
     def statistic(
         self,
@@ -206,9 +209,9 @@ def kappa(totals: Floats) -> Floats:
 
 def distances(k: int, power: int = 1) -> Floats:
     """Return the distances between ordered classes (k, k): of their places, or with `power` 2 the squares."""
-    places = np.arange(k)
+    positions = np.arange(k)
     return np.asarray(
-        np.abs(np.subtract.outer(places, places)) ** power, dtype=np.float64
+        np.abs(np.subtract.outer(positions, positions)) ** power, dtype=np.float64
     )
 
 
@@ -345,9 +348,9 @@ class Unread:
         """The number of labels of each class, (classes,)."""
         return np.asarray(self.table.sum(axis=1) + self.missing)
 
-    def bounds(self, value: Callable[[Floats], Floats], found: Bounds) -> Bounds:
-        """Return bounds `found` widened to hold the value of the verdicts that were read, if it is defined."""
-        ends = [np.nan if end is None else end for end in found]
+    def bounds(self, value: Callable[[Floats], Floats], limits: Bounds) -> Bounds:
+        """Return bounds `limits` widened to hold the value of the verdicts that were read, if it is defined."""
+        ends = [np.nan if end is None else end for end in limits]
         return extremes(np.append(value(self.table.reshape(1, -1)), ends))
 
     def of_class(self, value: Callable[[Floats], Floats], c: int) -> Bounds:
@@ -363,11 +366,16 @@ class Unread:
         lost = self.missing[c]
         alarms = answers - hits
         misses = labels - hits
-        others = self.missing.sum() - lost
-        rest = self.table.sum() - hits - alarms - misses
+        lost_elsewhere = self.missing.sum() - lost
+        negatives = self.table.sum() - hits - alarms - misses
         ends = [
-            (hits + right, alarms + wrong, misses + lost - right, rest + others - wrong)
-            for right, wrong in product((0.0, lost), (0.0, others))
+            (
+                hits + right,
+                alarms + wrong,
+                misses + lost - right,
+                negatives + lost_elsewhere - wrong,
+            )
+            for right, wrong in product((0.0, lost), (0.0, lost_elsewhere))
         ]
         return extremes(value(np.array(ends)))
 
@@ -424,18 +432,19 @@ class Unread:
             sign: 1 or -1.
             offset: what the denominator has in addition.
         """
-        places = np.arange(len(top))
+        rows = np.arange(len(top))
         fill = np.diag(self.missing)
         ratio = -sign * np.inf
         while True:
             filled = self.table + fill
-            found = float((filled * top).sum() / ((filled * bottom).sum() + offset))
-            if sign * (found - ratio) <= 1e-15:
+            improved = float((filled * top).sum() / ((filled * bottom).sum() + offset))
+            if sign * (improved - ratio) <= 1e-15:
                 return ratio, fill
-            ratio = found
+            ratio = improved
+            # label -> the answer that is best for its missing units
             chosen = (sign * (top - ratio * bottom)).argmax(axis=1)
             fill = np.zeros_like(top)
-            fill[places, chosen] = self.missing
+            fill[rows, chosen] = self.missing
 
     def scott_pi(self) -> Bounds:
         """Return bounds of Scott's pi: the lower one is exact up to `VERTICES`, the upper one by tangents."""
@@ -472,19 +481,21 @@ class Unread:
         fill = np.diag(self.missing)
         bound = sign * np.inf
         for step in range(_TANGENTS):
+            # shape (classes,): labels and answers together
             both = self.labels + (self.table + fill).sum(axis=0)
             slope = factor * both / (2 * n * n)
-            rest = (
+            intercept = (
                 constant
                 + factor * float((both**2).sum()) / (4 * n * n)
                 - float(slope @ (both - self.labels))
             )
-            if rest + float(slope.min()) * n <= 1e-12:
+            if intercept + float(slope.min()) * n <= 1e-12:
                 break
             ratio, best = self._extreme_ratio(
-                wrong / n, np.tile(slope, (k, 1)), sign, rest
+                wrong / n, np.tile(slope, (k, 1)), sign, intercept
             )
             bound = min(bound, ratio) if sign > 0 else max(bound, ratio)
+            # steps of Frank and Wolfe toward the best filling
             fill = fill + (best - fill) * 2 / (step + 3)
         if not np.isfinite(bound):  # one class only, with or without missing verdicts
             bound = 0.0 if sign < 0 else 1.0
@@ -582,12 +593,14 @@ class Unread:
 
 
 def _mean_bounds(ends: list[Bounds]) -> Bounds:
-    known = [(low, high) for low, high in ends if low is not None and high is not None]
-    if not known:
+    bounded = [
+        (low, high) for low, high in ends if low is not None and high is not None
+    ]
+    if not bounded:
         return None, None
-    return sum(low for low, _ in known) / len(known), sum(
-        high for _, high in known
-    ) / len(known)
+    return sum(low for low, _ in bounded) / len(bounded), sum(
+        high for _, high in bounded
+    ) / len(bounded)
 
 
 def most_even(fixed: Floats, extra: float) -> Floats:
@@ -650,7 +663,11 @@ pairs and classes, `checklist` of items, `human`, `panel` and `samples`."""
 
 def coefficients_of(raters: Raters) -> dict[str, Coefficient]:
     """Return the coefficients that some raters have."""
-    return {name: one for name, one in COEFFICIENTS.items() if raters in one.raters}
+    return {
+        name: coefficient
+        for name, coefficient in COEFFICIENTS.items()
+        if raters in coefficient.raters
+    }
 
 
 def alpha_of_numbers(

@@ -47,22 +47,24 @@ class VotePatterns:
 
     def fit(self, counts: Floats) -> Floats:
         """Return the probability of each true code, (rows, codes, patterns), from the counts (rows, patterns)."""
+        # shape (codes, patterns)
         votes = self.hot.sum(axis=0)
         step = max(1, CELLS // max(1, self.hot.size))
         counts = counts * (votes.sum(axis=0) > 0)
-        found = np.repeat(
+        # shape (rows, codes, patterns); the shares of votes are the start
+        posteriors = np.repeat(
             (votes / np.maximum(votes.sum(axis=0), 1.0))[None], len(counts), axis=0
         )
         for start in range(0, len(counts), step):
             rows = np.arange(start, min(start + step, len(counts)))
             for _ in range(ROUNDS):
-                chances = self._maximized(found[rows] * counts[rows, None])
-                moved = np.abs(chances - found[rows]).max(axis=(1, 2), initial=0.0)
-                found[rows] = chances
+                chances = self._maximized(posteriors[rows] * counts[rows, None])
+                moved = np.abs(chances - posteriors[rows]).max(axis=(1, 2), initial=0.0)
+                posteriors[rows] = chances
                 rows = rows[moved >= CONVERGED]
                 if not len(rows):
                     break
-        return found
+        return posteriors
 
     def _maximized(self, expected: Floats) -> Floats:
         """Return the probabilities after one step, from the expected counts of true codes (rows, codes, patterns)."""

@@ -117,7 +117,7 @@ class Penalized:
         return float(self.weights @ (y * x - np.logaddexp(0.0, x)) + determinant / 2)
 
     def design_effect(
-        self, fitted: Floats, place: int, cluster: Ints, counted: int
+        self, fitted: Floats, index: int, cluster: Ints, counted: int
     ) -> float:
         """Return how much more a coefficient varies than if all rows were independent, at least 1.
 
@@ -126,17 +126,18 @@ class Penalized:
 
         Args:
             fitted: (k,) the coefficients with the largest likelihood.
-            place: the place of the coefficient.
+            index: the place of the coefficient.
             cluster: (n,) the cluster of each row.
             counted: the number of clusters that inform the estimate.
         """
+        # shape (clusters, k)
         sums = np.stack(
             [np.bincount(cluster, weights=column) for column in self.scores(fitted).T],
             axis=1,
         )
         inverse = self._inverse(expit(self.design @ fitted))
-        sandwich = float(((sums @ inverse[place]) ** 2).sum()) * counted / (counted - 1)
-        return max(1.0, sandwich / float(inverse[place, place]))
+        sandwich = float(((sums @ inverse[index]) ** 2).sum()) * counted / (counted - 1)
+        return max(1.0, sandwich / float(inverse[index, index]))
 
     def scores(self, b: Floats) -> Floats:
         """Return the penalized score of each row, (n, k)."""
@@ -173,18 +174,19 @@ class Penalized:
             reached, added = (
                 float(np.abs(self.design @ part).max()) for part in (b, step)
             )
+            # A step far beyond where the log odds are would overshoot.
             step *= min(1.0, max(LEAP, reached) / max(added, SMALL))
             for _ in range(HALVINGS):
-                if (found := self.likelihood(b + step)) >= best - SMALL:
+                if (likelihood := self.likelihood(b + step)) >= best - SMALL:
                     b = b + step
-                    best = found
+                    best = likelihood
                     break
                 step = step / 2
             if np.abs(step).max() < SMALL * max(1.0, float(np.abs(b).max())):
                 break
         return b
 
-    def interval(self, fitted: Floats, place: int, z: float) -> tuple[float, float]:
+    def interval(self, fitted: Floats, index: int, z: float) -> tuple[float, float]:
         """Return the profile interval of a coefficient.
 
         It holds the values at which the likelihood, maximized over all other coefficients, is not
@@ -192,37 +194,38 @@ class Penalized:
 
         Args:
             fitted: (k,) the coefficients with the largest likelihood.
-            place: the place of the coefficient.
+            index: the place of the coefficient.
             z: the quantile of the signed root of the likelihood ratio.
         """
-        free = np.arange(len(fitted)) != place
+        free = np.arange(len(fitted)) != index
         top = self.likelihood(fitted)
-        error = float(np.sqrt(self._inverse(expit(self.design @ fitted))[place, place]))
+        error = float(np.sqrt(self._inverse(expit(self.design @ fitted))[index, index]))
         low, high = (
-            self._limit(fitted, place, free, top, sign * z * error, z)
+            self._limit(fitted, index, free, top, sign * z * error, z)
             for sign in (-1, 1)
         )
         return low, high
 
     def _limit(
-        self, fitted: Floats, place: int, free: Bools, top: float, step: float, z: float
+        self, fitted: Floats, index: int, free: Bools, top: float, step: float, z: float
     ) -> float:
         """Return where the signed root of the likelihood ratio is `z`, which is nearly linear in the coefficient."""
-        seen = fitted
+        # Each search starts from the previous maximum, which is near.
+        latest = fitted
 
         def excess(value: float) -> float:
-            nonlocal seen
-            start = seen.copy()
-            start[place] = value
+            nonlocal latest
+            start = latest.copy()
+            start[index] = value
             if (
                 self.likelihood(start) == -inf
             ):  # so far off that the information vanishes
                 return z
-            seen = self.maximize(start, free)
-            return sqrt(max(0.0, 2 * (top - self.likelihood(seen)))) - z
+            latest = self.maximize(start, free)
+            return sqrt(max(0.0, 2 * (top - self.likelihood(latest)))) - z
 
-        inside = float(fitted[place])
-        outside = float(fitted[place]) + step
+        inside = float(fitted[index])
+        outside = float(fitted[index]) + step
         below = -z
         above = excess(outside)
         while above < 0:
@@ -236,16 +239,16 @@ class Penalized:
             middle = (inside * above - outside * below) / (above - below)
             if (
                 abs(outside - inside) < SMALL * max(1.0, abs(middle))
-                or abs(found := excess(middle)) < TOLERANCE
+                or abs(middle_excess := excess(middle)) < TOLERANCE
             ):
                 break
-            if copysign(1.0, found) == copysign(1.0, above):
+            if copysign(1.0, middle_excess) == copysign(1.0, above):
                 outside = middle
-                above = found
+                above = middle_excess
                 below = below / 2
             else:
                 inside = middle
-                below = found
+                below = middle_excess
                 above = above / 2
         return middle
 
@@ -272,7 +275,7 @@ def slope(
     design: Floats,
     outcome: Floats,
     tally: Tally,
-    place: int,
+    index: int,
     *,
     rare: Bools | None = None,
     missing: int = 0,
@@ -291,22 +294,22 @@ def slope(
         design: (n, k) the design matrix.
         outcome: (n,) the outcomes.
         tally: the case of each row.
-        place: the place of the coefficient.
+        index: the place of the coefficient.
         rare: (n,) which rows have a rare outcome; by default those on the rarer side of 1/2.
         missing: the number of missing outcomes.
         why: the reason why the coefficient is not identifiable although a fit may exist; empty if
             it is.
     """
-    found = Fit(None, why) if why else penalized_fit(design, outcome)
+    whole_fit = Fit(None, why) if why else penalized_fit(design, outcome)
     model = Penalized(design, outcome, np.ones(len(outcome)))
 
     def own(clusters: Clusters, confidence: float) -> tuple[float, float]:
-        fitted = np.asarray(found.coefficients)
+        fitted = np.asarray(whole_fit.coefficients)
         cluster = clusters.of_rows(tally.case)
         size = np.bincount(cluster)
         if size.max() == 1:
             return model.interval(
-                fitted, place, NormalDist().inv_cdf((1 + confidence) / 2)
+                fitted, index, NormalDist().inv_cdf((1 + confidence) / 2)
             )
         unusual = (
             rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
@@ -316,20 +319,20 @@ def slope(
             weights = 1 / size[cluster]
         else:
             effect = min(
-                model.design_effect(fitted, place, cluster, counted), float(size.max())
+                model.design_effect(fitted, index, cluster, counted), float(size.max())
             )
             weights = np.full(len(outcome), 1 / effect)
         scaled = Penalized(design, outcome, weights)
         start = scaled.maximize(fitted, np.ones(len(fitted), dtype=bool))
-        return scaled.interval(start, place, -expanded_quantile(counted, confidence))
+        return scaled.interval(start, index, -expanded_quantile(counted, confidence))
 
     return _one_step(
         name,
         design,
-        found,
+        whole_fit,
         model.scores,
         tally,
-        lambda b: b[:, place],
+        lambda b: b[:, index],
         missing=missing,
         own=own,
     )
@@ -356,7 +359,7 @@ def rate_at_zero(
         missing: the number of missing outcomes.
         why: the reason why the rate is not identifiable although a fit may exist; empty if it is.
     """
-    found = Fit(None, why) if why else fit(design, outcome)
+    whole_fit = Fit(None, why) if why else fit(design, outcome)
 
     def scores(b: Floats) -> Floats:
         return np.asarray(design * (outcome - expit(design @ b))[:, None])
@@ -364,7 +367,7 @@ def rate_at_zero(
     return _one_step(
         name,
         design,
-        found,
+        whole_fit,
         scores,
         tally,
         lambda b: expit(b[:, 0]),
@@ -376,7 +379,7 @@ def rate_at_zero(
 def _one_step(
     name: str,
     design: Floats,
-    found: Fit,
+    whole_fit: Fit,
     scores: Callable[[Floats], Floats],
     tally: Tally,
     extract: Callable[[Floats], Floats],
@@ -392,29 +395,31 @@ def _one_step(
     Args:
         name: the metric's name.
         design: (n, k) the design matrix.
-        found: the fit of all rows.
+        whole_fit: the fit of all rows.
         scores: maps coefficients (k,) to the score of each row, (n, k).
         tally: the case of each row.
         extract: maps coefficients (rows, k) to the statistic; undefined for singular information.
         missing: the number of missing outcomes.
         attributes: other attributes of the statistic.
     """
-    if found.coefficients is None:
+    if whole_fit.coefficients is None:
         return Statistic(
             name,
             np.zeros((tally.cases, 0)),
             undefined,
             len(design),
             missing,
-            why=found.reason,
+            why=whole_fit.reason,
         )
-    fitted, (n, k) = found.coefficients, design.shape
+    fitted, (n, k) = whole_fit.coefficients, design.shape
     p = expit(design @ fitted)
+    # shape (n, k * k): each row's share of the information
     squares = (design[:, :, None] * design[:, None, :]).reshape(n, k * k) * (
         p * (1 - p)
     )[:, None]
 
     def value(totals: Floats) -> Floats:
+        # totals: shape (resamples, k + k * k)
         sums = totals[:, :k]
         information = totals[:, k:].reshape(-1, k, k)
         scale = np.abs(information).max(axis=(1, 2), initial=0.0)

@@ -194,8 +194,8 @@ class Lead:
 
 def widest(ends: Iterable[float | None]) -> Bounds:
     """Return the lowest and the highest of the known ends of intervals."""
-    known = [end for end in ends if end is not None]
-    return round_metric(min(known)), round_metric(max(known))
+    bounded = [end for end in ends if end is not None]
+    return round_metric(min(bounded)), round_metric(max(bounded))
 
 
 @frozen
@@ -217,9 +217,9 @@ class ResampledLead:
     def difference(self, name: str, scoring: ScoringConfig) -> Metric:
         """Return the difference with its expanded percentile interval."""
         every = np.ones(self.clusters, dtype=bool)
-        each = Clusters.each(self.clusters)
+        unclustered = Clusters.each(self.clusters)
         return metric_of_draws(
-            name, self.value, self.draws, every, scoring, each, **self.attributes
+            name, self.value, self.draws, every, scoring, unclustered, **self.attributes
         )
 
     def test(self) -> tuple[float | None, str]:
@@ -328,10 +328,10 @@ def wilcoxon(difference: Floats) -> tuple[float | None, str]:
         return None, "the runs do not differ on any case"
     tied = len(np.unique(np.abs(nonzero))) < len(nonzero)
     exact = len(nonzero) <= 50 and not tied
-    found = signed_ranks(
+    result = signed_ranks(
         nonzero, method="exact" if exact else "asymptotic", correction=not exact
     )
-    return float(found.pvalue), "Wilcoxon signed ranks, " + (
+    return float(result.pvalue), "Wilcoxon signed ranks, " + (
         "exact" if exact else "normal"
     )
 
@@ -367,28 +367,30 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
     Tests without a p-value are not part of the family.
     """
-    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    ordered = sorted(
+        (value, index) for index, value in enumerate(p) if value is not None
+    )
     adjusted: list[float | None] = [None] * len(p)
     largest = 0.0
-    for rank, (value, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * value))
-        adjusted[place] = largest
+    for rank, (value, index) in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - rank) * value))
+        adjusted[index] = largest
     return adjusted
 
 
-def adjusted(found: Sequence[Tested]) -> list[Tested]:
+def adjusted(tested: Sequence[Tested]) -> list[Tested]:
     """Return tests of pairs of runs with their adjusted p-values."""
-    p_values = holm([one.p for one in found])
-    return [replace(one, p_holm=p) for one, p in zip(found, p_values, strict=True)]
+    p_values = holm([test.p for test in tested])
+    return [replace(test, p_holm=p) for test, p in zip(tested, p_values, strict=True)]
 
 
-def differing(found: Iterable[PairTest], confidence: float) -> set[frozenset[str]]:
+def differing(tests: Iterable[PairTest], confidence: float) -> set[frozenset[str]]:
     """Return the pairs of runs that differ significantly by their adjusted p-values."""
     alpha = 1 - confidence
     return {
-        frozenset((one.first, one.second))
-        for one in found
-        if one.p_holm is not None and one.p_holm <= alpha
+        frozenset((test.first, test.second))
+        for test in tests
+        if test.p_holm is not None and test.p_holm <= alpha
     }
 
 
@@ -438,20 +440,25 @@ def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[st
         order: the runs, best first; the best has the letter 'a'.
         differ: the pairs of runs that differ.
     """
-    place_of = {name: place for place, name in enumerate(order)}
+    place_of = {name: position for position, name in enumerate(order)}
+    # sets of runs as bits: bit p is the run at position p
     columns = [(1 << len(order)) - 1]
     # Any order of the pairs has the same result, but a random one has far more columns on the way.
     for first, second in sorted(
         sorted(place_of[name] for name in pair) for pair in differ
     ):
-        one = 1 << first
-        two = 1 << second
-        kept = [column for column in columns if not (column & one and column & two)]
+        first_bit = 1 << first
+        second_bit = 1 << second
+        kept = [
+            column
+            for column in columns
+            if not (column & first_bit and column & second_bit)
+        ]
         halves = {
             column & ~name
             for column in columns
-            if column & one and column & two
-            for name in (one, two)
+            if column & first_bit and column & second_bit
+            for name in (first_bit, second_bit)
         }
         # Kept columns are subsets of no half, since they were subsets of no column that was split.
         for half in sorted(halves, key=int.bit_count, reverse=True):
@@ -459,14 +466,14 @@ def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[st
                 kept.append(half)
         columns = kept
     members = sorted(
-        [place for place in range(len(order)) if column >> place & 1]
+        [position for position in range(len(order)) if column >> position & 1]
         for column in columns
     )
-    found: dict[str, list[str]] = {name: [] for name in order}
+    letters_of: dict[str, list[str]] = {name: [] for name in order}
     for number, column in enumerate(members):
-        for place in column:
-            found[order[place]].append(
+        for position in column:
+            letters_of[order[position]].append(
                 chr(ord("a") + number % 26)
                 + (str(number // 26) if number >= 26 else "")
             )
-    return {name: "".join(letters) for name, letters in found.items()}
+    return {name: "".join(letters) for name, letters in letters_of.items()}

@@ -126,8 +126,8 @@ class Cascade:
 
     def fixed(self, config: RunConfig) -> RunConfig:
         """Return a config with these thresholds instead of labels that choose them."""
-        found = {step.judge: step.threshold for step in self.steps}
-        return with_thresholds(config, found)
+        threshold_by_judge = {step.judge: step.threshold for step in self.steps}
+        return with_thresholds(config, threshold_by_judge)
 
     def blind(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without the labels that chose the thresholds."""
@@ -156,46 +156,53 @@ class Cascade:
         """
         levels = _levels(judge, int(chosen.sum()))
         names = [member.label for member in judge.members]
+        # shape (units,): position of the judge that decides the unit, or a negative code
         decider = np.full(len(chosen), WAITING)
         steps = list[Step]()
-        for place, (name, level) in enumerate(zip(names, levels, strict=True)):
-            if (one := votes.get(name)) is None:
+        for position, (name, level) in enumerate(zip(names, levels, strict=True)):
+            if (vote := votes.get(name)) is None:
                 break
-            reached = (decider == WAITING) & one.answered
+            reached = (decider == WAITING) & vote.answered
             if level is None:
                 steps.append(Step(name, 0.0, guaranteed=False))
-                decider[reached] = place
+                decider[reached] = position
                 break
             if judge.thresholds is not None:
-                step = Step(name, judge.thresholds[place])
+                step = Step(name, judge.thresholds[position])
             else:
-                candidates = thresholds(one.certainty[reached])
-                used = reached & chosen & np.isfinite(one.certainty)
+                candidates = thresholds(vote.certainty[reached])
+                used = reached & chosen & np.isfinite(vote.certainty)
                 step = _tested(
                     name,
-                    one.certainty[used],
-                    ~one.right[used],
+                    vote.certainty[used],
+                    ~vote.right[used],
                     candidates,
                     1 - judge.target,
                     level,
                 )
             steps.append(step)
             if step.threshold is not None:
-                decider[reached & (one.certainty >= step.threshold)] = place
-            if place == len(names) - 1:
+                decider[reached & (vote.certainty >= step.threshold)] = position
+            if position == len(names) - 1:
                 decider[reached & (decider == WAITING)] = ABSTAINED
         unit, by = rows
         return cls(
-            tuple(steps), decider, dev, (decider[unit] < 0) | (by <= decider[unit])
+            tuple(steps),
+            decider,
+            dev,
+            # shape (judgments,): those of the decider and of the judges before it
+            (decider[unit] < 0) | (by <= decider[unit]),
         )
 
 
-def with_thresholds(config: RunConfig, found: Mapping[str, float | None]) -> RunConfig:
+def with_thresholds(
+    config: RunConfig, threshold_by_judge: Mapping[str, float | None]
+) -> RunConfig:
     """Return a config with thresholds by judge; a judge without one was never reached, and never decides."""
     return config.with_(
         {
             "judge.thresholds": tuple(
-                found.get(member.label) for member in config.judge.members
+                threshold_by_judge.get(member.label) for member in config.judge.members
             )
         }
     )
@@ -300,13 +307,14 @@ def dev_cases(judge: JudgeConfig, cases: Sequence[Case], clusters: Clusters) -> 
     """
     if judge.thresholds is not None:
         return np.zeros(len(cases), dtype=bool)
-    own = np.array(
+    chosen = np.array(
         [_hash("dev", case.id) < judge.calibration for case in cases], dtype=bool
     )
     if clusters.number is None:
-        return own
+        return chosen
+    # All cases of a cluster follow its first one, so that no cluster is on both sides.
     first = np.unique(clusters.number, return_index=True)[1]
-    return np.asarray(own[first][clusters.number])
+    return np.asarray(chosen[first][clusters.number])
 
 
 def chosen_units(
@@ -322,6 +330,7 @@ def chosen_units(
         clusters: the clusters of the cases.
     """
     units = np.flatnonzero(labeled & dev[case])
+    # shape (dev units,): the hash of the case and of the unit's number in it
     rank = np.array(
         [
             _hash(
@@ -333,9 +342,10 @@ def chosen_units(
         ]
     )
     units = units[np.argsort(rank, kind="stable")]
-    found = np.zeros(len(case), dtype=bool)
-    found[units[np.unique(clusters.of_rows(case[units]), return_index=True)[1]]] = True
-    return found
+    chosen = np.zeros(len(case), dtype=bool)
+    # `np.unique` returns the first row of each cluster, the one with the lowest hash.
+    chosen[units[np.unique(clusters.of_rows(case[units]), return_index=True)[1]]] = True
+    return chosen
 
 
 def _hash(*parts: object) -> float:
@@ -352,11 +362,11 @@ def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -
         return
     labeled = np.array([is_labeled(case) for case in cases], dtype=bool)
     judge = config.judge
-    found = clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
-    if found < (needed := labels_required(judge)):
+    available = clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
+    if available < (needed := labels_required(judge)):
         every = clusters.covered(labeled)
         raise ConfigError(
-            f"{found} of the {every} labels choose thresholds"
+            f"{available} of the {every} labels choose thresholds"
             f" (judge.calibration={judge.calibration:g}), and judge.target={judge.target:g} with"
             f" judge.delta={judge.delta:g} needs {needed}",
             where="judge.vote=cascade",
@@ -375,17 +385,18 @@ def pair_vote(
     """
     rows = judgments.select(third=False).of_units(2)
     pairs = verdicts.pairs
-    place = pairs.rows(rows)
+    # judgment -> its pair
+    pair = pairs.rows(rows)
     margin = np.nan_to_num(pair_margins(config, rows))
-    winner = verdicts.winner[place]
+    winner = verdicts.winner[pair]
     support = np.select(
         [winner == A, winner == B, winner == TIE],
         [margin, -margin, 1 - np.abs(margin)],
         0.0,
     )
-    count = np.bincount(place, minlength=len(pairs))
+    count = np.bincount(pair, minlength=len(pairs))
     mean = np.bincount(
-        place, np.where(rows.readable, support, 0.0), len(pairs)
+        pair, np.where(rows.readable, support, 0.0), len(pairs)
     ) / np.maximum(count, 1)
     certainty = np.where(verdicts.present, np.maximum(mean, 0.0).round(9), np.nan)
     return Vote(verdicts.judge, verdicts.present, verdicts.right, certainty)
@@ -399,10 +410,11 @@ def class_vote(columns: ClassColumns, judgments: JudgmentColumns) -> Vote:
         judgments: its judgments.
     """
     assert judgments.choice is not None  # read with the classes
+    # judgment -> its response
     row = columns.rows(judgments)
     same = judgments.readable & (judgments.choice == columns.verdicts[row])
-    asked = np.bincount(row, minlength=len(columns))
-    share = np.bincount(row, same, len(columns)) / np.maximum(asked, 1)
+    count = np.bincount(row, minlength=len(columns))
+    share = np.bincount(row, same, len(columns)) / np.maximum(count, 1)
     if columns.probabilities is not None:
         named = columns.probabilities[
             np.arange(len(columns)), np.maximum(columns.verdicts, 0)
@@ -416,7 +428,7 @@ def decided_pairs(
     name: str,
     cascade: Cascade,
     judgments: JudgmentColumns,
-    each: Sequence[VerdictColumns],
+    judge_verdicts: Sequence[VerdictColumns],
 ) -> VerdictColumns:
     """Return the verdict of each pair's decider, without one if the cascade abstains.
 
@@ -424,39 +436,46 @@ def decided_pairs(
         name: the cascade's name.
         cascade: the deciders.
         judgments: all judgments.
-        each: the verdicts of each judge that was asked, in order.
+        judge_verdicts: the verdicts of each judge that was asked, in order.
     """
+    # shape (pairs,): position of the judge that decides the pair, or a negative code
     decider = cascade.decider
-    pairs = each[0].pairs
-    asked = np.array(
+    pairs = judge_verdicts[0].pairs
+    # shape (judges, pairs)
+    was_asked = np.array(
         [
-            np.bincount(pairs.rows(one.judgments), minlength=len(pairs)) > 0
-            for one in each
+            np.bincount(pairs.rows(verdicts.judgments), minlength=len(pairs)) > 0
+            for verdicts in judge_verdicts
         ]
     )
-    last = len(each) - 1 - np.argmax(asked[::-1], axis=0)
+    # shape (pairs,): position of the last judge that was asked about the pair
+    last = len(judge_verdicts) - 1 - np.argmax(was_asked[::-1], axis=0)
     chosen = np.where(decider >= 0, decider, last)
     kept = decider >= 0
     columns = _of_deciders(
-        each, chosen, kept, {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING}
+        judge_verdicts, chosen, kept, {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING}
     )
     columns["reason"][decider == ABSTAINED] = ABSTENTION
-    passes = [one.passes for one in each if one.passes is not None]
-    judges = [one.judge for one in each]
+    passes = [
+        verdicts.passes for verdicts in judge_verdicts if verdicts.passes is not None
+    ]
+    judges = [verdicts.judge for verdicts in judge_verdicts]
+    # judge of `judgments` -> its position in the cascade
     by = np.array(
         [judges.index(judge) if judge in judges else -1 for judge in judgments.judges]
     )
+    # judgment -> its pair
     pair = pairs.rows(judgments)
-    own = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
+    decisive = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
     return VerdictColumns(
         pairs,
-        judgments=judgments.where(own),
+        judgments=judgments.where(decisive),
         passes=PassColumns(
             **_of_deciders(passes, chosen, kept, _NO_PASS),
             **_of_deciders(
                 passes, chosen, np.ones(len(pairs), dtype=bool), {"asked": False}
             ),
-            both=any(one.both for one in passes),
+            both=any(judge_passes.both for judge_passes in passes),
         ),
         panel=name,
         **columns,
@@ -474,34 +493,42 @@ _NO_PASS: Final = {
 
 
 def _of_deciders(
-    each: Sequence[Any], chosen: Ints, kept: Bools, missing: Mapping[str, float]
+    columns_by_judge: Sequence[Any],
+    chosen: Ints,
+    kept: Bools,
+    missing: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return columns of the verdicts of each unit's judge.
 
     Args:
-        each: the verdicts of each judge.
+        columns_by_judge: the verdicts of each judge.
         chosen: (units,) the index of the judge.
         kept: (units,) which units have a verdict.
         missing: the names of the columns, with the value of other units.
     """
     columns = dict[str, Any]()
     for name, value in missing.items():
-        column = np.stack([getattr(one, name) for one in each])[
-            chosen, np.arange(len(chosen))
-        ]
+        # shape (judges, units, ...) -> (units, ...)
+        column = np.stack(
+            [getattr(judge_columns, name) for judge_columns in columns_by_judge]
+        )[chosen, np.arange(len(chosen))]
         column[~kept] = value
         columns[name] = column
     return columns
 
 
 def decided_classes(
-    cascade: Cascade, name: str, each: Sequence[ClassColumns]
+    cascade: Cascade, name: str, judge_verdicts: Sequence[ClassColumns]
 ) -> ClassColumns:
     """Return the class of each response by its decider, an abstention if the cascade abstains."""
     decider = cascade.decider
     missing = {"verdicts": codes.MISSING, "chances": np.nan}
-    columns = _of_deciders(each, np.maximum(decider, 0), decider >= 0, missing)
+    columns = _of_deciders(
+        judge_verdicts, np.maximum(decider, 0), decider >= 0, missing
+    )
     columns["verdicts"][decider == ABSTAINED] = codes.ABSTAINED
-    return each[0].with_verdicts(
-        name, **columns, votes={one.judge: one.verdicts for one in each}
+    return judge_verdicts[0].with_verdicts(
+        name,
+        **columns,
+        votes={verdicts.judge: verdicts.verdicts for verdicts in judge_verdicts},
     )

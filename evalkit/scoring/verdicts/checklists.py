@@ -93,15 +93,16 @@ def score_items(
     """
     if rule == "points":
         return _points(items, met)
-    own = leaves(items)
+    leaf_items = leaves(items)
+    # leaf -> lowest and highest fulfillment; they differ if its answer is unknown
     done: dict[str | None, tuple[float, float]] = {
-        item.id: _fulfilled(item, met.get(item.id)) for item in own
+        item.id: _fulfilled(item, met.get(item.id)) for item in leaf_items
     }
     if rule == "weighted":
         return _weighted(items, done)
     if rule == "required":
         needed = [item.id for item, _, _, required in inherited(items) if required] or [
-            item.id for item in own
+            item.id for item in leaf_items
         ]
         low, high = (float(min(done[name][end] for name in needed)) for end in (0, 1))
     else:
@@ -125,12 +126,12 @@ def _bounded(low: float, high: float) -> Score:
 
 
 def _points(items: Sequence[ChecklistItem], met: Mapping[str, bool | None]) -> Score:
-    own = leaves(items)
-    total = sum(item.points for item in own if item.points > 0)
+    leaf_items = leaves(items)
+    total = sum(item.points for item in leaf_items if item.points > 0)
     if not total:
         return Score("no_positive_points", unclipped=(float("nan"), float("nan")))
-    sure = sum(item.points for item in own if met.get(item.id))
-    unknown = [item.points for item in own if met.get(item.id) is None]
+    sure = sum(item.points for item in leaf_items if met.get(item.id))
+    unknown = [item.points for item in leaf_items if met.get(item.id) is None]
     low, high = (
         sure + sum(end(points, 0.0) for points in unknown) for end in (min, max)
     )
@@ -240,8 +241,8 @@ def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
 
 def _states(verdicts: Sequence[ItemVerdict]) -> dict[str, bool | None]:
     return {
-        one.id: {"met": True, "not_met": False}.get(one.answer or "")
-        for one in verdicts
+        verdict.id: {"met": True, "not_met": False}.get(verdict.answer or "")
+        for verdict in verdicts
     }
 
 
@@ -252,9 +253,9 @@ _Votes: TypeAlias = dict[tuple[int, int, str], dict[int, _Vote]]
 def _add(votes: _Votes, judgment: Judgment, case: int) -> None:
     entries = (judgment.answer or {}).get("items") or ()
     reasons = {
-        str(one.get("item")): str(one.get("reason") or "")
-        for one in entries
-        if isinstance(one, Mapping)
+        str(entry.get("item")): str(entry.get("reason") or "")
+        for entry in entries
+        if isinstance(entry, Mapping)
     }
     for name, answer in judgment.items.items():
         samples = votes.setdefault((case, judgment.unit[0], name), {})
@@ -279,60 +280,65 @@ def read_items(
     Raises:
         ConfigError: if a judgment is of an unknown case, response or item.
     """
-    places = {case.id: place for place, case in enumerate(cases)}
-    known = [{item.id for item in leaves(case.checklist)} for case in cases]
+    positions = {case.id: position for position, case in enumerate(cases)}
+    leaf_ids = [{item.id for item in leaves(case.checklist)} for case in cases]
     votes: dict[str, _Votes] = {}
+    # judge -> (case, response) -> the status that comes first in `KINDS`
     statuses: dict[str, dict[tuple[int, int], tuple[int, _Status]]] = {}
     for judgment in judgments:
-        place = places.get(judgment.case_id)
+        position = positions.get(judgment.case_id)
         where = f"case '{judgment.case_id}'"
-        if place is None:
+        if position is None:
             raise ConfigError(
                 "this case was judged but is not in the dataset", where=where
             )
         if len(judgment.unit) != 1 or not 0 <= judgment.unit[0] < len(
-            cases[place].responses
+            cases[position].responses
         ):
-            what = f"responses {list(judgment.unit)} were judged, but the case does not have them"
-            raise ConfigError(what, where=where)
-        if unknown := judgment.items.keys() - known[place]:
+            problem = f"responses {list(judgment.unit)} were judged, but the case does not have them"
+            raise ConfigError(problem, where=where)
+        if unknown := judgment.items.keys() - leaf_ids[position]:
             raise ConfigError(
                 f"item '{min(unknown):.60}' was judged, but is not in the checklist",
                 where=where,
             )
-        _add(votes.setdefault(judgment.judge, {}), judgment, place)
-        asked = statuses.setdefault(judgment.judge, {})
-        unit = (place, judgment.unit[0])
+        _add(votes.setdefault(judgment.judge, {}), judgment, position)
+        judge_statuses = statuses.setdefault(judgment.judge, {})
+        unit = (position, judgment.unit[0])
         status = KINDS.index(kind_of(judgment)), (judgment.status, judgment.error_kind)
-        asked[unit] = min(status, asked.get(unit, status), key=itemgetter(0))
+        judge_statuses[unit] = min(
+            status, judge_statuses.get(unit, status), key=itemgetter(0)
+        )
     units = [
-        (place, index)
-        for place, case in enumerate(cases)
+        (position, index)
+        for position, case in enumerate(cases)
         for index in range(len(case.responses))
     ]
-    each = {
+    by_judge = {
         name: replace(
-            _columns(cases, [own], rule),
+            _columns(cases, [judge_votes], rule),
             statuses=[statuses[name].get(unit, (0, None))[1] for unit in units],
         )
-        for name, own in sorted(votes.items())
+        for name, judge_votes in sorted(votes.items())
     }
     return (
-        next(iter(each.values()))
-        if len(each) == 1
+        next(iter(by_judge.values()))
+        if len(by_judge) == 1
         else _columns(cases, [*votes.values()], rule)
-    ), each
+    ), by_judge
 
 
 def _columns(
     cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule
 ) -> ItemColumns:
+    # one row for each item of a response: case, response, codes of answer, judged, label
     rows = list[tuple[int, ...]]()
     items = list[ChecklistItem]()
     tags = list[tuple[str, ...]]()
+    # response -> position of its case
     response_case = list[int]()
     verdicts = list[tuple[ItemVerdict, ...]]()
-    for place, case in enumerate(cases):
+    for position, case in enumerate(cases):
         if not case.checklist:
             raise ConfigError(
                 "the case has no checklist",
@@ -340,14 +346,14 @@ def _columns(
                 remedy="set mode.checklist",
             )
         order = decision_order(case.checklist)
-        own = [*inherited(case.checklist)]
+        inherited_items = [*inherited(case.checklist)]
         for index in range(len(case.responses)):
             votes = {
                 item.id: [
-                    _majority([*judge.get((place, index, item.id), {}).values()])
+                    _majority([*judge.get((position, index, item.id), {}).values()])
                     for judge in judges
                 ]
-                for item, *_ in own
+                for item, *_ in inherited_items
             }
             decided = _decide(
                 case.checklist,
@@ -355,25 +361,27 @@ def _columns(
                 {name: _panel(cast) for name, cast in votes.items()},
                 index,
             )
-            for (item, _, marks, _), one in zip(own, decided, strict=True):
+            for (item, _, marks, _), verdict in zip(
+                inherited_items, decided, strict=True
+            ):
                 rows.append(
                     (
-                        place,
+                        position,
                         len(verdicts),
-                        CODES[one.answer],
-                        CODES[one.judged],
-                        CODES[one.label],
+                        CODES[verdict.answer],
+                        CODES[verdict.judged],
+                        CODES[verdict.label],
                     )
                 )
                 items.append(item)
                 tags.append(marks)
             verdicts.append(decided)
-            response_case.append(place)
+            response_case.append(position)
     case_, response, *codes = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     answer, judged, label = (code.astype(np.int8) for code in codes)
-    checklists = [cases[place].checklist for place in response_case]
-    places = np.array(response_case, dtype=np.int64)
-    made = ItemColumns(
+    checklists = [cases[position].checklist for position in response_case]
+    case_of_response = np.array(response_case, dtype=np.int64)
+    columns = ItemColumns(
         case_,
         response,
         answer,
@@ -383,11 +391,11 @@ def _columns(
         tags,
         verdicts,
         (),
-        places,
+        case_of_response,
         len(cases),
         checklists,
     )
-    return rescored(made, rule)
+    return rescored(columns, rule)
 
 
 def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, str]:
@@ -419,32 +427,34 @@ def _decide(
     response: int,
 ) -> tuple[ItemVerdict, ...]:
     """Return the items of a response, each with its prerequisites applied."""
-    known = {item.id: item for item in items}
+    by_id = {item.id: item for item in items}
     parts = parts_of(items)
+    # (kind, item) -> whether it holds; `None` if unknown
     state: dict[tuple[str, str], bool | None] = {}
-    found: dict[str, ItemVerdict] = {}
+    verdicts: dict[str, ItemVerdict] = {}
     for kind, name in order:
-        item = known[name]
+        item = by_id[name]
         if kind == "gate":
             above = [] if item.parent is None else [state["gate", item.parent]]
             state[kind, name] = _all(
-                [*above, *(state["item", other] for other in item.after)]
+                [*above, *(state["item", prerequisite] for prerequisite in item.after)]
             )
         elif name in parts:
             state[kind, name] = _all([state["item", part.id] for part in parts[name]])
         else:
             answer, reason, explanation = judged[name]
             gate = state["gate", name]
-            own = answer
+            stated = answer
+            # An unmet prerequisite decides the item; an unknown one only takes `met` away.
             if gate is False and answer != "not_met":
                 answer, reason = "not_met", "prerequisite"
             elif gate is None and answer == "met":
                 answer, reason = None, "undetermined"
             state[kind, name] = {"met": True, "not_met": False}.get(answer or "")
-            found[name] = ItemVerdict(
-                name, answer, reason, own, explanation, label_of(item, response)
+            verdicts[name] = ItemVerdict(
+                name, answer, reason, stated, explanation, label_of(item, response)
             )
-    return tuple(found[item.id] for item in items if item.id in found)
+    return tuple(verdicts[item.id] for item in items if item.id in verdicts)
 
 
 def _all(states: Sequence[bool | None]) -> bool | None:
@@ -453,13 +463,13 @@ def _all(states: Sequence[bool | None]) -> bool | None:
 
 def label_of(item: ChecklistItem, response: int) -> ItemAnswer | None:
     """Return the annotators' answer: the label, or else the majority of annotators."""
-    if (own := item.labels.get(CONSENSUS)) is not None:
-        return own[response]
+    if (consensus := item.labels.get(CONSENSUS)) is not None:
+        return consensus[response]
     return _majority([(answers[response], "") for answers in item.labels.values()])[0]
 
 
 def scored_judgments(
-    cases: Sequence[Case], each: Mapping[str, ItemColumns]
+    cases: Sequence[Case], by_judge: Mapping[str, ItemColumns]
 ) -> Iterator[Judgment]:
     """Yield one judgment for each response that a judge was asked about, whose value is the score.
 
@@ -469,13 +479,13 @@ def scored_judgments(
     units = [
         (case.id, (index,)) for case in cases for index in range(len(case.responses))
     ]
-    for judge, columns in each.items():
-        for (case, unit), score, asked in zip(
+    for judge, columns in by_judge.items():
+        for (case, unit), score, outcome in zip(
             units, columns.scores, columns.statuses, strict=True
         ):
-            if asked is not None:
-                known = score.state == "scored"
-                status, kind = _READ if known else asked
+            if outcome is not None:
+                is_scored = score.state == "scored"
+                status, kind = _READ if is_scored else outcome
                 yield Judgment(
                     case,
                     unit,
@@ -483,6 +493,6 @@ def scored_judgments(
                     0,
                     judge,
                     status,
-                    score.value if known else None,
+                    score.value if is_scored else None,
                     error_kind=kind,
                 )

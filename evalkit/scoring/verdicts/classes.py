@@ -37,10 +37,12 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
         name: code for code, name in enumerate(classes.names)
     } | {None: MISSING}
     sizes, first = rows_of(cases)
+    # response -> its case
     row = np.repeat(np.arange(len(cases)), sizes)
     missing = np.full(len(row), MISSING, dtype=np.int64)
     labels = missing.copy()
     annotators = dict[str, Ints]()
+    # the first row of the case
     at = 0
     for case in cases:
         end = at + len(case.responses)
@@ -48,9 +50,9 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
             _code(codes, response.class_name, case) for response in case.responses
         ]
         for name, annotation in case.labels.items():
-            for place, given in enumerate(annotation_classes(annotation), at):
-                annotators.setdefault(name, missing.copy())[place] = _code(
-                    codes, given, case
+            for position, class_name in enumerate(annotation_classes(annotation), at):
+                annotators.setdefault(name, missing.copy())[position] = _code(
+                    codes, class_name, case
                 )
         at = end
     return ClassColumns(
@@ -71,10 +73,12 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
 
 def _code(codes: Mapping[str | None, int], name: str | None, case: Case) -> int:
     if name not in codes:
-        known = ", ".join(one for one in codes if one is not None)
-        what = f"the label '{name}' is not one of the classes {known}"
+        class_names = ", ".join(
+            class_name for class_name in codes if class_name is not None
+        )
+        problem = f"the label '{name}' is not one of the classes {class_names}"
         remedy = "use the rubric of the run"
-        raise ConfigError(what, where=f"case '{case.id}'", remedy=remedy)
+        raise ConfigError(problem, where=f"case '{case.id}'", remedy=remedy)
     return codes[name]
 
 
@@ -86,34 +90,41 @@ def vote_samples(
     Raises:
         ConfigError: if the judgments do not belong to the cases.
     """
-    own = of_one_judge(cases, judgments, rows_of(cases)[0], 1)
-    assert own.choice is not None  # read with the classes
-    assert own.chances is not None
+    judged = of_one_judge(cases, judgments, rows_of(cases)[0], 1)
+    assert judged.choice is not None  # read with the classes
+    assert judged.chances is not None
     size = len(responses)
     width = len(responses.names)
-    place = responses.rows(own)
+    # judgment -> its response
+    response = responses.rows(judged)
+    # shape (responses, classes + 1): the votes; abstentions are in the last column
     counts = np.zeros((size, width + 1))
-    voted = own.readable & (own.choice != MISSING)
-    np.add.at(counts, (place[voted], _column(own.choice[voted], width)), 1.0)
+    voted = judged.readable & (judged.choice != MISSING)
+    np.add.at(counts, (response[voted], _column(judged.choice[voted], width)), 1.0)
+    # shape (responses, classes)
     chances = np.stack(
         [
-            group_mean(place, np.where(voted, one, np.nan), size)
-            for one in own.chances.T
+            group_mean(response, np.where(voted, column, np.nan), size)
+            for column in judged.chances.T
         ],
         axis=1,
     )
-    return responses.with_verdicts("".join(own.by), elect(counts), chances)
+    return responses.with_verdicts("".join(judged.by), elect(counts), chances)
 
 
 def vote_panel(
-    responses: ClassColumns, panel: Panel, name: str, each: Sequence[ClassColumns]
+    responses: ClassColumns,
+    panel: Panel,
+    name: str,
+    judge_verdicts: Sequence[ClassColumns],
 ) -> ClassColumns:
     """Return a panel's class of each response: the vote of its judges that chose a class or abstained.
 
     A judge whose samples are split has no vote. If this leaves fewer votes than the quorum, the
     panel is split too.
     """
-    votes = np.stack([one.verdicts for one in each])
+    # shape (judges, responses)
+    votes = np.stack([columns.verdicts for columns in judge_verdicts])
     width = len(responses.names)
     answered = votes != MISSING
     voted = answered & (votes != SPLIT)
@@ -123,8 +134,13 @@ def vote_panel(
         * panel.has_quorum(voted)[:, None]
     )
     verdicts[(verdicts == MISSING) & panel.has_quorum(answered)] = SPLIT
-    chances = _mean_chances(np.stack([one.chances for one in each]), weights)
-    judges = {judge: one.verdicts for judge, one in zip(panel.names, each, strict=True)}
+    chances = _mean_chances(
+        np.stack([columns.chances for columns in judge_verdicts]), weights
+    )
+    judges = {
+        judge: columns.verdicts
+        for judge, columns in zip(panel.names, judge_verdicts, strict=True)
+    }
     return responses.with_verdicts(name, verdicts, chances, judges)
 
 
@@ -151,9 +167,10 @@ def _column(codes: Ints, width: int) -> Ints:
 
 def _mean_chances(chances: Floats, weights: Floats) -> Floats:
     """Return the weighted mean over the judges (judges, n, classes) that have probabilities and a vote."""
-    known = np.where(np.isfinite(chances), weights[:, :, None], 0.0)
-    total = known.sum(axis=0)
-    sums = (known * np.nan_to_num(chances)).sum(axis=0)
+    # shape (judges, n, classes)
+    known_weights = np.where(np.isfinite(chances), weights[:, :, None], 0.0)
+    total = known_weights.sum(axis=0)
+    sums = (known_weights * np.nan_to_num(chances)).sum(axis=0)
     return np.asarray(
         np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
     )

@@ -75,16 +75,18 @@ class Verdicts(LazySequence[Verdict]):
 
     def _read(self, part: slice, read: Callable[[Fields, Ints], list[T]]) -> list[T]:
         """Return what is read of the units in a part of the order."""
-        places = self._order[part]
-        (case, first), *others = self._tables
-        if not others:
-            return read(first, places)
-        is_first = places < len(case)
-        found = (
-            iter(read(first, places[is_first])),
-            iter(read(others[0][1], places[~is_first] - len(case))),
+        # index into the units of all tables; those of the first table come first
+        rows = self._order[part]
+        (case, first), *later_tables = self._tables
+        if not later_tables:
+            return read(first, rows)
+        is_first = rows < len(case)
+        streams = (
+            iter(read(first, rows[is_first])),
+            iter(read(later_tables[0][1], rows[~is_first] - len(case))),
         )
-        return [next(found[not own]) for own in is_first.tolist()]
+        # The parts were read table by table; this restores the order of cases.
+        return [next(streams[not in_first]) for in_first in is_first.tolist()]
 
 
 def field_values(verdicts: Sequence[Verdict], *names: str) -> Iterator[tuple[Any, ...]]:
@@ -96,10 +98,10 @@ def field_values(verdicts: Sequence[Verdict], *names: str) -> Iterator[tuple[Any
 
 def verdict_objects(
     cases: Sequence[Case],
-    how: str,
+    rule: str,
     items: Sequence[tuple[ItemVerdict, ...]],
     verdicts: VerdictColumns,
-    each: Mapping[str, VerdictColumns],
+    judge_verdicts: Mapping[str, VerdictColumns],
     cascade: Cascade | None = None,
 ) -> Verdicts:
     """Return a Verdict for each pair, preceded by one for each response if responses have scores, case by case.
@@ -108,11 +110,11 @@ def verdict_objects(
 
     Args:
         cases: the cases.
-        how: how a judge's samples of values by criterion are combined; for panels and rankings they
+        rule: how a judge's samples of values by criterion are combined; for panels and rankings they
             are averaged.
         items: the checklist items of each response.
         verdicts: their verdicts.
-        each: the verdicts of each judge of a panel, by the judge's name.
+        judge_verdicts: the verdicts of each judge of a panel, by the judge's name.
         cascade: what decides each pair, if the judges are a cascade.
     """
     pairs = verdicts.pairs
@@ -126,15 +128,18 @@ def verdict_objects(
         "margin": _number(verdicts.margin),
         "confidence": _number(verdicts.confidence),
         "label": _winner(pairs.label),
-        **_votes({name: _winner(one.winner) for name, one in each.items()}),
+        **_votes(
+            {name: _winner(columns.winner) for name, columns in judge_verdicts.items()}
+        ),
         **_deciders(cascade),
     }
     if passes is not None:
-        place = pairs.rows(verdicts.judgments)
+        # judgment -> its pair
+        unit = pairs.rows(verdicts.judgments)
         alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
         fields |= {
             "criteria": _criteria(
-                verdicts.judgments, place, len(pairs), "mean" if each else how
+                verdicts.judgments, unit, len(pairs), "mean" if judge_verdicts else rule
             ),
             "orders": _orders(passes.winner, passes.third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
@@ -142,7 +147,8 @@ def verdict_objects(
     tables: list[tuple[Ints, Fields]] = [(pairs.case, fields)]
     if scored is not None:
         judgments = verdicts.ranks or verdicts.judgments
-        place = scored.offset[judgments.case] + judgments.i
+        # judgment -> its response
+        unit = scored.offset[judgments.case] + judgments.i
         fields = {
             **_units(ids, scored.case, scored.index),
             "score": _number(scored.score),
@@ -151,40 +157,43 @@ def verdict_objects(
             "label": _number(scored.grade),
             "criteria": _criteria(
                 judgments,
-                place,
+                unit,
                 len(scored.case),
-                "mean" if each or verdicts.ranks else how,
+                "mean" if judge_verdicts or verdicts.ranks else rule,
             ),
             **_votes(
                 {
-                    n: _number(one.scores.score)
-                    for n, one in each.items()
-                    if one.scores is not None
+                    n: _number(columns.scores.score)
+                    for n, columns in judge_verdicts.items()
+                    if columns.scores is not None
                 }
             ),
         }
         if items:
             fields["items"] = lambda units: [items[unit] for unit in units.tolist()]
         tables.insert(0, (scored.case, fields))
-    own = {name: verdict_objects(cases, how, (), one, {}) for name, one in each.items()}
-    return Verdicts(verdicts.judge, tables, own)
+    by_judge = {
+        name: verdict_objects(cases, rule, (), columns, {})
+        for name, columns in judge_verdicts.items()
+    }
+    return Verdicts(verdicts.judge, tables, by_judge)
 
 
 def class_verdict_objects(
     cases: Sequence[Case],
     columns: ClassColumns,
-    each: Mapping[str, ClassColumns] | None = None,
+    judge_verdicts: Mapping[str, ClassColumns] | None = None,
     cascade: Cascade | None = None,
 ) -> Verdicts:
     """Return a Verdict for each response, in order, and those of each judge of a panel."""
-    given = columns.verdicts
+    chosen = columns.verdicts
     chances = columns.probabilities
     classes = dict(enumerate(columns.names))
     rows = (columns.split, columns.abstained, columns.missing)
     stated = np.full(len(columns), np.nan)
     if chances is not None:
         stated = np.where(
-            columns.present, chances[np.arange(len(columns)), given], np.nan
+            columns.present, chances[np.arange(len(columns)), chosen], np.nan
         )
     answers = classes | {ABSTAINED: columns.abstain}
     fields = {
@@ -195,13 +204,14 @@ def class_verdict_objects(
         **_votes(
             {judge: _name(cast, answers) for judge, cast in columns.votes.items()}
         ),
-        "class_name": _name(given, classes),
+        "class_name": _name(chosen, classes),
         **_deciders(cascade),
     }
-    own = {
-        name: class_verdict_objects(cases, one) for name, one in (each or {}).items()
+    by_judge = {
+        name: class_verdict_objects(cases, judge_columns)
+        for name, judge_columns in (judge_verdicts or {}).items()
     }
-    return Verdicts(columns.judge, [(columns.case, fields)], own)
+    return Verdicts(columns.judge, [(columns.case, fields)], by_judge)
 
 
 def _missing(units: Ints) -> list[None]:
@@ -261,16 +271,16 @@ def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     )
 
 
-def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> Read:
+def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> Read:
     """Return how to read each unit's values by criterion, without missing ones.
 
     Args:
         judgments: the judgments.
-        place: (n,) the index of each judgment's unit.
+        unit: (n,) the index of each judgment's unit.
         size: the number of units.
-        how: how samples are combined.
+        rule: how samples are combined.
     """
-    values = by_criterion(judgments, place, size, how)
+    values = by_criterion(judgments, unit, size, rule)
     reads = {
         name: _number(column)
         for name, column in zip(judgments.names, values, strict=True)
@@ -283,16 +293,16 @@ def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> R
 
 def _orders(passes: Codes, third: Codes, withheld: Bools) -> Read:
     def read(units: Ints) -> list[Orders | None]:
-        found = list[Orders | None]()
+        orders = list[Orders | None]()
         for codes, last, none in zip(
             *(column[units].tolist() for column in (passes, third, withheld)),
             strict=True,
         ):
             first, second = map(NAMES.get, codes)
             consistent = None if first is None or second is None else first == second
-            found.append(
+            orders.append(
                 None if none else Orders(first, second, consistent, NAMES.get(last))
             )
-        return found
+        return orders
 
     return read

@@ -55,8 +55,10 @@ any of these."""
 
 def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
     """Return the config with `scoring.aggregate` resolved for the whole run, by the content of all its answers."""
-    how = config.aggregate(by_criterion=bool(np.isfinite(judgments.criteria).any()))
-    return config.with_({"scoring.aggregate": how})
+    aggregate = config.aggregate(
+        by_criterion=bool(np.isfinite(judgments.criteria).any())
+    )
+    return config.with_({"scoring.aggregate": aggregate})
 
 
 def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str, ...]:
@@ -79,16 +81,16 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
             if unequal
             else ()
         )
-    if (how := config.aggregate()) != "overall":
+    if (aggregate := config.aggregate()) != "overall":
         shares = ", ".join(
             f"{criterion} {share:.3g}" for criterion, share in config.weights().items()
         )
-        rest = (
+        tiebreak = (
             "; where they cancel out, the judge's overall winner"
-            if how == "criteria_first"
+            if aggregate == "criteria_first"
             else ""
         )
-        return (f"{name}: {WEIGHED} ({shares}){rest}",)
+        return (f"{name}: {WEIGHED} ({shares}){tiebreak}",)
     why = "; weights have no effect" if unequal else ", since all weights are equal"
     return (f"{name}: {OVERALL}{why}",) if len(weights) > 1 else ()
 
@@ -105,11 +107,11 @@ def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
         ConfigError: if criteria are to be weighted and no judgment has any.
     """
     has_criteria = bool(np.isfinite(judgments.criteria).any())
-    if (how := config.aggregate(by_criterion=has_criteria)) == "overall":
+    if (aggregate := config.aggregate(by_criterion=has_criteria)) == "overall":
         return judgments.value
     if np.isfinite(judgments.value).any() and not has_criteria:
         raise ConfigError(
-            f"scoring.aggregate={how} needs winners by criterion, and the judge gave none",
+            f"scoring.aggregate={aggregate} needs winners by criterion, and the judge gave none",
             where="scoring.aggregate",
             remedy="use output=json, or set scoring.aggregate=auto",
         )
@@ -119,7 +121,7 @@ def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
         (margins == 0)
         & (overall != NONE)
         & (judgments.i != judgments.j)
-        & (how == "criteria_first")
+        & (aggregate == "criteria_first")
     )
     return np.where(breaks, DECIDING * overall, margins)
 
@@ -140,13 +142,15 @@ def confidence_in(margins: Floats, judgments: JudgmentColumns) -> Floats:
     """
     stated = sign(judgments.value)
     weighted_winner = sign(margins)
-    other = np.where(
+    converted = np.where(
         (stated == TIE) | (weighted_winner == TIE), 0.5, 1 - judgments.confidence
     )
-    known = (
+    comparable = (
         np.isfinite(judgments.confidence) & (stated != NONE) & (weighted_winner != NONE)
     )
-    return np.where(known & (stated != weighted_winner), other, judgments.confidence)
+    return np.where(
+        comparable & (stated != weighted_winner), converted, judgments.confidence
+    )
 
 
 def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
@@ -155,9 +159,10 @@ def weigh(judgments: JudgmentColumns, weights: dict[str, float]) -> Floats:
     Criteria that cancel out give exactly 0, whatever the rounding of their weights and their order.
     """
     total = np.zeros(len(judgments))
-    for place, name in enumerate(judgments.names):
+    for column, name in enumerate(judgments.names):
         if weights[name] > 0:
-            total = total + weights[name] * judgments.criteria[:, place]
+            # criteria: shape (judgments, criteria)
+            total = total + weights[name] * judgments.criteria[:, column]
     return np.where(np.abs(total) <= FUZZ, 0.0, total)
 
 
@@ -191,8 +196,8 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
         if judge.probabilities
     }
     unweighted = {
-        judgments.judges[place]
-        for place in np.unique(
+        judgments.judges[judge]
+        for judge in np.unique(
             judgments.giver[judgments.readable & ~judgments.weighted]
         )
     }
@@ -207,6 +212,7 @@ def use_expectations(config: RunConfig, judgments: JudgmentColumns) -> JudgmentC
     replaced = given_by(judgments, set(requested) - unweighted) & judgments.weighted
     if expected is None or not replaced.any():
         return judgments
+    # expected: column 0 is the overall value, the others are the criteria
     value = np.where(replaced, expected[:, 0], judgments.value)
     return replace(
         judgments,
@@ -225,7 +231,7 @@ def given_by(judgments: JudgmentColumns, names: Set[str]) -> Bools:
     """Return which judgments were made by one of these judges, (n,)."""
     return np.isin(
         judgments.giver,
-        [place for place, name in enumerate(judgments.judges) if name in names],
+        [judge for judge, name in enumerate(judgments.judges) if name in names],
     )
 
 
@@ -275,10 +281,10 @@ def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
     tied = verdicts.winner == TIE
     winner = np.where(tied, sign(verdicts.settle), verdicts.winner)
     winner = np.where(winner == TIE, verdicts.surer, winner).astype(np.int8)
-    for place in np.flatnonzero(winner == TIE):
-        case = cases[verdicts.pairs.case[place]]
-        winner[place] = coin(
-            case, int(verdicts.pairs.i[place]), int(verdicts.pairs.j[place])
+    for pair in np.flatnonzero(winner == TIE):
+        case = cases[verdicts.pairs.case[pair]]
+        winner[pair] = coin(
+            case, int(verdicts.pairs.i[pair]), int(verdicts.pairs.j[pair])
         )
     return replace(
         verdicts,
@@ -289,12 +295,12 @@ def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
 
 def coin(case: Case, i: int, j: int) -> int:
     """Toss a coin (1 or -1) that always favors the same text of a case, in either order."""
-    one, two = (
+    first, second = (
         digest([case.id, case.prompt, case.responses[index].text]) for index in (i, j)
     )
-    if one == two:  # identical texts differ only in position
+    if first == second:  # identical texts differ only in position
         return 1 if int(digest([case.id, i, j])[:8], 16) % 2 else -1
-    return 1 if one < two else -1
+    return 1 if first < second else -1
 
 
 def over_orders(values: Floats) -> Floats:
@@ -329,13 +335,14 @@ def _as_surer(passes: PassColumns) -> Decision:
     passes' probabilities that the winner is correct, at most that of the winning pass. Equal or
     unstated confidences make a tie at 0.5.
     """
-    one, two = passes.confidence.T
+    # shape (pairs, 2): the two orders
+    first, second = passes.confidence.T
     distinct = _confidences_differ(passes)
-    lowered = np.fmin(np.fmax(one, two), 0.5 + np.abs(one - two) / 2)
-    own = np.where(one > two, passes.margin[:, 0], passes.margin[:, 1])
+    lowered = np.fmin(np.fmax(first, second), 0.5 + np.abs(first - second) / 2)
+    margin = np.where(first > second, passes.margin[:, 0], passes.margin[:, 1])
     return (
         surer(passes),
-        np.where(distinct, own, over_orders(passes.margin)),
+        np.where(distinct, margin, over_orders(passes.margin)),
         np.where(distinct, lowered, 0.5),
     )
 
@@ -408,9 +415,9 @@ def _confidences_differ(passes: PassColumns) -> Bools:
 
 def surer(passes: PassColumns) -> Codes:
     """Return the winner of the more confident pass, a tie if neither is more confident."""
-    one = passes.confidence[:, 0]
-    two = passes.confidence[:, 1]
-    chosen = np.where(one > two, passes.winner[:, 0], passes.winner[:, 1])
+    first = passes.confidence[:, 0]
+    second = passes.confidence[:, 1]
+    chosen = np.where(first > second, passes.winner[:, 0], passes.winner[:, 1])
     return np.where(_confidences_differ(passes), chosen, TIE).astype(np.int8)
 
 
@@ -457,14 +464,14 @@ def resolve_pairs(
             passes = _with_thirds(config, passes, judgments, thirds, pairs)
     elif config.swap.policy != "random":
         passes = _one_order(passes)
-    found = _resolve_orders(
+    verdicts = _resolve_orders(
         config.swap.resolve if passes.both else "mean", judgments, pairs, passes
     )
-    tied = (found.lean == TIE) & (found.reason == JUDGED)
+    tied = (verdicts.lean == TIE) & (verdicts.reason == JUDGED)
     canceled = cancels(config, judgments, margins)
     why = _why_tied(judgments, margins, pairs, passes, canceled)
     return apply_ties(
-        replace(found, reason=np.where(tied, why, found.reason).astype(np.int8)),
+        replace(verdicts, reason=np.where(tied, why, verdicts.reason).astype(np.int8)),
         config.tie,
         cases,
     )
@@ -488,11 +495,14 @@ def _why_tied(
         passes: the result of each order.
         canceled: (n,) which margins are 0 because criteria cancel out.
     """
-    place = passes_of(judgments, pairs)
+    # judgment -> 2 * its pair + its order
+    pass_index = passes_of(judgments, pairs)
     winner = sign(margins)
     rows = (winner == A, winner == TIE, winner == B, canceled)
+    # shape (pairs, 2): judgments of each order
     counts = (
-        np.bincount(place[one], minlength=2 * len(pairs)).reshape(-1, 2) for one in rows
+        np.bincount(pass_index[mask], minlength=2 * len(pairs)).reshape(-1, 2)
+        for mask in rows
     )
     a, tie, b, arithmetic = (
         np.where(passes.asked, count, 0).sum(axis=1) for count in counts
@@ -504,9 +514,9 @@ def _why_tied(
 
 
 def combine_samples(
-    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, how: str
+    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, rule: str
 ) -> PassColumns:
-    """Combine the samples of each order: margins by `how`, confidences by their mean.
+    """Combine the samples of each order: margins by `rule`, confidences by their mean.
 
     The majority is a majority of winners. Unreadable samples are ignored; a pass without readable
     samples is missing.
@@ -515,40 +525,46 @@ def combine_samples(
         judgments: the judgments of pairs.
         margins: (n,) their margins.
         pairs: the pairs.
-        how: `mean`, `median` or `majority`.
+        rule: `mean`, `median` or `majority`.
     """
     size = 2 * len(pairs)
-    place = passes_of(judgments, pairs)
+    # judgment -> 2 * its pair + its order
+    pass_index = passes_of(judgments, pairs)
     stated = np.where(np.isfinite(margins), judgments.confidence, np.nan)
     margin = combine(
-        how, place, winner_values(margins) if how == "majority" else margins, size
+        rule,
+        pass_index,
+        winner_values(margins) if rule == "majority" else margins,
+        size,
     ).reshape(-1, 2)
-    confidence = group_mean(place, stated, size).reshape(-1, 2)
+    confidence = group_mean(pass_index, stated, size).reshape(-1, 2)
     return PassColumns.of(
-        margin, confidence, (np.bincount(place, minlength=size) > 0).reshape(-1, 2)
+        margin, confidence, (np.bincount(pass_index, minlength=size) > 0).reshape(-1, 2)
     )
 
 
 def by_criterion(
-    judgments: JudgmentColumns, place: Ints, size: int, how: str
+    judgments: JudgmentColumns, unit: Ints, size: int, rule: str
 ) -> list[Floats]:
-    """Return each unit's value by criterion: samples of one order combined by `how`, then the mean of the orders.
+    """Return each unit's value by criterion: samples of one order combined by `rule`, then the mean of the orders.
 
     For pairs, the majority is a majority of winners, as for margins.
 
     Args:
         judgments: the judgments.
-        place: (n,) the index of each judgment's unit.
+        unit: (n,) the index of each judgment's unit.
         size: the number of units.
-        how: `mean`, `median` or `majority`.
+        rule: `mean`, `median` or `majority`.
     """
-    passes = 2 * place + judgments.swapped
-    voted = how == "majority" and bool((judgments.i != judgments.j).any())
-    found = [
-        combine(how, passes, winner_values(v) if voted else v, 2 * size)
+    # judgment -> 2 * its unit + its order
+    passes = 2 * unit + judgments.swapped
+    voted = rule == "majority" and bool((judgments.i != judgments.j).any())
+    combined = [
+        combine(rule, passes, winner_values(v) if voted else v, 2 * size)
         for v in judgments.criteria.T
     ]
-    return [over_orders(values.reshape(-1, 2)) for values in found]
+    # shape (units, 2) -> (units,)
+    return [over_orders(values.reshape(-1, 2)) for values in combined]
 
 
 def passes_of(judgments: JudgmentColumns, pairs: PairColumns) -> Ints:
@@ -604,9 +620,9 @@ def _one_order(passes: PassColumns) -> PassColumns:
 
 
 def _resolve_orders(
-    how: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns
+    rule: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns
 ) -> VerdictColumns:
-    """Return the common winner if both passes agree, otherwise the result of rule `how`.
+    """Return the common winner if both passes agree, otherwise the result of rule `rule`.
 
     A pair needs both passes, unless only one order was to be judged. Samples may have used both
     orders even then, and their mean is no disagreement.
@@ -614,14 +630,14 @@ def _resolve_orders(
     complete = passes.complete
     differ = passes.differ & passes.both
     agree = complete & ~passes.differ
-    winner, margin, confidence = DISAGREEMENTS[how](passes)
+    winner, margin, confidence = DISAGREEMENTS[rule](passes)
     mean = over_orders(passes.margin)
     stated = over_orders(passes.confidence)
     # Where both orders were to be judged, only a net vote decides a pair with a missing pass.
-    known = complete | (how == "net_vote") | (not passes.both)
-    lean = np.where(known, np.where(agree, passes.winner[:, 0], winner), NONE).astype(
-        np.int8
-    )
+    decidable = complete | (rule == "net_vote") | (not passes.both)
+    lean = np.where(
+        decidable, np.where(agree, passes.winner[:, 0], winner), NONE
+    ).astype(np.int8)
     unsettled = differ & (lean == TIE) & ~two_say_tie(passes)
     reason = np.where(unsettled, DISAGREEMENT, np.where(lean == NONE, MISSING, JUDGED))
     present = lean != NONE

@@ -86,6 +86,7 @@ class Panel:
         For scores, the median represents the majority: more than half of the judges give at least,
         and at most, this score.
         """
+        # values: shape (judges, units)
         voted = np.isfinite(values) & (self.weights > 0)
         sufficient = voted.any(axis=0) & self.has_quorum(voted)
         if self.vote in ("mean", "weighted"):
@@ -97,11 +98,11 @@ class Panel:
                     sums, total, out=np.full(len(total), np.nan), where=sufficient
                 )
             )
-        found = np.full(values.shape[1], np.nan)
-        found[sufficient] = np.nanmedian(
+        medians = np.full(values.shape[1], np.nan)
+        medians[sufficient] = np.nanmedian(
             np.where(voted, values, np.nan)[:, sufficient], axis=0
         )
-        return found
+        return medians
 
     @property
     def elects(self) -> bool:
@@ -137,12 +138,12 @@ def winners_of(counts: Floats, quorum: Bools) -> Codes:
         quorum: (units,) which units have a quorum.
     """
     a, tie, b = counts
-    found = np.where(
+    winner = np.where(
         (a > b + FUZZ) & (a > tie + FUZZ),
         A,
         np.where((b > a + FUZZ) & (b > tie + FUZZ), B, TIE),
     )
-    return np.where(quorum, found, NONE).astype(np.int8)
+    return np.where(quorum, winner, NONE).astype(np.int8)
 
 
 def vote(
@@ -150,7 +151,7 @@ def vote(
     cases: Sequence[Case],
     panel: Panel,
     judgments: JudgmentColumns,
-    each: Sequence[VerdictColumns],
+    judge_verdicts: Sequence[VerdictColumns],
 ) -> VerdictColumns:
     """Return the panel's verdicts.
 
@@ -159,64 +160,79 @@ def vote(
         cases: the cases.
         panel: the panel.
         judgments: all judgments of the judges.
-        each: the verdicts of each judge.
+        judge_verdicts: the verdicts of each judge.
     """
     name = config.judge.label
-    own = judgments.select(third=False)
-    scored = _vote_scores(panel, [one.scores for one in each if one.scores is not None])
-    passes = [one.passes for one in each if one.passes is not None]
+    regular = judgments.select(third=False)
+    scored = _vote_scores(
+        panel,
+        [verdicts.scores for verdicts in judge_verdicts if verdicts.scores is not None],
+    )
+    passes = [
+        verdicts.passes for verdicts in judge_verdicts if verdicts.passes is not None
+    ]
     if scored is not None and not passes:
-        implied = compare_scores(config, cases, own.of_units(1), scored, each[0].pairs)
+        implied = compare_scores(
+            config, cases, regular.of_units(1), scored, judge_verdicts[0].pairs
+        )
         return replace(implied, panel=name)
-    found = _vote_pairs(panel, config.tie, cases, own.of_units(2), each)
+    decided = _vote_pairs(panel, config.tie, cases, regular.of_units(2), judge_verdicts)
     voted = _vote_passes(panel, passes)
     # Each judge's orders may differ while the votes on each order agree: then the vote made the
     # tie.
-    by_vote = (found.reason == DISAGREEMENT) & ~voted.differ
-    reason = np.where(by_vote, SPLIT, found.reason).astype(np.int8)
-    listed = any(one.listed for one in each)
+    by_vote = (decided.reason == DISAGREEMENT) & ~voted.differ
+    reason = np.where(by_vote, SPLIT, decided.reason).astype(np.int8)
+    listed = any(verdicts.listed for verdicts in judge_verdicts)
     ranks = judgments.of_units(1) if listed else None
     return replace(
-        found, reason=reason, passes=voted, scores=scored, ranks=ranks, panel=name
+        decided, reason=reason, passes=voted, scores=scored, ranks=ranks, panel=name
     )
 
 
 def winners_at(
-    panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]
+    panel: Panel, config: RunConfig, judge_verdicts: Sequence[VerdictColumns]
 ) -> Callable[[float], Codes] | None:
     """Return the winners as a function of the threshold if it applies before the vote, otherwise `None`."""
-    if not panel.elects or each[0].passes is None:
+    if not panel.elects or judge_verdicts[0].passes is None:
         return None
     min_confidence = config.tie.min_confidence
     return lambda threshold: panel.elect(
-        np.stack([at_threshold(o, threshold, min_confidence)[0] for o in each])
+        np.stack(
+            [at_threshold(o, threshold, min_confidence)[0] for o in judge_verdicts]
+        )
     )
 
 
-def _vote_scores(panel: Panel, each: Sequence[ScoreColumns]) -> ScoreColumns | None:
-    if not each:
+def _vote_scores(
+    panel: Panel, judge_scores: Sequence[ScoreColumns]
+) -> ScoreColumns | None:
+    if not judge_scores:
         return None
+    # stacks: shape (judges, responses)
     raw, score, confidence = (
-        panel.average(np.stack([getattr(one, name) for one in each]))
+        panel.average(np.stack([getattr(scores, name) for scores in judge_scores]))
         for name in ("raw", "score", "confidence")
     )
     return replace(
-        each[0],
+        judge_scores[0],
         raw=raw,
         score=score,
         confidence=np.where(np.isnan(score), np.nan, confidence),
     )
 
 
-def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
+def _vote_passes(panel: Panel, judge_passes: Sequence[PassColumns]) -> PassColumns:
     """Return the result of the votes on each order: winners without margin and confidence."""
-    winners = np.stack([one.winner for one in each])
+    # shape (judges, pairs, orders)
+    winners = np.stack([columns.winner for columns in judge_passes])
     elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
     unknown = np.full(elected.shape, np.nan)
     passes = PassColumns.of(
-        unknown, unknown, np.any([one.asked for one in each], axis=0)
+        unknown, unknown, np.any([columns.asked for columns in judge_passes], axis=0)
     )
-    return replace(passes, winner=elected, both=any(one.both for one in each))
+    return replace(
+        passes, winner=elected, both=any(columns.both for columns in judge_passes)
+    )
 
 
 def _vote_pairs(
@@ -224,15 +240,18 @@ def _vote_pairs(
     tie: TieConfig,
     cases: Sequence[Case],
     judgments: JudgmentColumns,
-    each: Sequence[VerdictColumns],
+    judge_verdicts: Sequence[VerdictColumns],
 ) -> VerdictColumns:
     """Return the vote of the judges' winners after their tie rules, or the mean of their margins before the rules."""
     elected = panel.elects
-    winners = np.stack([one.winner if elected else one.lean for one in each])
-    reasons = np.stack([one.reason for one in each])
+    # shape (judges, pairs)
+    winners = np.stack(
+        [verdicts.winner if elected else verdicts.lean for verdicts in judge_verdicts]
+    )
+    reasons = np.stack([verdicts.reason for verdicts in judge_verdicts])
     if not elected:  # the rules come after the mean
         reasons = np.where(reasons == FORCED, JUDGED, reasons)
-    margins = np.stack([_margin_votes(one) for one in each])
+    margins = np.stack([_margin_votes(verdicts) for verdicts in judge_verdicts])
     mean = panel.average(margins)
     lean = sign(mean)
     margin = mean
@@ -243,14 +262,16 @@ def _vote_pairs(
         lean = winners_of(counts, panel.has_quorum(winners != NONE))
         margin = divide(counts[0] - counts[2], counts.sum(axis=0))
     present = lean != NONE
-    found = VerdictColumns(
-        each[0].pairs,
+    decided = VerdictColumns(
+        judge_verdicts[0].pairs,
         lean,
         lean,
         _reasons(lean, winners, reasons),
         margin=np.where(present, margin, np.nan),
         confidence=_confidence(
-            lean, winners, np.stack([one.confidence for one in each])
+            lean,
+            winners,
+            np.stack([verdicts.confidence for verdicts in judge_verdicts]),
         ),
         settle=np.where(present, margin, np.nan),
         surer=np.where(
@@ -261,7 +282,7 @@ def _vote_pairs(
     # Each judge's verdict has already met the thresholds, so they do not apply to the share of
     # votes.
     return apply_ties(
-        found,
+        decided,
         tie.model_copy(update={"threshold": 0.0, "min_confidence": 0.0})
         if elected
         else tie,
@@ -284,14 +305,15 @@ def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
 
     A winner is forced if every vote for it is a tie that was decided by rule.
     """
+    # shape (units,): votes for each outcome; `winners` and `reasons` have shape (judges, units)
     a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
     least = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
-    own = np.select(
+    tie_reason = np.select(
         [((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least],
         least,
         THRESHOLD,
     )
-    tied = np.where((tie > a) & (tie > b), own, SPLIT)
+    tied = np.where((tie > a) & (tie > b), tie_reason, SPLIT)
     forced = ((winners == lean) & (reasons == FORCED)).any(axis=0)
     judged = (winners == lean) & (reasons != FORCED)
     won = np.where(forced & ~judged.any(axis=0), FORCED, JUDGED)
@@ -308,9 +330,10 @@ def _confidence(lean: Codes, winners: Codes, stated: Floats) -> Floats:
     """
     against = (winners != lean) & (winners != TIE) & (lean != TIE)
     probability = np.where(winners == lean, stated, np.where(against, 1 - stated, 0.5))
-    known = np.isfinite(stated) & (winners != NONE) & (lean != NONE)
-    count = known.sum(axis=0)
-    total = np.where(known, probability, 0.0).sum(axis=0)
+    # shape (judges, units)
+    usable = np.isfinite(stated) & (winners != NONE) & (lean != NONE)
+    count = usable.sum(axis=0)
+    total = np.where(usable, probability, 0.0).sum(axis=0)
     return np.asarray(
         np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
     )

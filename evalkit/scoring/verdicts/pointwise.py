@@ -64,15 +64,16 @@ def score_lists(
 
 
 def _over_samples(
-    cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, how: str
+    cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, rule: str
 ) -> ScoreColumns:
-    """Combine each response's `scores`, one for each judgment, by `how`."""
+    """Combine each response's `scores`, one for each judgment, by `rule`."""
     sizes, offset = rows_of(cases)
-    place = offset[judgments.case] + judgments.i
+    # judgment -> its response
+    response = offset[judgments.case] + judgments.i
     case = np.repeat(np.arange(len(cases)), sizes)
-    raw = combine(how, place, scores, len(case))
+    raw = combine(rule, response, scores, len(case))
     confidence = group_mean(
-        place, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case)
+        response, np.where(np.isfinite(scores), judgments.confidence, np.nan), len(case)
     )
     return ScoreColumns(
         case,
@@ -123,12 +124,12 @@ def compare_scores(
 
 def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
     """Return scores normalized by `scoring.normalize`; `none` keeps scale units."""
-    how = config.scoring.normalize
-    if how == "minmax":
+    method = config.scoring.normalize
+    if method == "minmax":
         return minmax(scores, Scale.of(config.rubric))
-    if how == "none":
+    if method == "none":
         return scores
-    return zscore(scores, case) if how == "zscore" else rank(scores, case)
+    return zscore(scores, case) if method == "zscore" else rank(scores, case)
 
 
 def zscore(scores: Floats, case: Ints) -> Floats:
@@ -186,14 +187,15 @@ def score_slopes(
         cases: the cases.
         span: the largest possible difference of two scores.
     """
+    # all columns: shape (responses,)
     length = _log10_length(cases)
-    known = (
+    has_text = (
         flat(cases, lambda case: [bool(response.text) for response in case.responses])
         > 0
     )
-    scored_rows = np.isfinite(scored.raw) & known
-    graded = np.isfinite(scored.grade) & known
-    missing = int((~scored_rows & known).sum())
+    scored_rows = np.isfinite(scored.raw) & has_text
+    graded = np.isfinite(scored.grade) & has_text
+    missing = int((~scored_rows & has_text).sum())
     raw = _linear_slope(
         "length/score_slope", scored, scored_rows, [length], len(cases), missing, span
     )
@@ -260,8 +262,9 @@ def _linear_slope(
 def _steepest(columns: list[Floats], span: float) -> tuple[float, float]:
     """Return the slopes if every score were at the end of the scale that its length, at equal grade, points to."""
     length = columns[0]
-    rest = np.stack([*columns[1:], np.ones(len(length))], axis=1)
-    length = length - rest @ np.linalg.lstsq(rest, length, rcond=None)[0]
+    controls = np.stack([*columns[1:], np.ones(len(length))], axis=1)
+    # the part of the length that the other columns do not explain (Frisch-Waugh-Lovell)
+    length = length - controls @ np.linalg.lstsq(controls, length, rcond=None)[0]
     most = float(divide(np.abs(length).sum() * span / 2, length @ length))
     return -most, most
 

@@ -59,23 +59,25 @@ def reward_margins(
     """
     clusters = Clusters.of(config, cases)
     used, outcome = labeled_differences(pairs, difference)
+    # shape (pairs,)
     folds = clusters.folds(cases)[pairs.case]
     log_odds = np.full(len(pairs), np.nan)
     if len(np.unique(clusters.of_rows(pairs.case[used]))) < MIN_CLUSTERS:
         return difference, log_odds, NO_UNIT + FEW
     for fold in range(FOLDS):
-        own = folds == fold
-        others = folds[used] != fold
-        design = difference[used][others][:, None]
-        found = fit(design, outcome[others]).coefficients
-        found = (
-            penalized_fit(design, outcome[others]).coefficients
-            if found is None
-            else found
+        held_out = folds == fold
+        trained = folds[used] != fold
+        # shape (labeled pairs of the other folds, 1)
+        design = difference[used][trained][:, None]
+        coefficients = fit(design, outcome[trained]).coefficients
+        coefficients = (
+            penalized_fit(design, outcome[trained]).coefficients
+            if coefficients is None
+            else coefficients
         )
-        if found is None or found[0] <= 0:
+        if coefficients is None or coefficients[0] <= 0:
             return difference, np.full(len(pairs), np.nan), NO_UNIT + REVERSED
-        log_odds[own] = found[0] * difference[own]
+        log_odds[held_out] = coefficients[0] * difference[held_out]
     return 2 * expit(log_odds) - 1, expit(np.abs(log_odds)), FITTED
 
 
