@@ -221,6 +221,7 @@ class Repeats:
     def flips(self) -> Floats:
         """Return the share of each question's pairs of samples that differ, (questions,)."""
         order = np.lexsort((self.value, self.question))
+        # group: question of each run of equal samples; length: samples in the run
         group, _, length = runs(self.question[order], self.value[order])
         same = np.bincount(
             group, weights=length * (length - 1), minlength=len(self.read)
@@ -271,6 +272,7 @@ def grouped(*keys: Ints) -> tuple[Ints, Ints]:
     """Return the number of each row's distinct combination of keys, and a row for each number."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
+        # The code is renumbered after each key, so that it cannot overflow.
         code = np.unique(
             code * (int(key.max(initial=0)) + 1) + key, return_inverse=True
         )[1].reshape(-1)
@@ -293,20 +295,24 @@ class Design:
             for k in range(len(self.facets) + 1)
             for chosen in combinations(self.facets, k)
         ]
+        # whether a case has several units
         within = len(grouped(crossed.case, crossed.unit)[1]) > len(
             np.unique(crossed.case)
         )
         depths = [0, 1, 2] if within else [0, 1]
         self._every: list[Effect] = [*product(depths, self._subsets)]
+        # shape (effects, effects)
         self._signs = np.array(
             [
                 [_sign(larger, smaller) for smaller in self._every]
                 for larger in self._every
             ]
         )
+        # observation -> its cell, a combination of levels of all facets
         self._cells, first = grouped(
             *(crossed.facets.values() or [np.zeros(len(crossed.case), np.int64)])
         )
+        # facet -> the level of each cell
         self._levels = {name: level[first] for name, level in crossed.facets.items()}
         self._number = len(first)
         self.table = Table.of(self._sums())
@@ -338,6 +344,7 @@ class Design:
                 inside, np.where(inside, value, 0.0), np.where(inside, value**2, 0.0)
             )
         for depth, subset in self._every:
+            # Pairs at depth 0 cross cases, so they follow from the sums of the cells.
             if depth:
                 keys = [
                     crossed.case if depth == 1 else crossed.unit,
@@ -355,6 +362,7 @@ class Design:
 
     def _exactly(self, totals: Floats) -> tuple[Floats, Floats]:
         """Return the sums and pairs that share exactly each effect's case, unit and facets, (rows, effects)."""
+        # shape (rows, cells, 3): count, sum and sum of squares
         cells = totals[:, : 3 * self._number].reshape(len(totals), self._number, 3)
         least = []
         for subset in self._subsets:
@@ -369,6 +377,7 @@ class Design:
                 (counts * squares - sums**2).sum(axis=1),
                 (counts * (counts - 1)).sum(axis=1),
             ]
+        # sums in even columns, numbers of pairs in odd ones, as in `_every`
         every = np.concatenate(
             [np.array(least).T, totals[:, 3 * self._number :]], axis=1
         )
@@ -381,6 +390,7 @@ class Design:
         includes the interaction of everything.
         """
         sums, pairs = self._exactly(totals)
+        # shape (rows, effects)
         half = divide(sums, np.rint(pairs))
         total = half[:, self._every.index(NO_EFFECT)]
         top = half[:, self._every.index(self.top)]

@@ -98,6 +98,7 @@ def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
 
 def matrices(winners: Codes) -> tuple[Bools, Bools]:
     """Return wins (row beats column) and ties as (cases, n, n) matrices."""
+    # the n with n (n - 1) / 2 pairs
     n = round((1 + (1 + 8 * winners.shape[1]) ** 0.5) / 2)
     i, j = np.triu_indices(n, 1)
     wins, tied = (np.zeros((len(winners), n, n), dtype=bool) for _ in range(2))
@@ -161,9 +162,12 @@ def cyclic_shares(n: int) -> Floats:
 def enumerate_shares(n: int) -> Floats:
     """Return the shares by enumerating every outcome of every pair."""
     pairs = n * (n - 1) // 2
+    # shape (outcomes, pairs)
     outcomes = np.array(list(product((A, TIE, B), repeat=pairs)), dtype=np.int8)
+    # shape (outcomes,)
     cyclic = in_cycle(matrices(outcomes)[0]).any(axis=1)
     decided = np.count_nonzero(outcomes, axis=1)
+    # decided pairs -> number of outcomes: which are decided, and who wins each
     every = [comb(pairs, k) * 2**k for k in range(pairs + 1)]
     return np.asarray(np.bincount(decided, weights=cyclic, minlength=pairs + 1) / every)
 
@@ -174,10 +178,12 @@ def simulate_shares(n: int) -> Floats:
     pairs = len(i)
     runs = max(200, min(20_000, SIMULATION_WORK // (n * n * pairs)))
     generator = np.random.default_rng(0)
+    # shape (runs, pairs): a random order of the pairs
     order = np.argsort(generator.random((runs, pairs)), axis=1)
     flipped = generator.random((runs, pairs)) < 0.5
     winner = np.where(flipped, j[order], i[order])
     loser = np.where(flipped, i[order], j[order])
+    # shape (runs, n, n): whether a path of wins leads from row to column, or they are equal
     reach = np.broadcast_to(np.eye(n, dtype=bool), (runs, n, n)).copy()
     cyclic = np.zeros(runs, dtype=bool)
     rows = np.arange(runs)
@@ -185,6 +191,7 @@ def simulate_shares(n: int) -> Floats:
     for step in range(pairs):
         w = winner[:, step]
         v = loser[:, step]
+        # The win closes a cycle if the loser already reaches the winner.
         cyclic |= reach[rows, v, w]
         reach |= reach[rows, :, w][:, :, None] & reach[rows, v, :][:, None, :]
         shares.append(float(cyclic.mean()))
@@ -235,6 +242,7 @@ class Tournaments:
         nodes, triads, ties = (np.zeros(len(sizes), dtype=np.int64) for _ in range(3))
         for case, winners in groups(edges.pairs, edges.winner):
             decided = (winners != NONE).all(axis=1)
+            # shape (cases of this size, pairs): rows of the pairs
             pairs = edges.pairs.start[case][:, None] + np.arange(winners.shape[1])
             complete[case], incomplete[case] = (
                 decided,

@@ -577,6 +577,7 @@ def _pseudo_interval(
     )
     count = statistic.clusters(clusters)
     several = count < statistic.n
+    # shape (resamples, columns)
     totals = pseudo.resample(
         sums, scoring.bootstrap, scoring.seed, statistic.value if several else None
     )
@@ -590,6 +591,7 @@ def _pseudo_interval(
     if several and count > 1:
         tail = NormalDist().cdf(bayesian_quantile(count, scoring.confidence))
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
+    # Very few clusters: at least the width by their standard error, within the possible values.
     if several and 1 < count <= FEWEST:
         half = -bayesian_quantile(count, scoring.confidence) * defined.std()
         least, most = np.array(statistic.possible, dtype=np.float64)
@@ -620,6 +622,7 @@ def resample(
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
     if not clusters.cases or not scoring.bootstrap:
         return out
+    # indices: table -> its columns among the distinct ones
     distinct, indices = _distinct_columns(
         {id(statistic.table): statistic.table for statistic in statistics}
     )
@@ -629,6 +632,7 @@ def resample(
         else [clusters.sums(column) for column in distinct]
     )
     some_weighted = any(statistic.weighted for statistic in statistics)
+    # a cluster of each kind, and how many are of that kind
     first, counts = kinds(
         [] if paired or some_weighted or clusters.count < MANY else summed
     )
@@ -640,9 +644,11 @@ def resample(
         shares = counts / clusters.count
         sampled = generator.multinomial(clusters.count, shares, size=scoring.bootstrap)
         draws = iter([(slice(None), sampled.astype(np.float64))])
+    # rows: resamples of this chunk; weights: shape (resamples, clusters or kinds)
     for rows, weights in draws:
         sums = totals_of(summed, weights)
         totals = {name: sums[:, columns] for name, columns in indices.items()}
+        # shape (resamples, cases)
         by_case = clusters.to_cases(weights) if some_weighted else weights
         for row, statistic in enumerate(statistics):
             out[row, rows] = statistic.value(
