@@ -444,7 +444,8 @@ def label(arguments: Namespace) -> int:
     file = arguments.file
     overrides = list(arguments.overrides)
     if file is not None and file.startswith("tracking.") and not Path(file).exists():
-        file, overrides = None, [file, *overrides]
+        overrides = [file, *overrides]
+        file = None
     sources = sum(
         source is not None
         for source in (file, arguments.to, arguments.source, arguments.page or None)

@@ -203,11 +203,10 @@ def points(metric: Metric, *, absolute: bool = False) -> str:
     low = metric.low
     high = metric.high
     if absolute and value is not None and value < 0:
-        value, low, high = (
-            -value,
-            None if high is None else -high,
-            None if low is None else -low,
-        )
+        value = -value
+        # the ends change places
+        low = None if metric.high is None else -metric.high
+        high = None if metric.low is None else -metric.low
     return estimate(value, low, high, _hundredths)
 
 

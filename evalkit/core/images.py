@@ -138,7 +138,8 @@ def _webp_size(content: bytes) -> tuple[int, int]:
     elif kind == b"VP8L" and content[20] == 0x2F:
         # Both sizes have 14 bits, each less by one.
         bits = int.from_bytes(content[21:25], "little")
-        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        width = (bits & 0x3FFF) + 1
+        height = (bits >> 14 & 0x3FFF) + 1
     elif kind == b"VP8 " and content[23:26] == b"\x9d\x01\x2a":
         # The two highest bits of each size are a scale.
         width, height = (size & 0x3FFF for size in struct.unpack("<HH", content[26:30]))

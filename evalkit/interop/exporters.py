@@ -203,7 +203,8 @@ def alpaca_eval(result: RunResult) -> list[Row]:
         first, second = (case.responses[index] for index in verdict.unit)
         margin = verdict.margin
         if second.model is not None and second.model == case.metadata.get("baseline"):
-            first, second, margin = second, first, None if margin is None else -margin
+            first, second = second, first
+            margin = None if margin is None else -margin
         rows.append(
             {
                 "instruction": case.prompt,

@@ -188,7 +188,8 @@ def _without_probabilities() -> CallError:
 def _usage(usage: object) -> Usage:
     if not isinstance(usage, Mapping):
         return Usage()
-    read, written = usage.get("input_tokens"), usage.get("output_tokens")
+    read = usage.get("input_tokens")
+    written = usage.get("output_tokens")
     if type(read) is not int or type(written) is not int or read <= 0 or written < 0:
         return Usage()
     return Usage(read, written)

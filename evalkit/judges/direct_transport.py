@@ -85,10 +85,8 @@ class DirectTransport:
         if check:
             await setup.check(target, judge=judge)
         prices = await asyncio.to_thread(price_list)
-        self._entry, self._proxy = (
-            entry_of(prices, target.model),
-            setup.proxy_of(self._base),
-        )
+        self._entry = entry_of(prices, target.model)
+        self._proxy = setup.proxy_of(self._base)
         setup.check_listed_mode(self._entry, self.config)
         self._session = self._session or _session(
             target, self.timeout, self.config.headers

@@ -24,10 +24,9 @@ JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 _REPAIRABLE, _DEEPEST, _NAMES = 50_000, 24, 64
 # Limits of the search for objects in a text: steps per character, failures, objects and leaves.
 _LOOKS, _FAILS, _OBJECTS, _LEAVES = 32, 200, 200, 200
-_QUOTE, _BARE = (
-    "[\"'“”‘’]",
-    re.compile(r"[-+.\w]+(?=[],}])"),
-)  # of strings; other scalars in a flat text
+_QUOTE = "[\"'“”‘’]"
+_BARE = re.compile(r"[-+.\w]+(?=[],}])")
+"""Scalars other than strings in a flat text."""
 _BEGIN = re.compile(r"\{(?=\s*[\"}])")
 _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"'“‘}])")
 

@@ -132,7 +132,8 @@ class McpOverHttp:
 
 async def serve_stdio(service: Service) -> None:
     """Answer one client on standard input and output until it ends them, or a signal."""
-    loop, server = asyncio.get_running_loop(), mcp_server(service)
+    loop = asyncio.get_running_loop()
+    server = mcp_server(service)
     tasks: list[asyncio.Task[None]] = []
 
     async def ended() -> None:

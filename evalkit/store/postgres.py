@@ -265,10 +265,8 @@ class PostgresStore(DatabaseStore):
         self._lost: set[str] = set()
         # Claims and reads share a connection, so a read after a claim shows that the claim held.
         # Writes have their own.
-        self._session, self._writer = (
-            _Link(self._database, self._lose_claims),
-            _Link(self._database),
-        )
+        self._session = _Link(self._database, self._lose_claims)
+        self._writer = _Link(self._database)
         try:
             self._writer.run(self._prepare, patient=False)
         except BaseException:

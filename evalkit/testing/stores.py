@@ -202,7 +202,8 @@ def _maintenance_faults(store: Store) -> Iterator[str]:
 def _state_faults(store: Store, second: Store) -> Iterator[str]:
     if not isinstance(store, SharedState) or not isinstance(second, SharedState):
         return  # it is an extra
-    states, times = (store, second), list[float]()
+    states = (store, second)
+    times = list[float]()
     before = (time.time(), {row.key for row in store.scan() if row is not None})
 
     def note(_: str | None, now: float) -> str:

@@ -30,7 +30,7 @@ _ALWAYS: Final = (
 _ONE_RESPONSE: Final = ("pointwise", "checklist")
 """The modes without an order and without ties."""
 _MEASURED_ANYWAY: Final = ("objective", "gate")
-"""The sections that change no number and yet say what a run is for."""
+"""The sections that change no number, but describe the purpose of a run."""
 
 
 def applicable(

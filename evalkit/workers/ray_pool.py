@@ -126,7 +126,8 @@ class RayPool(Pool):
             actor = self._idle.pop()
             task = self.queue.popleft()
             ref = actor.judge.remote(task)
-            self._actor[ref], self.running[ref] = actor, task.shard
+            self._actor[ref] = actor
+            self.running[ref] = task.shard
         if self.queue and not self._actor:
             raise ConfigError(
                 "every worker has died",

@@ -129,7 +129,9 @@ def _flat_responses(
     statuses = row.get(f"{name}.status")
     old = row.get(question)
     if isinstance(old, Mapping) and "value" in old:
-        values, users, statuses = old["value"], old.get("user_id"), old.get("status")
+        values = old["value"]
+        users = old.get("user_id")
+        statuses = old.get("status")
     elif isinstance(old, list):
         for answer in old:
             if isinstance(answer, Mapping):

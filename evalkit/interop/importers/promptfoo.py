@@ -59,7 +59,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     )
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
-    models, tests = _models(rows), _tests(rows)
+    models = _models(rows)
+    tests = _tests(rows)
     fields: dict[str, Field] = {
         "id": lambda row: tests[id(row)],
         "prompt": lambda row: _prompt(row).get("raw"),
