@@ -96,7 +96,7 @@ def render(
             data=data,
         )
     )
-    # A mark that changes the direction of text would reorder what stands beside it.
+    # A mark that changes the direction of text would reorder the text next to it.
     text = printable(page.replace("\r\n", "\n"))
     return text.encode("utf-8", "replace").decode("utf-8")
 
