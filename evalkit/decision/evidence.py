@@ -159,6 +159,7 @@ def beyond_chance(metric: Metric) -> Metric:
     """Return a metric of agreement on a scale on which chance is 0."""
     if metric.name != DECIDED:
         return metric
+    # Chance is right on half of the decided pairs: 0.5 becomes 0, and 1 stays 1.
     value, low, high, worst_low, worst_high = (
         None if end is None else 2 * end - 1
         for end in (
@@ -233,6 +234,7 @@ def constant_verdict(metrics: Metrics) -> tuple[str, Metric] | None:
         rate = metrics.get(name)
         if rate is not None and rate.value == 1:
             return verdict, rate
+        # One rate covers both answers of items.
         if verdict == "met" and rate is not None and rate.value == 0:
             return "not_met", rate
     return None

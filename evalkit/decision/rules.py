@@ -96,6 +96,7 @@ def decide(metrics: Metrics, confidence: float = 0.95) -> Decision:
         wrong=known(metrics, WRONG),
         order=_order(kind, decision, agreement, leans, confidence),
     )
+    # A judge that is not good for rates may still put responses in order.
     if decision.order and decision.use in ("none", "unknown"):
         decision = replace(decision, use="order")
     limits = (*leans.limits, *gaps_and_biases(kind, metrics, decision, leans))
@@ -207,6 +208,7 @@ def _unusable(kind: Kind, metrics: Metrics) -> Decision | None:
         and counted.missing >= MANY_MISSING * labels(counted)
     ):
         return _decision(kind, "unknown", "missing", counted)
+    # Missing answers to units without a label matter only where there are no labels.
     if counted is not None and labels(counted):
         return None
     lost = [
@@ -315,6 +317,7 @@ def _constant(
     constant = constant_verdict(metrics)
     if constant is None or constant[1].n < CONSTANT_AFTER:
         return None
+    # With few labels against it, a constant verdict may be right.
     if labels_against(metrics, constant[0]) < FEW:
         return None
     return _decision(kind, "none", "constant", agreement)

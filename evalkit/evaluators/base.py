@@ -422,6 +422,7 @@ def _cut(completion: Completion) -> str:
 def _judged(
     request: JudgeRequest, completion: Completion, reading: Reading
 ) -> Judgment:
+    # An answer to a retry was not usable at first.
     repaired = reading["read_by"] == "repaired" or request.turn > 0
     return replace(
         _blank(request, completion, "repaired" if repaired else "ok"), **reading

@@ -75,6 +75,7 @@ class Spellings:
         self._values, self._by_digits = values, by_digits
         self.words = quoted or all(text.isalpha() for text in values)
         self._body = _QUOTED if quoted else _WORD if self.words else _NUMBER
+        # prefix -> the values that start with it; alternatives repeat prefixes
         self._beginning: dict[str, tuple[float, ...]] = {}
 
     def split(self, text: str) -> tuple[str, bool]:
@@ -123,6 +124,7 @@ class Tokens:
     def starts(self) -> tuple[int, ...] | None:
         """The start of each token in the text's UTF-8; `None` if the tokens do not spell the text."""
         pieces = [_bytes(token) for token in self.tokens]
+        # Tokens before the text have negative starts; 1 means that the text is not in the tokens.
         at = -b"".join(pieces).find(_encoded(self.text))
         if at > 0:
             return None

@@ -70,6 +70,7 @@ class CommitFirst:
                 self._fill_own_answer(probe) != self._fill_own_answer(second_probe),
             ),
         ]
+        # A template without the placeholder gives equal messages for both texts.
         for template, name, depends in checks:
             if not depends:
                 remedy = f"add {{{{ {name} }}}} to it"
@@ -93,6 +94,7 @@ class CommitFirst:
             own_answer = _own_answer(completion)
         except UnreadableError as fault:
             return missing_judgment(request, completion, fault)
+        # The judge's own answer precedes the responses, which are in the last message.
         *before, last = request.then.messages
         content = f"{self._fill_own_answer(own_answer)}\n\n{last['content'].lstrip()}"
         return replace(

@@ -185,13 +185,13 @@ class Passes:
         verdicts: by the verdicts.
         labels: by the labels.
         rule: what fails, as a note; or why nothing does.
-        known: whether there is such a rule.
+        has_rule: whether there is such a rule.
     """
 
     verdicts: Codes
     labels: Codes
     rule: str
-    known: bool = True
+    has_rule: bool = True
 
 
 def turn_statistics(
@@ -257,7 +257,7 @@ def _class_passes(columns: ClassColumns) -> Passes:
     positive = columns.positive
     if positive is None:
         nothing = np.full(columns.cases, UNKNOWN, dtype=np.int8)
-        return Passes(nothing, nothing, NO_POSITIVE, known=False)
+        return Passes(nothing, nothing, NO_POSITIVE, has_rule=False)
     verdicts, labels = (
         _coded(columns.tally, of == positive, of >= 0)
         for of in (columns.verdicts, columns.labels)
@@ -278,7 +278,7 @@ def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
         verdicts,
         labels,
         rule=why if scale.real else f"a score below {least:g} fails",
-        known=not scale.real,
+        has_rule=not scale.real,
     )
 
 
@@ -372,14 +372,14 @@ def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
 def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
     """Return how often the first failure is that of the labels, and how the last part compares with those before it."""
     tally = parts.tally
-    note = passes.rule if passes.known else None
+    note = passes.rule if passes.has_rule else None
     judged = parts.first_failures(passes.verdicts)
     labeled = parts.first_failures(passes.labels)
     statistics = []
     read = labeled != UNKNOWN
     was_judged = judged != UNKNOWN
     near = (judged > NEVER) & (labeled > NEVER) & (np.abs(judged - labeled) <= 1)
-    why = NO_CONVERSATION if passes.known else passes.rule
+    why = NO_CONVERSATION if passes.has_rule else passes.rule
     for name, hit in ((EXACT, judged == labeled), (NEAR, near | (judged == labeled))):
         statistics.append(
             tally.rate(
@@ -392,9 +392,13 @@ def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
     both = several & (process != UNKNOWN) & (last != UNKNOWN)
     after = several & (process != PASS)
     unread = several & ~both
-    why = NO_OUTCOME if passes.known else passes.rule
+    why = NO_OUTCOME if passes.has_rule else passes.rule
     failed = (
-        passes.rule if not passes.known else NONE_FAILED if both.any() else NO_OUTCOME
+        passes.rule
+        if not passes.has_rule
+        else NONE_FAILED
+        if both.any()
+        else NO_OUTCOME
     )
     return [
         *statistics,

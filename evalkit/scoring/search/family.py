@@ -87,6 +87,7 @@ def compare_slices(
         seed: the seed.
     """
     rows = np.ascontiguousarray(members[outcomes.case].T)  # slice, row
+    # row -> number of its cluster
     of_row = np.unique(cluster[outcomes.case], return_inverse=True)[1]
     enough, units = _enough(outcomes, rows, of_row)
     count = members.shape[1]
@@ -104,7 +105,9 @@ def compare_slices(
     observed = _sums(tested.members, outcomes.residuals)
     scale = _Scale.of(outcomes, tested, variance)
     statistic = scale.of_totals(observed[:, None])[:, 0]
+    # shape (draws,): the largest statistic of all hypotheses
     largest = np.concatenate([scale.of_totals(block).max(axis=0) for block in totals])
+    # A slice has several hypotheses; the one with the largest statistic counts.
     by_slice = np.full(count, -np.inf)
     np.maximum.at(by_slice, tested.slices, statistic)
     exceeding = (largest[None] >= by_slice[:, None] - 1e-9).sum(axis=1)
@@ -156,6 +159,7 @@ def _hypotheses(outcomes: Outcomes, rows: Bools, enough: Bools) -> _Hypotheses:
     strata = np.arange(outcomes.stratum.max(initial=0) + 1)
     by_label = outcomes.stratum[:, None] == strata
     slices = np.flatnonzero(enough)
+    # of each hypothesis: its rows, its slice, and the labels that it is about
     members = [rows[slices]]
     owners = [slices]
     about = [np.ones((len(slices), len(strata)), dtype=bool)]

@@ -222,6 +222,7 @@ def weighted_kappa(totals: Floats, power: int = 1) -> Floats:
     """
     table = matrices(totals)
     steps = distances(table.shape[1], power)
+    # shape (rows, labels, verdicts)
     by_chance = table.sum(axis=2)[:, :, None] * table.sum(axis=1)[:, None, :]
     observed = (table * steps).sum(axis=(1, 2))
     expected = (by_chance * steps).sum(axis=(1, 2))
@@ -276,6 +277,7 @@ def matthews(totals: Floats) -> Floats:
     """
     table = matrices(totals)
     n = table.sum(axis=(1, 2))
+    # shape (rows, classes)
     labels = table.sum(axis=2)
     verdicts = table.sum(axis=1)
     spread = (n * n - (labels**2).sum(axis=1)) * (n * n - (verdicts**2).sum(axis=1))
