@@ -22,10 +22,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalkit.api import judge_and_score, load_materials
+from evalkit.api import judge_and_score
 from evalkit.config import RunConfig
 from evalkit.engine.requests import PlannedCalls
 from evalkit.judges import spec_of
+from evalkit.materials import load_materials
 from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion, Usage
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,21 +26,10 @@ from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_revi
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
-from evalkit.config.table_reading import TableReading
-from evalkit.core.claims import Claim
-from evalkit.core.images import lacks_images
 from evalkit.core.plain_errors import raises_plainly
 from evalkit.core.resources import project
-from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
-from evalkit.core.tokens import fit_ends, image_tokens, message_tokens
 from evalkit.datasets import (
-    RECORDED,
-    CaseStream,
-    Dataset,
-    Fetch,
-    Source,
-    load_cases,
     with_examples,
 )
 from evalkit.engine import JudgingResult, Progress
@@ -51,58 +38,44 @@ from evalkit.engine.cascade import Units, ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import Until
 from evalkit.engine.rate_limits import SharedLimits
-from evalkit.errors import ConfigError, DatasetError
-from evalkit.evaluators import make_evaluator
+from evalkit.errors import ConfigError
 from evalkit.gating import (
-    apply_gate,
     check_gate,
-    check_leads,
-    check_rules,
-    write_with_gate,
 )
-from evalkit.holdout import hold_out, read_split, split_files, with_openings
+from evalkit.holdout import split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
 from evalkit.judges.factory import REWRITER
-from evalkit.judges.images import check_images
 from evalkit.judges.setup import keys_below
+from evalkit.materials import Materials, build_evaluator, load_materials, stream_cases
 from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Judge, Store
-from evalkit.report import run_files
+from evalkit.rescoring import (
+    claim_run_folder,
+    run_manifest,
+    scoring_facts,
+    track,
+    write_scored,
+)
 from evalkit.results import RunResult, Spent
-from evalkit.runs import check_free, check_no_sweep, claim_run, claim_unused_run
-from evalkit.runs.folders import NOTE as OPENED
-from evalkit.runs.folders import count_opening, opening_note
-from evalkit.runs.manifest import describe_run, describe_scoring
-from evalkit.runs.records import decoder
-from evalkit.scoring import Scores, calibrated, check_names, escalated, score_run
+from evalkit.runs import check_free, check_no_sweep
+from evalkit.runs.manifest import describe_scoring
+from evalkit.scoring import calibrated, escalated, score_run
 from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
-from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.slices import check_slices
-from evalkit.scoring.stats.clusters import NOTE, Clusters
-from evalkit.scoring.stopping import OTHERS
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import check_labels
-from evalkit.scoring.verdicts.pairs import AGGREGATE
-from evalkit.scoring.verdicts.panel import UNASKED
-from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.stopping import (
     StopRule,
-    check_clusters,
-    in_random_order,
     refuse_stop,
     with_stop,
 )
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import (
-    TRACES,
-    begin_recording,
-    dataset_fetchers,
-    fetch_traces,
     running_run,
-    tracking_uri,
     warm_up,
 )
 from evalkit.types import Case, Judgment
-from evalkit.values import JsonObject, frozen
+from evalkit.values import JsonObject
 from evalkit.workers import (
     WORKER_KINDS,
     Shard,
@@ -111,9 +84,6 @@ from evalkit.workers import (
     judge_in_workers,
 )
 
-_MOST_NAMED = 1_000
-"""The most cases that a manifest names."""
-
 
 class RunInterruption(KeyboardInterrupt):
     """The user stopped the run; its paid answers are in the store."""
@@ -121,175 +91,6 @@ class RunInterruption(KeyboardInterrupt):
     def __init__(self, judged: JudgingResult) -> None:
         self.judged = judged
         super().__init__("interrupted")
-
-
-@frozen
-class Materials:
-    """The cases and the evaluator of a config, before judging; and the labels that `dataset.holdout` holds out."""
-
-    dataset: Dataset
-    evaluator: Evaluator
-    split: Split | None = None
-    held_out: Sequence[Case] = ()
-
-
-def load_materials(
-    config: RunConfig,
-    folder: Path | None = None,
-    cases: Any = None,
-    templates: Mapping[str, str] | None = None,
-) -> Materials:
-    """Load the cases and build the evaluator.
-
-    Args:
-        config: the config of the run.
-        folder: many cases are kept in a temporary file in or above this folder.
-        cases: rows to use instead of `dataset.path`.
-        templates: the texts of the templates, if they are not the installed ones.
-
-    Raises:
-        ConfigError: if the dataset, a template or a plug-in cannot be used.
-    """
-    evaluator = build_evaluator(config, templates)
-    container = partial(Spool[Case], folder=folder or Path.cwd())
-    dataset = load_cases(
-        config.dataset, frame=cases, container=container, **_how_to_read(config)
-    )
-    dataset, split, held = hold_out(config, dataset, container)
-    dataset = replace(dataset, cases=in_random_order(config, dataset.cases, container))
-    return Materials(dataset, evaluator, split, held)
-
-
-def stream_cases(config: RunConfig) -> CaseStream:
-    """Return the cases as a stream, for consumers that need each case once.
-
-    Raises:
-        ConfigError: if the dataset cannot be used.
-    """
-    return CaseStream(config.dataset, **_how_to_read(config))
-
-
-def _how_to_read(config: RunConfig) -> dict[str, Any]:
-    return {
-        "mode": config.mode.name,
-        "base": project(),
-        "fetch": _fetch(config),
-        "logs": partial(_logs, config=config),
-        "tables": partial(_tables, config=config),
-        "describe": _describe,
-        "items": config.mode.items,
-        "classes": config.rubric.named_classes,
-        "fit": _fit(config),
-        "sees": partial(check_images, config),
-        "decode": decoder(Case) if config.dataset.format == RECORDED else None,
-    }
-
-
-def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
-    """Return what shortens cases to three quarters of the context without the answer: tokens are estimated."""
-    if config.dataset.fit is None:
-        return None
-    plan = build_evaluator(config).plan
-    room = (
-        3
-        * min(
-            (one.context or 0) - (one.max_tokens or 0) for one in config.judge.members
-        )
-        // 4
-    )
-    return partial(
-        fit_ends,
-        fits=lambda case: all(
-            message_tokens(one.messages) + image_tokens(one.messages) <= room
-            for one in plan(case)
-        ),
-    )
-
-
-def build_evaluator(
-    config: RunConfig, templates: Mapping[str, str] | None = None
-) -> Evaluator:
-    """Return the evaluator that a config describes.
-
-    Args:
-        config: the config.
-        templates: the texts of its templates, if they are not the installed ones.
-
-    Raises:
-        ConfigError: if a template, a plug-in or a judge's name cannot be used.
-    """
-    check_names(
-        [judge.label for judge in config.judge.members]
-    )  # scoring would fail too, but after everything is paid
-    return make_evaluator(
-        config, prompt_folders=[project() / "prompts"], recorded=templates
-    )
-
-
-def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
-    def traces(named: str, _format: str | None) -> Source:
-        with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
-            file = Path(folder) / "traces.jsonl"
-            fetch_traces(
-                tracking_uri(config.tracking), named.removeprefix(TRACES), file
-            )
-            source = _logs([file], named, config=config)
-        if source is None:
-            raise DatasetError(
-                "the traces have no answers",
-                where=named,
-                remedy="name another experiment",
-            )
-        return replace(source, files=())
-
-    return {**dataset_fetchers(config.tracking), TRACES.removesuffix(":"): traces}
-
-
-def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
-    from evalkit.interop.answers import log_source
-
-    turns = config.dataset.has_turns
-    return log_source(
-        paths, name, classes=config.rubric.named_classes is not None, turns=turns
-    )
-
-
-def _tables(
-    paths: Sequence[Path], name: str, reading: TableReading, *, config: RunConfig
-) -> Source:
-    from evalkit.interop.tables.reading import check_unit, table_source
-
-    check_unit(reading, config)
-    return table_source(paths, name, reading)
-
-
-def _describe(path: Path) -> str | None:
-    from evalkit.interop import describe_file
-
-    return describe_file(path)
-
-
-def claim_default_folder(config: RunConfig) -> tuple[Path, Claim]:
-    """Claim `outputs/<date>/<time>-<mode>-<judge>` under the current folder, numbered if it is in use.
-
-    Raises:
-        ConfigError: if it cannot be written.
-    """
-    name = re.sub(r"[^\w.-]+", "_", f"{config.mode.name}-{config.judge.label}")
-    now = datetime.now()
-    folder = Path("outputs") / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{name}"
-    return claim_unused_run(folder)
-
-
-def claim_run_folder(config: RunConfig, folder: Path | None) -> tuple[Path, Claim]:
-    """Claim the folder of a run, or a new one if none is named.
-
-    Raises:
-        ConfigError: if another process has it, or it cannot be written.
-    """
-    if folder is None:
-        return claim_default_folder(config)
-    return folder, claim_run(folder)
 
 
 @raises_plainly
@@ -456,7 +257,8 @@ def _judge_and_score(
     }
     manifest = run_manifest(
         config,
-        materials,
+        materials.dataset,
+        materials.evaluator,
         started,
         run_id=run_id,
         sweep=sweep,
@@ -497,7 +299,7 @@ def _judge_and_score(
         config=config,
         manifest=describe_scoring(
             manifest,
-            **_scoring_facts(config, manifest, cases, scores, sides),
+            **scoring_facts(config, manifest, cases, scores, sides),
             seconds=scoring,
         ),
         cases=cases,
@@ -511,7 +313,7 @@ def _judge_and_score(
     files = audit.files(result) if audit else {}
     if sides is not None:
         files = {**files, **split_files(sides, materials.held_out)}
-    return _write(
+    return write_scored(
         config, folder, result, scores, files, evaluator=evaluator, replace_run=True
     )
 
@@ -844,169 +646,3 @@ def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None
             remedy="set store.mode=read_write, or budget_scope=run",
         )
     return None if state is None else SharedLimits(state, config.hash())
-
-
-def rescore(
-    config: RunConfig,
-    result: RunResult,
-    folder: Path,
-    files: Mapping[str, str] | None = None,
-    *,
-    replace_run: bool = False,
-    reviews: Reviews = NO_REVIEWS,
-) -> RunResult:
-    """Score a finished run again under other scoring settings and rewrite its folder, without judge and store.
-
-    Args:
-        config: the config with the new settings.
-        result: the finished run.
-        folder: the run folder to write.
-        files: additional files of the folder, by name.
-        replace_run: whether to remove the files of another run in the folder.
-        reviews: annotators' new reviews of paraphrases.
-
-    Raises:
-        ConfigError: if the settings do not fit the run, such as a cascade with too few labels.
-    """
-    if config.judge.calibrates:
-        check_labels(config, result.cases, Clusters.of(config, result.cases))
-    check_clusters(config, result.config)
-    scores = score_run(config, result.cases, result.judgments)
-    audit = Audit.read(config, result, reviews)
-    before = result.config.notes()
-    now = config.notes()
-    kept = [
-        note
-        for note in result.manifest.get("notes") or ()
-        if note in now or note not in before
-    ]
-    manifest = {
-        **result.manifest,
-        "notes": [*kept, *(note for note in now if note not in before)],
-    }
-    facts = _scoring_facts(config, manifest, result.cases, scores, read_split(folder))
-    again = replace(
-        result,
-        folder=str(folder.resolve()),
-        config=config,
-        manifest=describe_scoring(manifest, **facts, rescored=config),
-        verdicts=scores.verdicts,
-        metrics={**scores.metrics, **(audit.metrics if audit else {})},
-    )
-    check_rules(config, again)
-    if (
-        config.gate != result.config.gate
-    ):  # a run that an earlier gate names may be gone
-        check_leads(config, again.cases)
-    files = {**(audit.files(again) if audit else {}), **(files or {})}
-    with claim_run(folder):
-        return _write(config, folder, again, scores, files, replace_run=replace_run)
-
-
-def _write(
-    config: RunConfig,
-    folder: Path,
-    result: RunResult,
-    scores: Scores,
-    files: Mapping[str, str] | None = None,
-    *,
-    evaluator: Evaluator | None = None,
-    replace_run: bool,
-) -> RunResult:
-    """Decide the gate and write the run folder."""
-    result, gate = apply_gate(config, result)
-    written = {**run_files(config, result, scores, evaluator), **(files or {})}
-    return write_with_gate(folder, result, written, gate, replace_run=replace_run)
-
-
-def _scoring_facts(
-    config: RunConfig,
-    manifest: Mapping[str, Any],
-    cases: Sequence[Case],
-    scores: Scores,
-    split: Split | None,
-) -> dict[str, Any]:
-    """Return the manifest entries on scoring; a scoring on test labels is counted."""
-    opened = count_opening(
-        config, str(manifest["dataset"].get("fingerprint") or ""), cases
-    )
-    aligned = 0 if split is None else len(split.opened)
-    clusters = scores.clusters
-    own = [note] if (note := clusters.note()) else []
-    own += [opening_note(opened)] if opened else []
-    own += [opening_note(aligned, "by evalkit align")] if aligned else []
-    return {
-        "notes": [*scores.notes, *own],
-        "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS, UNASKED),
-        "opened": max(opened or 0, aligned) or None,
-        "clusters": {
-            "by": clusters.by,
-            "count": clusters.count,
-            "cases": clusters.cases,
-        },
-    }
-
-
-def track(config: RunConfig, result: RunResult) -> RunResult:
-    """Record a run that is complete on disk; return it with its tracking id in the manifest.
-
-    Raises:
-        TrackingError: if it could not be recorded.
-    """
-    return begin_recording(config.tracking, result)()
-
-
-def run_manifest(
-    config: RunConfig,
-    materials: Materials,
-    started: datetime,
-    *,
-    name: str | None = None,
-    judges: Sequence[Mapping[str, Any]] | None = None,
-    sweep: Mapping[str, Any] | None = None,
-    judging: Mapping[str, Any] | None = None,
-    imported: Mapping[str, Any] | None = None,
-    run_id: str | None = None,
-) -> dict[str, Any]:
-    """Return the manifest of a run before scoring.
-
-    Args:
-        config: the config of the run.
-        materials: cases and evaluator.
-        started: when the run started.
-        name: the dataset's name, instead of its own.
-        judges: descriptions of the judges, instead of those in the config.
-        sweep: the sweep that the run belongs to.
-        judging: facts about judging: why it stopped, and timing.
-        imported: where an imported run comes from.
-        run_id: the identity of the run; by default a new one.
-    """
-    dataset = materials.dataset
-    described = describe_run(
-        config,
-        started=started,
-        dataset={
-            "name": name or dataset.name,
-            "source": dataset.source,
-            "fingerprint": dataset.fingerprint,
-            "rows": len(dataset.cases),
-            **({"benchmark": {**dataset.benchmark}} if dataset.benchmark else {}),
-        },
-        prompt_hashes=getattr(materials.evaluator, "prompt_hashes", {}),
-        judges=describe_judges(config) if judges is None else judges,
-        notes=[
-            *config.notes(judged=imported is None),
-            *dataset.notes,
-            *family_notes(config, dataset.cases),
-        ],
-        sweep=sweep,
-        judging=judging,
-        imported=imported,
-        run_id=run_id,
-    )
-    omitted = [case.id for case in dataset.cases if lacks_images(case)]
-    if omitted:
-        # Names of many cases would be most of the manifest.
-        listed = omitted[:_MOST_NAMED]
-        described["images_omitted"] = {"count": len(omitted), "cases": listed}
-    return described

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from evalkit.benchmarks.shared.scoring_rules import slug
 from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
+from evalkit.core.causes import STOP_SETTING, STOPPED_EARLY
 from evalkit.core.image_files import is_image_file
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics
-from evalkit.engine.useless import SETTING, USELESS
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
@@ -45,7 +45,6 @@ from evalkit.scoring.gate_rules import (
 from evalkit.scoring.judgments import KINDS, READABLE
 from evalkit.scoring.search import check_choices, choices_text, selected
 from evalkit.scoring.verdicts.panel import metric_part
-from evalkit.tracking import find_run
 from evalkit.types import Case
 from evalkit.values import Json
 
@@ -162,6 +161,8 @@ def other_run(lead: LeadRule, config: RunConfig) -> Iterator[RunResult]:
         ConfigError: If there is no such run.
         TrackingError: If it must be downloaded and the tracking server is not reachable.
     """
+    from evalkit.tracking import find_run
+
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         here = Path.cwd() if (Path.cwd() / lead.run).exists() else project()
         yield find_run(lead.run, config.tracking, folder=here, scratch=Path(scratch))
@@ -278,10 +279,10 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
     highest = config.runner.max_failure_rate
     failed = result.calls.failed / result.calls.planned if result.calls.planned else 0.0
     stopped = result.manifest.get("stopped")
-    if stopped and stopped.startswith(USELESS):
+    if stopped and stopped.startswith(STOPPED_EARLY):
         return (
             f"{stopped}; answers are stored; fix the judge and run again with store=retry, or set"
-            f" {SETTING}=false"
+            f" {STOP_SETTING}=false"
         )
     if stopped:
         again = "with a higher budget " if "budget" in stopped else ""

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 
-from evalkit.api import Materials, rescore, run_manifest
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes
@@ -38,6 +37,7 @@ from evalkit.interop.labeling import (
     with_probabilities,
 )
 from evalkit.protocols import Evaluator
+from evalkit.rescoring import rescore, run_manifest
 from evalkit.results import RunResult
 from evalkit.runs import check_free, check_no_sweep, check_only_run
 from evalkit.runs.records import encode_line
@@ -260,7 +260,8 @@ def import_run(
     check_leads(config, brought.cases)
     manifest = run_manifest(
         config,
-        Materials(dataset, evaluator),
+        dataset,
+        evaluator,
         started,
         name=_name(Path(source)),
         imported=imported,

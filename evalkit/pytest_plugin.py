@@ -77,8 +77,9 @@ class _Runs:
     def _run(self, config: RunConfig) -> RunResult:
         from dataclasses import replace
 
-        from evalkit.api import judge_and_score, track
+        from evalkit.api import judge_and_score
         from evalkit.gating import apply_gate, check_rules
+        from evalkit.rescoring import track
 
         key = config.hash()
         if key not in self.done:

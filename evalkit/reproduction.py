@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evalkit.api import Materials, ask_judges, load_materials, run_manifest
+from evalkit.api import ask_judges
 from evalkit.audit import Audit
 from evalkit.batch.requests import AnsweredJudge
 from evalkit.config import JudgeConfig, RunConfig
@@ -25,7 +25,9 @@ from evalkit.engine.event_loop import run_async
 from evalkit.errors import JudgeSetupError
 from evalkit.evaluators import make_evaluator
 from evalkit.judges import spec_of
+from evalkit.materials import Materials, load_materials
 from evalkit.protocols import Evaluator
+from evalkit.rescoring import run_manifest
 from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.runs.read import read_templates
@@ -398,10 +400,13 @@ def _different_things(
 
 
 def _described(config: RunConfig, materials: Materials) -> JsonObject:
+    dataset = materials.dataset
+    evaluator = materials.evaluator
+    now = datetime.now(UTC)
     try:
-        return run_manifest(config, materials, datetime.now(UTC))
+        return run_manifest(config, dataset, evaluator, now)
     except JudgeSetupError:  # an embedded judge that is not installed here
-        return run_manifest(config, materials, datetime.now(UTC), judges=[])
+        return run_manifest(config, dataset, evaluator, now, judges=[])
 
 
 def _both(was: Json | None, now: Json) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evalkit.api import build_evaluator, shared_limits
+from evalkit.api import shared_limits
 from evalkit.config import RunConfig, refuse_cascade
 from evalkit.core.resources import project
 from evalkit.datasets import with_examples
@@ -12,6 +12,7 @@ from evalkit.engine import Session
 from evalkit.engine.cascade import Escalated, Units
 from evalkit.engine.event_loop import aside
 from evalkit.judges import make_arbiter, make_judges
+from evalkit.materials import build_evaluator
 from evalkit.results import Spent
 from evalkit.scoring import escalated, verdicts_of
 from evalkit.store import open_store

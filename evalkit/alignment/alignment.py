@@ -38,7 +38,6 @@ from evalkit.alignment.search import (
     obstacle,
     plain,
 )
-from evalkit.api import rescore
 from evalkit.config import RunConfig, refuse_cascade
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
@@ -59,6 +58,7 @@ from evalkit.holdout import (
 from evalkit.judges.litellm_transport import check_provider
 from evalkit.judges.pricing import is_bounded
 from evalkit.prompting.templates import SUFFIX
+from evalkit.rescoring import rescore
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout, write_files
 from evalkit.runs.manifest import escaped

@@ -8,7 +8,7 @@ from signal import SIGINT
 from typing import Any, TypeAlias
 
 from evalkit.alignment.search import Candidate, Side
-from evalkit.api import ask_judges, build_evaluator
+from evalkit.api import ask_judges
 from evalkit.config import JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import redact
@@ -25,6 +25,7 @@ from evalkit.errors import (
 )
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.judges.setup import keys_below
+from evalkit.materials import build_evaluator
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.plugins import PROMPTS, folders
 from evalkit.prompting import Prompts, neutralize

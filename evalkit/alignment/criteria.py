@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from evalkit.alignment.calls import Asking, plain_text
 from evalkit.alignment.mistakes import shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement, plain
-from evalkit.api import build_evaluator
 from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
@@ -28,6 +27,7 @@ from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.regular_files import read_file
 from evalkit.decision import ITEMS, SOME_MISSING, Kind
 from evalkit.errors import ConfigError
+from evalkit.materials import build_evaluator
 from evalkit.parsing import UnreadableError, read_json
 from evalkit.results import RunResult
 from evalkit.runs import manifest

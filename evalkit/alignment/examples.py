@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from evalkit.api import build_evaluator
 from evalkit.config import Example, RunConfig
 from evalkit.core.hashing import digest
 from evalkit.errors import ConfigError
+from evalkit.materials import build_evaluator
 from evalkit.results import RunResult
 from evalkit.runs.read import read_templates
 from evalkit.types import Case, Response

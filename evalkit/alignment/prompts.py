@@ -15,11 +15,11 @@ from typing import Final, Protocol
 from evalkit.alignment.calls import Asking, plain_text
 from evalkit.alignment.mistakes import agreed, labeled, shown_cases
 from evalkit.alignment.search import Candidate, Side, chance_corrected
-from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
 from evalkit.decision import Kind
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.materials import build_evaluator
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.results import RunResult
 from evalkit.runs.read import read_templates

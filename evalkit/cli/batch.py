@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.api import stream_cases
 from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
 from evalkit.batch.requests import (
@@ -30,6 +29,7 @@ from evalkit.core.redaction import without_password
 from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, ExitStatus, Signaled
+from evalkit.materials import stream_cases
 from evalkit.protocols import Store
 from evalkit.store import backend_of, open_url, store_location, store_url
 

@@ -107,7 +107,7 @@ def main(arguments: Namespace) -> int:
 
 def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
     """Return the path that an argument names; standard input and traces are written to a file in `scratch`."""
-    from evalkit.tracking import TRACES
+    from evalkit.datasets.sources import TRACES
 
     if name == STDIN:
         return _stdin(scratch)
@@ -143,8 +143,12 @@ def _read(
     from evalkit.foreign_files.criteria import OpenCriterionError
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
-    from evalkit.interop.exporters import EXPORTED
-    from evalkit.interop.importer_discovery import GENERIC, format_names, importer
+    from evalkit.interop.importer_discovery import (
+        EXPORTED,
+        GENERIC,
+        format_names,
+        importer,
+    )
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError
     from evalkit.interop.tables.reading import choices_of, import_table, reading_of
@@ -379,9 +383,9 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
 def _score(
     checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace
 ) -> int:
-    from evalkit.api import claim_run_folder
     from evalkit.cli.settled import load_settings
     from evalkit.interop.tables.reading import merged_settings
+    from evalkit.rescoring import claim_run_folder
 
     settings = merged_settings(checked.brought.settings, checked.settings)
     config = load_settings(settings, overrides)
@@ -397,9 +401,9 @@ def _score_into(
     config: RunConfig,
     arguments: Namespace,
 ) -> int:
-    from evalkit.api import track
     from evalkit.cli.console import reported
     from evalkit.import_run import import_run
+    from evalkit.rescoring import track
 
     config = config.with_(
         {
@@ -444,8 +448,8 @@ def _rubric(config: RunConfig) -> Json:
 
 def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> int:
     """Decide about the judges of a finished run; it is scored again only if settings are given."""
-    from evalkit.api import rescore
     from evalkit.cli.finished_run import SCORING_KEYS, apply_settings
+    from evalkit.rescoring import rescore
     from evalkit.runs import claim_finished, read_run
 
     settings = [word for word in overrides if word != "tracking=none"]

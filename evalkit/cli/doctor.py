@@ -12,7 +12,6 @@ from pathlib import Path
 
 from rich.text import Text
 
-from evalkit.api import load_materials
 from evalkit.cli.console import plain_console
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
@@ -22,6 +21,7 @@ from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError, PluginError
 from evalkit.judges import check_judges
+from evalkit.materials import load_materials
 from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.runs.manifest import PACKAGES, version_of
 from evalkit.store import backend_of, open_store, store_location, store_url

@@ -31,16 +31,15 @@ from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
 from evalkit.guard import check, origin_of
 from evalkit.guard.doors import REPRODUCE, SCORE, SECTIONS, TRACK
-from evalkit.reproduction import MetricChange, Reproduction, reproduce
 from evalkit.results import RunResult
 from evalkit.runs import claim_finished, read_run, write_files
 from evalkit.runs.layout import JUDGMENTS
-from evalkit.sweeps import find_jobs
-from evalkit.tracking import find_run
 from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from evalkit.reproduction import MetricChange, Reproduction
 
 WEIGHT: Final = "criteria.NAME.weight"
 """The only key of criteria that can be changed, because weights are applied when scoring."""
@@ -67,8 +66,8 @@ _WEIGHT: Final = re.compile(r"criteria\.(.+)\.weight")
 
 def score(arguments: Namespace) -> int:
     """Score a finished run again, rewrite its folder and print the summary; no judge is called."""
-    from evalkit.api import rescore
     from evalkit.cli.summary import print_summary
+    from evalkit.rescoring import rescore
 
     folder = Path(arguments.run_folder)
     with claim_finished(folder):
@@ -97,7 +96,7 @@ def track(arguments: Namespace) -> int:
 
 def _tracked(arguments: Namespace) -> JsonObject:
     """Record the run, and return the tracker and its id there."""
-    from evalkit import api
+    from evalkit.rescoring import track
 
     result = _read(arguments)
     # The run may have been run without tracking.
@@ -115,7 +114,7 @@ def _tracked(arguments: Namespace) -> JsonObject:
             where="tracking.enabled",
             remedy="omit it: this command tracks the run",
         )
-    manifest = api.track(config, result).manifest
+    manifest = track(config, result).manifest
     return manifest.get("tracked") or {
         "tracker": "MLflow",
         "id": manifest["mlflow_run_id"],
@@ -297,6 +296,9 @@ def reproduce_(arguments: Namespace) -> int:
         ),
         None,
     )
+    from evalkit.sweeps import find_jobs
+    from evalkit.tracking import find_run
+
     tracking = TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         jobs = find_jobs(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
@@ -314,6 +316,8 @@ def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
     config = apply_settings(result, overrides, PLACES)
     check(config, origin_of(Path(result.folder or "."), overrides), SECTIONS[REPRODUCE])
     named = {word.partition("=")[0] for word in overrides}
+    from evalkit.reproduction import reproduce
+
     return reproduce(
         result,
         config,

@@ -118,9 +118,9 @@ def _is_column(word: str) -> bool:
 
 
 def _import(source: _Import) -> int:
-    from evalkit.api import claim_run_folder
     from evalkit.cli.settled import load_settings
     from evalkit.interop.importer_discovery import importer
+    from evalkit.rescoring import claim_run_folder
 
     if importer(source.format).needs_cases:
         imported, config = _batch(source)
@@ -275,10 +275,10 @@ def _select(source: _Import, imported: Any) -> Any:
 
 
 def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
-    from evalkit.api import track
     from evalkit.cli.console import reported
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
+    from evalkit.rescoring import track
 
     statuses = list[int]()
     result = adopted.result
@@ -640,10 +640,10 @@ def _review(
     Raises:
         ConfigError: if none of the reviews is of a paraphrase of this run.
     """
-    from evalkit.api import rescore
     from evalkit.audit.rewriting import key_of
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
+    from evalkit.rescoring import rescore
     from evalkit.runs.read import read_probes
 
     reviewed = {key_of(edit) for edit in read_probes(folder)[0]} & reviews.keys()

@@ -16,7 +16,7 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from evalkit.api import ask_judges, build_evaluator, stream_cases
+from evalkit.api import ask_judges
 from evalkit.audit import (
     Probe,
     ProbedEvaluator,
@@ -58,6 +58,7 @@ from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import GATE, apply_gate, check_gate, check_leads, check_rules
 from evalkit.judges import spec_of
 from evalkit.judges.litellm_transport import check_provider
+from evalkit.materials import build_evaluator, stream_cases
 from evalkit.protocols import Evaluator, Store
 from evalkit.report.findings.decisions import label_count, sentence
 from evalkit.scoring.labels import labels_for_width

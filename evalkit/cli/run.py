@@ -9,14 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.api import (
-    RunInterruption,
-    judge_and_score,
-    judge_shard,
-    load_materials,
-    rescore,
-    track,
-)
+from evalkit.api import RunInterruption, judge_and_score, judge_shard
 from evalkit.audit import all_probes
 from evalkit.cli.console import is_verbose, log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
@@ -34,6 +27,8 @@ from evalkit.engine import JudgingResult
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.gating import shortfall, unusable
 from evalkit.hydra_app.error_mapping import RECORDED
+from evalkit.materials import load_materials
+from evalkit.rescoring import rescore, track
 from evalkit.results import RunResult, Spent
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status

@@ -13,6 +13,9 @@ from evalkit.values import frozen
 USABLE: Final = ("ok", "repaired")
 NEVER_ASKED: Final = ("budget", "not_stored", "stopped")
 """The kinds of failures of requests that were not sent."""
+STOP_SETTING: Final = "runner.stop_if_useless"
+STOPPED_EARLY: Final = "stopped early"
+"""How the reason begins why a run stopped whose judge gave no usable answer."""
 CauseKey: TypeAlias = tuple[str, str, str]
 """Status, kind and reason without what differs from answer to answer."""
 _LONGEST: Final = 300

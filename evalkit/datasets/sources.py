@@ -39,6 +39,8 @@ from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.values import frozen
 
+TRACES = "mlflow-traces:"
+"""The beginning of a path that names the traces of an experiment."""
 SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"
 _CHUNK = 2**20
 

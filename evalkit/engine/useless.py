@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from evalkit.core.causes import USABLE, CauseKey, cause_key
+from evalkit.core.causes import STOPPED_EARLY, USABLE, CauseKey, cause_key
 from evalkit.core.display import shorten, visible
 from evalkit.types import Judgment
 
@@ -13,9 +13,6 @@ ANSWERS: Final = 16
 """The fewest answers after which a run can be stopped."""
 CASES: Final = 8
 """The fewest cases with these answers."""
-SETTING: Final = "runner.stop_if_useless"
-USELESS: Final = "stopped early"
-"""How the reason of such a stop begins."""
 
 
 @dataclass(slots=True)
@@ -62,6 +59,6 @@ class UselessJudges:
             return None
         reason = shorten(visible(judgment.error or judgment.status), 200)
         return (
-            f"{USELESS}: the first {judge.answers} answers of {name} ({len(judge.cases)} cases)"
+            f"{STOPPED_EARLY}: the first {judge.answers} answers of {name} ({len(judge.cases)} cases)"
             f" are all {judgment.status} for the same reason: {reason}"
         )

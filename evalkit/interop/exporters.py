@@ -27,8 +27,6 @@ from evalkit.values import JsonObject
 _CLOSE = 1e-9
 _INT64 = 2**63
 Row = JsonObject
-EXPORTED = ("judge", "sample", "status", "verdict", "verdict_reason")
-"""Columns by which a table is known as one of `rows_of_run`."""
 
 
 def rows_of_run(result: RunResult) -> list[Row]:

@@ -29,6 +29,8 @@ DAMAGE = (
     RecursionError,
 )
 """What readers raise if any value of a nested log has another type than its tool writes."""
+EXPORTED = ("judge", "sample", "status", "verdict", "verdict_reason")
+"""Columns by which a table is known as one that `evalkit export` wrote."""
 UNKNOWN = "use another file"
 """The remedy for an unknown file."""
 

@@ -30,7 +30,6 @@ from evalkit.core.translation import (
 )
 from evalkit.decision import Metrics, judges_of, metrics_of
 from evalkit.errors import EvalkitError
-from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
 from evalkit.report.case_list import (
     Asked,
@@ -458,9 +457,9 @@ def _cluster_notes(result: RunResult, language: str) -> list[str]:
 
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
-    from evalkit.evaluators import (
-        make_evaluator,
-    )  # loads the template engine, which findings do not need
+    # these load the template engine and transports, which findings do not need
+    from evalkit.evaluators import make_evaluator
+    from evalkit.judges import make_arbiter, spec_of
 
     try:
         evaluator = evaluator or make_evaluator(

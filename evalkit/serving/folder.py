@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from evalkit.api import build_evaluator
 from evalkit.config import (
     CHECKLIST,
     DatasetConfig,
@@ -27,6 +26,7 @@ from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.core.regular_files import read_file
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.errors import ConfigError
+from evalkit.materials import build_evaluator
 from evalkit.results import RunResult
 from evalkit.runs import read_details, read_run, write_files
 from evalkit.runs.layout import MANIFEST, PROMPTS

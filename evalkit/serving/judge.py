@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
-from evalkit.api import build_evaluator
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.plain_errors import awaits_plainly, raises_plainly
@@ -27,6 +26,7 @@ from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.json_answers import rationale
 from evalkit.guard import check, from_judge_folder, origin_of, trusting
 from evalkit.judges.images import check_images
+from evalkit.materials import build_evaluator
 from evalkit.plugins import allowing_code
 from evalkit.protocols import Evaluator
 from evalkit.report.notebook import judge_html

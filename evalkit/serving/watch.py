@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.api import RunInterruption, judge_and_score, load_materials, stored_answers
+from evalkit.api import RunInterruption, judge_and_score, stored_answers
 from evalkit.config import (
     GateConfig,
     JudgeConfig,
@@ -35,6 +35,7 @@ from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import NEVER_SENT
 from evalkit.errors import ConfigError, EvalkitError, JudgeSetupError
 from evalkit.judges import check_judges
+from evalkit.materials import load_materials
 from evalkit.report.watch_page import render_watch
 from evalkit.results import RunResult
 from evalkit.runs import write_files

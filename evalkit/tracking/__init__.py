@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from evalkit.config import RunConfig, TrackingConfig
+from evalkit.datasets.sources import TRACES
 from evalkit.errors import ConfigError, PluginError, TrackingError
 from evalkit.plugins import TRACKERS, Guarded, construct, find
 from evalkit.results import RunResult, Tracker
@@ -24,7 +25,6 @@ from evalkit.tracking.connection import (
     tracking_uri,
 )
 from evalkit.tracking.fetch import (
-    TRACES,
     dataset_fetchers,
     fetch_run,
     fetch_traces,

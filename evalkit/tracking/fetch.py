@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.datasets import Fetch, Source, downloaded
+from evalkit.datasets.sources import TRACES
 from evalkit.errors import ConfigError, DatasetError, TrackingError
 from evalkit.results import RunResult
 from evalkit.runs import read_run
@@ -144,8 +145,6 @@ def find_run(
 
 
 DATASET, RUN = "mlflow", "runs"
-TRACES = "mlflow-traces:"
-"""The beginning of a path that names the traces of an experiment."""
 _ID = "d-"
 _COLUMNS = ("inputs", "outputs", "expectations", "tags")
 

@@ -16,11 +16,11 @@ from evalkit.alignment.calls import with_items
 from evalkit.alignment.criteria import check_criteria, checked_text, read_proposals, safe_name
 from evalkit.alignment.examples import example_sets
 from evalkit.alignment.search import Side
-from evalkit.api import build_evaluator
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.datasets import with_examples
 from evalkit.decision import ITEMS, PAIRS
 from evalkit.errors import ConfigError, DatasetError, PromptError
+from evalkit.materials import build_evaluator
 from evalkit.parsing import UnreadableError
 from evalkit.types import Case, ChecklistItem, Response
 from tests.alignment.conftest import lines_sent, pair, passes, prompts_of, recorded, sides, write

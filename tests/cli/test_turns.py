@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from evalkit.api import stream_cases
 from evalkit.hydra_app import load_config
+from evalkit.materials import stream_cases
 from evalkit.runs import read_run
 from tests.support.command_line import BRIEF, call_main
 from tests.support.fake_provider import Reply, said

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from evalkit import load_config, run
-from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.gating import apply_gate, check_gate, shortfall
+from evalkit.materials import build_evaluator
 from evalkit.results import Calls, RunResult
 from evalkit.runs import read_run
 from evalkit.types import Case, Response

@@ -6,12 +6,12 @@ from shutil import copytree
 
 import pytest
 
-from evalkit.api import stream_cases
 from evalkit.cli import main
 from evalkit.errors import EvalkitError
 from evalkit.hydra_app import load_config
 from evalkit.interop import Options, import_judgments, recognize_format
 from evalkit.interop.importers.inspect import _archived
+from evalkit.materials import stream_cases
 from evalkit.types import Case
 from tests.support.import_layouts import LOGS, export, result
 

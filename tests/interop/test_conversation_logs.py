@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from evalkit.api import stream_cases
 from evalkit.core.turns import parts_of
 from evalkit.errors import DatasetError
 from evalkit.hydra_app import load_config
 from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.materials import stream_cases
 from evalkit.types import Case
 from tests.interop.test_tools import LOGS, written
 

@@ -15,7 +15,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
-from evalkit.api import stream_cases
 from evalkit.config import RunConfig
 from evalkit.datasets import compression, formats
 from evalkit.errors import EvalkitError
@@ -23,6 +22,7 @@ from evalkit.foreign_files import judgment_files
 from evalkit.hydra_app import load_config
 from evalkit.interop import Options, import_judgments, recognize_format
 from evalkit.interop.importers import inspect as archives
+from evalkit.materials import stream_cases
 from evalkit.types import Case
 from tests.interop.test_tools import LOGS
 from tests.support.import_layouts import SHAPES

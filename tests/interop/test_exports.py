@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from evalkit.api import stream_cases
 from evalkit.errors import EvalkitError
 from evalkit.foreign_files.records import Options
 from evalkit.hydra_app import load_config
 from evalkit.interop import import_judgments, recognize_format
+from evalkit.materials import stream_cases
 from evalkit.types import Case, Response
 from tests.support.exports import (
     BOTH,

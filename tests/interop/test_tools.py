@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.api import stream_cases
 from evalkit.hydra_app import load_config
 from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.materials import stream_cases
 from evalkit.types import Case
 from tests.interop.logs.write import VERSIONS
 

@@ -7,12 +7,13 @@ import sys
 import pytest
 
 from evalkit import load_config
-from evalkit.api import ask_judges, load_materials
+from evalkit.api import ask_judges
 from evalkit.cli import main
 from evalkit.decision import side
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
 from evalkit.judges.pricing import price_of
+from evalkit.materials import load_materials
 from evalkit.scoring import score_run
 from evalkit.types import Judgment, Metric
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.api import judge_and_score, rescore
+from evalkit.api import judge_and_score
 from evalkit.config import RunConfig
 from evalkit.core import spool
+from evalkit.rescoring import rescore
 from evalkit.runs import layout, read_run
 from evalkit.types import Case, Judgment, Verdict
 
