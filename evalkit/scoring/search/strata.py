@@ -104,9 +104,10 @@ def followed(
     n = round(float(verdicts.sum()))
     usual = _usual(verdicts)
     everywhere = _usual(verdicts.sum(axis=0)[None])
-    if n < FEW or clopper_pearson(usual / n, n, confidence)[1] < DETERMINED:
+    if n < FEW or usual - everywhere <= REDUCED * (n - everywhere):
         return None
-    if usual - everywhere <= REDUCED * (n - everywhere):
+    # Last, because it imports SciPy, which takes longer than the search of a small table.
+    if clopper_pearson(usual / n, n, confidence)[1] < DETERMINED:
         return None
     named = float(labels.max(axis=1).sum()) / n
     is_label = bool(clopper_pearson(named, n, confidence)[0] >= PROXY)
