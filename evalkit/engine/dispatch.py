@@ -693,7 +693,8 @@ class Sender:
         """Store an answer by its request as configured and, if that differs, as sent.
 
         A judge that moved the system text into the user message, because the endpoint refuses the
-        role, sends what `judge.system=user` sends.
+        role, sends what `judge.system=user` sends. A repeated run looks for the request as
+        configured, before it knows of the refusal: with one key only it would pay again.
 
         Raises:
             StoreError: If it cannot be written.

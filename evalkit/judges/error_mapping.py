@@ -209,6 +209,7 @@ _KEY_CODES = _names(
     *("invalid_authentication", "incorrect_api_key", "unrecognizedclientexception"),
     *("expiredtokenexception", "invalidsignatureexception", "account_suspended"),
     *("unsupported_country_region_territory", "expired_api_key", "service_disabled"),
+    "no_db_connection",  # LiteLLM's proxy without a database knows one key only
     "accessdeniedexception",
 )
 _KEY = _words(

@@ -102,6 +102,7 @@ ACCOUNT = [
 KEY = [
     (401, said("Unauthorized")),
     (400, said("Incorrect API key provided: sk-***.")),
+    (400, {"error": {"message": "No connected db.", "type": "no_db_connection", "code": "400"}}),
     (403, coded("SERVICE_DISABLED", "The API has not been used before or it is disabled.")),
     (403, coded("unsupported_country_region_territory", "not supported")),
     (403, flat("You do not have permission to query endpoint x")),
