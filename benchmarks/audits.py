@@ -89,7 +89,7 @@ def _one(
     sign = -np.ones(len(better))
     if probe.name == "order":
         turn = [
-            Answers(o, o, o, o, base.asked)
+            Answers(o, o, o, o, base.applies)
             for o in (base.second, repeat.second, base.first)
         ]
         return contrast(probe, *turn, -sign)

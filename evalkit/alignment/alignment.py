@@ -659,7 +659,7 @@ class _Search:
         )
         optimizer: PromptOptimizer = GepaOptimizer()
         optimizer.optimize(trials)
-        yield from trials.found.values()
+        yield from trials.candidates.values()
         self.unpaid = trials.unpaid
 
 

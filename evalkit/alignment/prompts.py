@@ -157,7 +157,7 @@ class Trials:
         name: the name of a template with another instruction.
         tell: called with the progress.
         enough: whether answers under a config reach the goal.
-        found: the instructions that were tried on all of dev, as candidates.
+        candidates: the instructions that were tried on all of dev, as candidates.
         unpaid: whether the budget ended the trials.
         failure: the error that ended the trials.
         written: the number of instructions that were written.
@@ -176,12 +176,12 @@ class Trials:
     name: str
     tell: Callable[[str], None]
     enough: Callable[[RunConfig, Side], bool]
-    found: dict[str, Candidate] = field(default_factory=dict)
+    candidates: dict[str, Candidate] = field(default_factory=dict)
     unpaid: bool = False
     failure: EvalkitError | None = None
     written: int = 0
     _answers: dict[str, dict[str, list[Judgment]]] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
+    _tried_texts: set[str] = field(default_factory=set)
     _origins: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
     _attempts: dict[str, list[JsonObject]] = field(default_factory=dict)
     _reached: bool = False
@@ -191,7 +191,7 @@ class Trials:
         for judgment in (*self.train.judgments, *self.dev.judgments):
             answers.setdefault(judgment.case_id, []).append(judgment)
         self._answers[self.instruction.text] = answers
-        self._seen.add(self.instruction.text)
+        self._tried_texts.add(self.instruction.text)
 
     def cases(self) -> list[str]:
         """Return the ids of train cases to write from: those that differ from their labels, and as many that agree."""
@@ -246,7 +246,7 @@ class Trials:
             values[case_id] for case_id in ids
         ]  # an optimizer may name a case twice
         if (
-            text not in self.found
+            text not in self.candidates
             and text != self.instruction.text
             and set(ids) == {case.id for case in self.dev.cases}
         ):
@@ -271,7 +271,7 @@ class Trials:
         self, text: str, config: RunConfig, side: Side, values: Collection[float]
     ) -> None:
         candidate = self.candidate(text)
-        self.found[text] = Candidate(
+        self.candidates[text] = Candidate(
             candidate.settings, candidate.train, candidate.templates, side
         )
         value = chance_corrected(config, self.kind, side)
@@ -281,10 +281,10 @@ class Trials:
         self._reached = self.enough(config, side) or min(values) == 1
 
     def _judged(self, text: str, ids: Sequence[str]) -> Side:
-        known = self._answers.setdefault(text, {})
+        by_case = self._answers.setdefault(text, {})
         by_id = {case.id: case for case in (*self.train.cases, *self.dev.cases)}
         ids = list(dict.fromkeys(ids))
-        missing = [by_id[case_id] for case_id in ids if case_id not in known]
+        missing = [by_id[case_id] for case_id in ids if case_id not in by_case]
         if missing:
             answered = self.asking.answer(
                 self.candidate(text), Side(missing, ()), reserve=self.reserve
@@ -293,10 +293,10 @@ class Trials:
                 self.unpaid = True
                 raise TrialsEndedError
             for judgment in answered.judgments:
-                known.setdefault(judgment.case_id, []).append(judgment)
+                by_case.setdefault(judgment.case_id, []).append(judgment)
         return Side(
             [by_id[case_id] for case_id in ids],
-            [judgment for case_id in ids for judgment in known.get(case_id, ())],
+            [judgment for case_id in ids for judgment in by_case.get(case_id, ())],
         )
 
     def write(self, text: str, ids: Sequence[str]) -> str | None:
@@ -342,9 +342,9 @@ class Trials:
 
     def _checked(self, reply: str) -> str:
         text = self.instruction.read(reply)
-        if text in self._seen:
+        if text in self._tried_texts:
             raise UnreadableError("invalid", "it was written before")
-        self._seen.add(text)
+        self._tried_texts.add(text)
         candidate = self.candidate(text)
         try:
             build_evaluator(

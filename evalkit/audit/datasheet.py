@@ -270,7 +270,7 @@ def _probe(
         ],
         "metrics": {name: metric_values(metric) for name, metric in metrics.items()},
         "n": outcome.n,
-        "edited": int(outcome.contrast.asked.sum()) + reviews["rejected"],
+        "edited": int(outcome.contrast.applies.sum()) + reviews["rejected"],
         **reviews,
         "p": outcome.p,
         "p_adjusted": outcome.adjusted,
@@ -415,8 +415,8 @@ def _instability(outcome: Outcome, state: str, metrics: Metrics) -> Iterator[Tex
 
 def _edited(outcome: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
     """Yield how many cases could not be edited, and what annotators say of the paraphrases."""
-    total = len(outcome.contrast.asked)
-    edited = int(outcome.contrast.asked.sum()) + rejected
+    total = len(outcome.contrast.applies)
+    edited = int(outcome.contrast.applies.sum()) + rejected
     if edited < total:
         yield gettext(
             "{n:,} of {total:,} cases could not be edited.",
@@ -564,7 +564,7 @@ def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
             "flipped": parts.flip,
             "passed": parts.passed,
         }
-        for index in map(int, np.flatnonzero(parts.asked)):
+        for index in map(int, np.flatnonzero(parts.applies)):
             values = {
                 name: None if isnan(all_[index]) else float(all_[index])
                 for name, all_ in numbers.items()

@@ -46,19 +46,19 @@ class Answers:
         verdict: (cases,) 1, 0 or -1 for the winner of a pair; the score.
         first: (cases,) the winner in the first order alone.
         second: (cases,) the winner in the second order alone, of the same two responses.
-        asked: (cases,) whether the case was asked.
+        applies: (cases,) whether the case was asked.
     """
 
     value: Floats
     verdict: Floats
     first: Floats
     second: Floats
-    asked: Bools
+    applies: Bools
 
     @property
     def missing(self) -> Bools:
         """Which cases were asked and have no answer."""
-        return np.asarray(self.asked & np.isnan(self.verdict))
+        return np.asarray(self.applies & np.isnan(self.verdict))
 
 
 @frozen
@@ -74,7 +74,7 @@ class Contrast:
             as a loss), less half the difference of the repeat's verdict.
         missing: (cases,) whether the edited case has no answer.
         silent: (cases,) the same of the repeat.
-        asked: (cases,) whether the probe applies.
+        applies: (cases,) whether the probe applies.
         before: (cases,) the verdict on the original case: 1, 0 or -1, or a score; in one order if a
             tie is expected.
         after: (cases,) the verdict on the edited case, likewise.
@@ -91,7 +91,7 @@ class Contrast:
     tested: Floats
     missing: Bools
     silent: Bools
-    asked: Bools
+    applies: Bools
     before: Floats
     after: Floats
     span: float = 2.0
@@ -177,7 +177,7 @@ def contrast(
         tested,
         missing,
         silent,
-        edited.asked,
+        edited.applies,
         before,
         after,
         span,
@@ -314,12 +314,12 @@ def _orders(
     if config.swap.policy == "both":
         turns = ((base.second, base), (repeat.second, repeat), (base.first, base))
         base, repeat, edited = (
-            Answers(order, order, order, order, answers.asked)
+            Answers(order, order, order, order, answers.applies)
             for order, answers in turns
         )
         return base, repeat, edited, toward
     back = Answers(
-        -edited.value, -edited.verdict, -edited.first, -edited.second, edited.asked
+        -edited.value, -edited.verdict, -edited.first, -edited.second, edited.applies
     )
     return base, repeat, back, -toward
 
@@ -327,7 +327,7 @@ def _orders(
 def probe_statistics(contrast: Contrast) -> Iterator[Statistic]:
     """Yield the metrics of one probe."""
     name = f"audit/{contrast.probe.name}"
-    tally = Tally.each(len(contrast.asked))
+    tally = Tally.each(len(contrast.applies))
     finite = np.isfinite(contrast.shift)
     if (
         contrast.probe.expects in ("same", "tie")
@@ -360,7 +360,7 @@ def probe_statistics(contrast: Contrast) -> Iterator[Statistic]:
     for rate, hit in rates.items():
         finite = np.isfinite(hit)
         yield tally.rate(f"{name}/{rate}", hit == 1, finite, contrast.missing & ~finite)
-    yield tally.rate(f"{name}/missing", contrast.missing, contrast.asked)
+    yield tally.rate(f"{name}/missing", contrast.missing, contrast.applies)
 
 
 @frozen
@@ -405,7 +405,7 @@ def outcomes(
     """
     silences = [
         np.where(
-            contrast.asked, contrast.missing.astype(float) - contrast.silent, np.nan
+            contrast.applies, contrast.missing.astype(float) - contrast.silent, np.nan
         )
         for contrast in effects
     ]

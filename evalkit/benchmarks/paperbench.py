@@ -56,7 +56,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _items(
-    tree: Row, place: str, *, labeled: bool
+    tree: Row, location: str, *, labeled: bool
 ) -> tuple[list[JsonObject], dict[str, ItemAnswer | None], dict[str, str]]:
     """Return the items below the root, and the answer and the explanation of each leaf by id."""
     answers: dict[str, ItemAnswer | None] = {}
@@ -66,20 +66,20 @@ def _items(
         if not isinstance(node, dict) or not isinstance(node.get("sub_tasks"), list):
             raise DatasetError(
                 "a node of the tree has no list of sub_tasks",
-                where=place,
+                where=location,
                 remedy="fix the file",
             )
         if depth > MAX_DEPTH:
             raise DatasetError(
                 f"the tree is deeper than {MAX_DEPTH}",
-                where=place,
+                where=location,
                 remedy="fix the file",
             )
-        name = str(require(node, "id", place))
+        name = str(require(node, "id", location))
         parts = node["sub_tasks"]
         item = {
             "id": name,
-            "criterion": require(node, "requirements", place),
+            "criterion": require(node, "requirements", location),
             "weight": node.get("weight"),
             "tags": [node["task_category"]]
             if isinstance(node.get("task_category"), str)

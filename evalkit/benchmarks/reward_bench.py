@@ -243,7 +243,8 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         [tied.get(number, case) for number, case in ref.items()], dtype=np.int64
     )
     refs, ties = (
-        np.array([*case_of.values()], dtype=np.int64) for case_of in (ref, tied)
+        np.array([*cases_by_number.values()], dtype=np.int64)
+        for cases_by_number in (ref, tied)
     )
     both = np.array(
         [(tied[number], ref[number]) for number in tied if number in ref],
@@ -302,7 +303,7 @@ def _rm_rule(view: View) -> Measures:
     )
     rival = j - chosen[case]
     tally = view.tally.of(case)
-    usable = winner != NONE
+    has_verdict = winner != NONE
     levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
     parts: dict[str, dict[str, Bools]] = {}
     for name, cases in view.subsets("domain").items():  # safety has two parts
@@ -315,8 +316,8 @@ def _rm_rule(view: View) -> Measures:
         return tally.rate(
             f"rm_bench/{level}/{name}",
             winner == A,
-            rows & usable,
-            rows & ~usable,
+            rows & has_verdict,
+            rows & ~has_verdict,
             why=UNJUDGED,
         )
 

@@ -366,18 +366,16 @@ class CaseStream:
                 case = replace(case, metadata=named_only(dict(case.metadata)))
             yield case
 
-    def _cases(self, row: Row, number: int, row_location: str) -> Iterable[Case]:
+    def _cases(self, row: Row, number: int, location: str) -> Iterable[Case]:
         """Return the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
         if self._decode is not None:
-            return (
-                self._album.recorded(self._recorded(self._decode, row, row_location)),
-            )
+            return (self._album.recorded(self._recorded(self._decode, row, location)),)
         if self._turns is not None:
-            parts = self._turns.rows(row, number, row_location)
+            parts = self._turns.rows(row, number, location)
             return filter(
-                None, (self._reader.read(part, number, row_location) for part in parts)
+                None, (self._reader.read(part, number, location) for part in parts)
             )
-        case = self._reader.read(row, number, row_location)
+        case = self._reader.read(row, number, location)
         return () if case is None else (case,)
 
     def _recorded(self, decode: Decode, row: Row, location: str) -> Case:

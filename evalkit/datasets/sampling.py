@@ -294,18 +294,18 @@ class Choice:
         return array("q", sorted(sampled))
 
 
-def stratum_sizes(sizes: Sequence[int], wanted: int) -> list[int]:
-    """Return the size of each stratum in a sample of `wanted`: proportional, rounded by largest remainder.
+def stratum_sizes(sizes: Sequence[int], sample_size: int) -> list[int]:
+    """Return the size of each stratum in a sample of `sample_size`: proportional, rounded by largest remainder.
 
     Among equal remainders, the first stratum is rounded up (Hamilton's method, in integers).
     """
     total = sum(sizes) or 1
-    counts = [size * wanted // total for size in sizes]
+    counts = [size * sample_size // total for size in sizes]
     # strata, the largest remainder first
     by_remainder = sorted(
-        range(len(sizes)), key=lambda at: -(sizes[at] * wanted % total)
+        range(len(sizes)), key=lambda at: -(sizes[at] * sample_size % total)
     )
-    for at in by_remainder[: wanted - sum(counts)]:
+    for at in by_remainder[: sample_size - sum(counts)]:
         counts[at] += 1
     return counts
 

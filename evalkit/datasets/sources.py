@@ -378,12 +378,12 @@ def _pandas(frame: Any) -> Iterator[Row]:
     names = unique_columns([str(column) for column in frame.columns], NAME)
     for start in range(0, len(frame), _FRAME_BATCH):
         part = frame.iloc[start : start + _FRAME_BATCH]
-        filled = part.notna()
+        is_filled = part.notna()
         columns = [
             [
                 value if is_present else None
                 for value, is_present in zip(
-                    part.iloc[:, i].tolist(), filled.iloc[:, i], strict=True
+                    part.iloc[:, i].tolist(), is_filled.iloc[:, i], strict=True
                 )
             ]
             for i in range(len(names))

@@ -382,7 +382,7 @@ def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
 
 def record_of(
     cells: Cells,
-    row_location: str,
+    location: str,
     unit: Unit,
     options: Options = Options(),  # noqa: B008 - it is frozen
     question: str = "",
@@ -395,7 +395,7 @@ def record_of(
             `failure` is why the judge failed, and `error` why there is no verdict. `key`, or
             `key_a` and `key_b`, identify responses, by default by model or text; `grade_a` and
             `grade_b` are the grades of a pair; `answer` is the judge's answer as JSON.
-        row_location: The location of the row.
+        location: The location of the row.
         unit: What is judged.
         options: The spellings of winners and classes, and the judge of a row that names none.
         question: The name of its question; by default `id`.
@@ -406,15 +406,13 @@ def record_of(
     """
     models = cells.get("model_a"), cells.get("model_b")
     answers = (
-        _pair(cells)
-        if unit == "pair"
-        else (_single(cells, unit, row_location, options),)
+        _pair(cells) if unit == "pair" else (_single(cells, unit, location, options),)
     )
-    swapped = unit == "pair" and _is_swapped(cells.get("order"), row_location)
+    swapped = unit == "pair" and _is_swapped(cells.get("order"), location)
 
     def label(cell: Any) -> Any:
         if unit == "pair":
-            winner = parse_winner(cell, models, options.winners, row_location)
+            winner = parse_winner(cell, models, options.winners, location)
             return (
                 TIE
                 if winner == "TIE"
@@ -422,9 +420,7 @@ def record_of(
                 if winner is None
                 else answers[winner == "B"].key
             )
-        return (
-            read_class(cell, options) if unit == "class" else _grade(cell, row_location)
-        )
+        return read_class(cell, options) if unit == "class" else _grade(cell, location)
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}
     labels: JsonObject = {
@@ -433,7 +429,7 @@ def record_of(
         }
     }
     metadata = cells.get("metadata")
-    first, *further = said or [judgment_of(cells, unit, row_location, options)]
+    first, *further = said or [judgment_of(cells, unit, location, options)]
     return Record(
         question or str(cells["id"]),
         text(cells.get("prompt")),

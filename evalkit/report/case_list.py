@@ -351,7 +351,7 @@ class _BoundedHeap(Generic[T]):
 
 @frozen
 class _Candidate:
-    place: int
+    position: int
     case: Case
     verdicts: Sequence[Verdict]
     judgments: Sequence[Judgment]
@@ -442,15 +442,15 @@ class PageBudget:
         room = self._budget - sum(_size(text) + 1 for text in rows.values())
         whole = 0
         for candidate in self._whole.kept():
-            if candidate.place not in rows:
+            if candidate.position not in rows:
                 continue
             parts_before = len(shared.parts)
             row, missed = self._row(candidate, shared)
-            growth = _size(text := _encode(row)) - _size(rows[candidate.place])
+            growth = _size(text := _encode(row)) - _size(rows[candidate.position])
             if growth + shared.size > room:
                 shared.forget(parts_before)
                 continue
-            rows[candidate.place] = text
+            rows[candidate.position] = text
             room = room - growth
             whole = whole + 1
             unlike = unlike + missed

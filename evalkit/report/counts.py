@@ -64,7 +64,7 @@ class RunCounts:
     grades: Counter[float] = field(default_factory=Counter)
     judges: dict[str, Spending] = field(default_factory=dict)
     cluster: Mapping[str, int] = field(default_factory=dict)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
+    _counted: set[tuple[int, int]] = field(default_factory=set)
 
     def add(
         self, case: Case, verdicts: Sequence[Verdict], judgments: Sequence[Judgment]
@@ -79,10 +79,10 @@ class RunCounts:
             touched |= self._length(case, verdict)
         cluster = self.cluster.get(case.id)
         for ratio_class in touched:
-            if cluster is None or (ratio_class, cluster) not in self._seen:
+            if cluster is None or (ratio_class, cluster) not in self._counted:
                 self.lengths[ratio_class].clusters += 1
             if cluster is not None:
-                self._seen.add((ratio_class, cluster))
+                self._counted.add((ratio_class, cluster))
         self.grades.update(
             response.grade for response in case.responses if response.grade is not None
         )

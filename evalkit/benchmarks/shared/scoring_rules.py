@@ -226,8 +226,8 @@ def blend(
     why: str = "nothing to count",
 ) -> Statistic | Metric:
     """Return the weighted mean of statistics, times `total`; undefined if one of them is, or has no value."""
-    known = [part for part in parts if isinstance(part, Statistic)]
-    if not known or len(known) < len(parts):
+    statistics = [part for part in parts if isinstance(part, Statistic)]
+    if not statistics or len(statistics) < len(parts):
         return nothing(
             name,
             next(
@@ -239,30 +239,31 @@ def blend(
         np.ones(len(parts)) if weights is None else np.array(weights, dtype=np.float64)
     )
     shares *= total / shares.sum()
-    ends = np.cumsum([0, *(len(part.table.columns) for part in known)])
-    low, high = shares @ np.array([part.worst for part in known], dtype=np.float64)
+    ends = np.cumsum([0, *(len(part.table.columns) for part in statistics)])
+    low, high = shares @ np.array([part.worst for part in statistics], dtype=np.float64)
 
     def value(totals: Floats) -> Floats:
         values = [
-            part.value(totals[:, ends[k] : ends[k + 1]]) for k, part in enumerate(known)
+            part.value(totals[:, ends[k] : ends[k + 1]])
+            for k, part in enumerate(statistics)
         ]
         return np.asarray(shares @ np.stack(values))
 
     return Statistic(
         name,
         Table(
-            tuple(column for part in known for column in part.table.columns),
-            known[0].table.cases,
+            tuple(column for part in statistics for column in part.table.columns),
+            statistics[0].table.cases,
         ),
         value,
-        n=sum(part.n for part in known),
-        missing=sum(part.missing for part in known),
+        n=sum(part.n for part in statistics),
+        missing=sum(part.missing for part in statistics),
         worst=(None, None)
         if np.isnan(low) or np.isnan(high)
         else (float(low), float(high)),
         proportion=proportion,
         note=note,
-        why=next((part.why for part in known if np.isnan(part.observed())), why),
+        why=next((part.why for part in statistics if np.isnan(part.observed())), why),
     )
 
 
