@@ -606,6 +606,7 @@ class _Search:
                 self.tell(
                     f"{tune[0]} {self.tried - 1} of {number}: agreement {value:.3f} on dev"
                 )
+            # of equally good candidates the first stays, also with rounding errors
             if value > most + 1e-12:
                 best, most, answers = candidate, value, side
         return best, answers, False
@@ -732,6 +733,7 @@ def _prove(
         RunEntry(AFTER, chosen.of(config), after.cases, after.judgments),
         RunEntry(BEFORE, config, before.cases, before.judgments),
     ]
+    # before, then after
     metrics = [
         score_run(entry.config, entry.cases, entry.judgments).metrics
         for entry in reversed(entries)
@@ -778,6 +780,7 @@ def _outcome(test: Proof, confidence: float) -> Outcome:
     alpha = 1 - confidence
     if test.changed is None:
         alpha /= STRICTER
+    # n changed units have a two-sided p of 2 ** (1 - n) at least
     fewest = ceil(log2(2 / (1 - confidence)) - 1e-9)
     if test.changed is not None and test.changed < fewest:
         return "unproved"

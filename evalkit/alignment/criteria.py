@@ -211,6 +211,7 @@ class Proposals:
 
     def _duplicate(self, proposal: Proposal, sides: Mapping[str, Side]) -> Proposal:
         """Return a proposal, as a duplicate if its answers always equal those on an earlier one or one of the run."""
+        # `sides` is in the order in which proposals were tried
         earlier = {
             name: side
             for name, side in sides.items()
@@ -281,6 +282,7 @@ class Proposals:
             if answered is None:
                 return Candidate({}, 0.0)
             gain = self._gain(before, side, after, answered)
+            # Bonferroni, for all proposals that were tried
             if self._shown(
                 gain, None if gain is None or gain.p is None else gain.p * tried
             ):

@@ -223,6 +223,7 @@ def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:
     steps = next(
         (n for n in STEPS if comb(n + len(names) - 1, n) <= MOST_WEIGHTINGS), 1
     )
+    # stars and bars: the steps between two bars are those of one criterion
     for bars in combinations(range(steps + len(names) - 1), len(names) - 1):
         ends = (-1, *bars, steps + len(names) - 1)
         parts = [after - before - 1 for before, after in pairwise(ends)]
@@ -276,6 +277,7 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
         if isinstance(label, str) and verdict:
             labels.append(label)
             verdicts.append(verdict)
+    # the codes of the labels, then those of the verdicts
     codes = np.unique([*labels, *verdicts], return_inverse=True)[1]
     first = codes[: len(labels)]
     second = codes[len(labels) :]
@@ -295,6 +297,7 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
 def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:
     from scipy.stats import rankdata
 
+    # shape (pairs, 2): score and label
     read = np.array(
         [pair for pair in pairs if pair[0] is not None], dtype=np.float64
     ).reshape(-1, 2)

@@ -721,6 +721,7 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
         for probe in effects[first].keys() & effects[second].keys():
             mine = effects[first][probe]
             theirs = effects[second][probe]
+            # shape (cases,); NaN where either job has no value
             differences = np.array(
                 [
                     mine.get(case.id, np.nan) - theirs.get(case.id, np.nan)
@@ -742,6 +743,7 @@ def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
                     "worse": worse,
                 }
             )
+    # `keys() & keys()` has no order
     tests.sort(key=lambda test: (test["probe"], test["jobs"]))
     alpha = 1 - float(next(iter(sheets.values()))["confidence"])
     for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):

@@ -457,6 +457,7 @@ def outcomes(
 def _sums(values: Floats, clusters: Clusters) -> Floats:
     finite = np.isfinite(values)
     sums = clusters.sums(np.where(finite, values, 0.0))
+    # without clusters that have no value
     return sums[clusters.sums(finite.astype(float)) > 0]
 
 
@@ -467,6 +468,7 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
     if not len(sums):
         return None
     total = float(sums.sum())
+    # the normal approximation, or else all flips of sums as integers on a grid
     if len(sums) > EXACT_UP_TO:
         p = erfc(abs(total) / sqrt(2 * float((sums**2).sum())))
     else:
@@ -485,6 +487,7 @@ def _detectable(
     sums = _sums(contrast.tested, clusters)
     n = len(sums)
     alpha = (1 - confidence) / max(1, family)
+    # n clusters have a p of 2 ** -n at least, and twice that if it is two-sided
     fewest = ceil(log2((1 if contrast.one_sided else 2) / alpha))
     if n < 2 or fewest > n:
         return None
@@ -585,9 +588,11 @@ def words_added(
         case = cases[positions[str(edit.metadata["case"])]]
         side = int(edit.metadata["side"])
         before = [response.text for response in case.responses]
+        # an edited case has only the edited response
         if config.mode.name in SINGLE:
             before = [before[unit_of(case, probe, config)[0]]]
         after = [response.text for response in edit.responses]
+        # a probe may also edit other responses: that is no longer text of one
         if all(
             old == new
             for k, (old, new) in enumerate(zip(before, after, strict=False))

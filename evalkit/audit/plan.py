@@ -113,6 +113,7 @@ def edited(
     remedy = "fix the plug-in, or leave the probe out"
     with third_party_errors(PluginError, problem, where="probe", remedy=remedy):
         edited_case = probe.edit(before, target)
+    # an equal case would ask the same again, unless the prompt differs or to repeat
     if edited_case is None or (
         probe.reword is None
         and probe.relabel is None
@@ -120,6 +121,7 @@ def edited(
         and edited_case == before
     ):
         return None
+    # labels are about the unedited responses, so the edited case has none
     metadata = {"probe": probe.name, "case": case.id, "side": side}
     return replace(
         edited_case,

@@ -129,6 +129,7 @@ def read_answers(
 
 
 def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> None:
+    # of several answers to one request, the first is stored
     added = (
         store.add_many(
             list(

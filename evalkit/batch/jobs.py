@@ -267,6 +267,7 @@ class BatchRun:
                 most = sum(request.ceiling or 0.0 for request in requests)
                 pending = PendingBatch(file, rungs, time(), most)
                 tag = uuid4().hex
+                # before it is submitted: if its id is lost, the batch is found by its tag
                 await self._save(tag, pending)
                 try:
                     batch = await (await self._api(file.target)).submit(

@@ -145,6 +145,7 @@ class Round:
         first, *contents = [message["content"] for message in request.messages]
         system = first if request.messages[0]["role"] == "system" else ""
         prompt = "\n".join(contents if system else [first, *contents])[:_SORTED_BY]
+        # equal system prompts are one object in memory
         prefix = (self._systems.setdefault(system, system), prompt)
         self.requests.append(
             BatchRequest(key, target, rung, prefix, len(self.lines), len(line), ceiling)
@@ -518,6 +519,7 @@ def _split(
 ) -> list[list[BatchRequest]]:
     parts: list[list[BatchRequest]] = [[]]
     size = 0
+    # all keys have the same length
     envelope = len(_line(requests[0].key, b""))
     for request in requests:
         if parts[-1] and (

@@ -224,6 +224,7 @@ def _rule(view: View) -> Measures:
         first, second = (
             len(response.text) for response in view.cases[case].responses[:2]
         )
+        # 1 if the model's response is the first, -1 if it is the second
         longer[case] = turns[case] * (second - first)
     measures: Measures = []
     for end, rows in models.items():
@@ -333,6 +334,7 @@ def _data(
     spread = float(longer[case].std(ddof=1)) if len(case) > 1 else 0.0
     if spread <= FUZZ or not np.isfinite(credit[case]).any():
         return None
+    # columns: preference, scaled difference in length, difficulty, 1 if not gamed
     table = np.array([row[1:] for row in gamed], dtype=np.float64)
     difficulty = np.array(
         [calibration["difficulty"] for calibration in ordered], dtype=np.float64
@@ -340,6 +342,7 @@ def _data(
     model_rows = np.stack(
         [np.tanh(longer[case] / spread), difficulty, np.ones(len(case))], axis=1
     )
+    # columns: tanh of the scaled difference in length, difficulty, 1 if not gamed
     x = np.concatenate(
         [np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), model_rows]
     )
@@ -360,6 +363,7 @@ def _fit(data: _Data) -> Floats:
     x = data.x[read]
     y = data.y[read]
     weight = data.weight[read]
+    # each row as outcome 1 and as outcome 0; both are in the same fold
     twice = np.concatenate([x, x])
     outcome = np.repeat([1, 0], len(y))
     share = np.concatenate([y, 1 - y])
@@ -419,9 +423,12 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     residual = np.where(read, data.weight * (data.y - p), 0.0)
     spread = np.where(read, data.weight * p * (1 - p), 0.0)
     x = data.x[:, free]
+    # shape (rows, free, free): each row's part of the information matrix
     products = x[:, :, None] * x[:, None, :] * spread[:, None, None]
     model_rows = slice(data.gamed, None)
+    # shape (resamples, free): how far the gradient moves from that of the fit
     score = (counts - 1.0) @ (x[model_rows] * residual[model_rows, None])
+    # shape (resamples, free, free)
     information = products[: data.gamed].sum(axis=0) + np.tensordot(
         counts, products[model_rows], axes=(1, 0)
     )
@@ -429,11 +436,13 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     sound = np.abs(np.linalg.det(information)) > FUZZ * np.maximum(scale, FUZZ) ** len(
         free
     )
+    # a resample with a singular matrix has no step, and no rate
     b = np.full((len(counts), len(fitted)), np.nan)
     b[sound] = fitted
     b[np.ix_(sound, free)] += np.linalg.solve(
         information[sound], score[sound][:, :, None]
     )[:, :, 0]
+    # the predicted preference without the term of length, shape (resamples, rows)
     at_one_length = expit(b[:, 2:] + b[:, 1:2] * data.difficulty)
     return divide((counts * at_one_length).sum(axis=1), counts.sum(axis=1))
 

@@ -216,10 +216,12 @@ def _agreement(
         (case, _choices(view.cases[case].labels))
         for case in np.flatnonzero(rows).tolist()
     ]
+    # shape (votes, 2): the case and the vote
     votes = np.array(
         [(case, vote) for case, case_votes in cases for vote in case_votes],
         dtype=np.int64,
     ).reshape(-1, 2)
+    # the case, and two votes on it
     pairs = [
         (case, *two)
         for case, case_votes in cases
@@ -283,10 +285,12 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
         verdict: Each pair's winner, in the order of `view.pairs`.
     """
     pairs = view.pairs
+    # case -> the index of its first response
     offset = np.cumsum([0, *(len(case.responses) for case in view.cases)])
     first, second = (
         view.systems[offset[pairs.case] + side] for side in (pairs.i, pairs.j)
     )
+    # each pair twice, once for each of its models
     models = np.concatenate([first, second])
     opponents = np.concatenate([second, first])
     won = np.where(verdict == TIE, 0.5, verdict == A)

@@ -225,6 +225,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         return nothing("rewardbench2/ties", NEEDS_MARGINS)
     offset = view.outcome.scores.offset
     gap, spread = np.full((2, len(view.cases)), np.nan)
+    # kind -> number of a prompt -> its case
     prompts: dict[str, dict[str, int]] = {"ref": {}, "tied": {}}
     for case in np.flatnonzero(cases).tolist():
         kind, _, number = view.cases[case].id.partition(":")
@@ -239,6 +240,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
             )
     ref = prompts["ref"]
     tied = prompts["tied"]
+    # the case with which a reference is resampled: that of its tied prompt
     homes = np.array(
         [tied.get(number, case) for number, case in ref.items()], dtype=np.int64
     )
@@ -246,6 +248,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         np.array([*cases_by_number.values()], dtype=np.int64)
         for cases_by_number in (ref, tied)
     )
+    # shape (prompts, 2): the case of the tied prompt, and of its reference
     both = np.array(
         [(tied[number], ref[number]) for number in tied if number in ref],
         dtype=np.int64,
@@ -255,6 +258,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
     wide = np.where(np.isnan(least), np.nan, gap[joint])
     room = spread[joint]
     size = np.where(room > 0, np.tanh(divide(least, room) - 1), np.sign(least))
+    # cases to resample, the value of each, and the lowest possible value
     parts = [
         (ties, _above(gap[ties], 0.0), 0.0),
         (homes, _above(gap[refs], 0.0), 0.0),
@@ -301,6 +305,7 @@ def _rm_rule(view: View) -> Measures:
     chosen = np.array(
         [_chosen_count(view, k) for k in range(len(view.cases))], dtype=np.int64
     )
+    # the style of the rejected response; `i` is that of the chosen one
     rival = j - chosen[case]
     tally = view.tally.of(case)
     has_verdict = winner != NONE

@@ -266,6 +266,7 @@ class CaseReader:
         elif self._answers and not any(
             f in layout.present or self.columns.is_mapped(f) for f, _ in layout.ends
         ):
+            # all responses are joined
             responses = ()
         else:
             get = layout.get

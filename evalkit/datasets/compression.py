@@ -196,6 +196,7 @@ def open_texts(path: Path) -> Iterator[Iterator[str]]:
     """
     with open_bytes(path) as file:
         first = file.read(_PIECE)
+        # first, because the mark of UTF-16 begins that of UTF-32 too
         if first.startswith(_UTF32):
             raise _utf32(path)
         if first.startswith(_UTF16):
@@ -212,6 +213,7 @@ def _utf8(path: Path, piece: bytes, file: IO[bytes]) -> Iterator[str]:
         piece = piece.removeprefix(_BOM)
         offset = len(_BOM)
     while True:
+        # bytes of a character that the chunk before began
         pending = len(decoder.getstate()[0])
         try:
             text = decoder.decode(piece, final=not piece)

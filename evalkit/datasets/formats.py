@@ -78,6 +78,7 @@ def read_array(path: Path, decoder: json.JSONDecoder) -> Iterator[tuple[str, Any
             )
         text.at += 1
         has_more = text.next() != "]"
+        # an empty array: move past its bracket
         text.at += not has_more
         while has_more:
             location = text.place()
@@ -180,6 +181,7 @@ class _Text:
         last = self._held.rfind("\n", 0, self.at)
         self._before = self.at - last - 1 if last >= 0 else self._before + self.at
         kept = [self._held[self.at :]]
+        # read at least as much as is buffered, so that long rows take linear time
         missing = len(kept[0])
         self.at = self._counted = 0
         while not self._ended:

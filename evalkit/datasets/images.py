@@ -78,6 +78,7 @@ class Album:
         self._most, self._largest = most, largest
         self._check = check
         self._checked: set[bool] = set()
+        # a file's name, as locations of rows have it -> its folder
         self._folders = {str(relative(file)): _folder(file) for file in files}
         self._folders |= {str(file): _folder(file) for file in files}
         self.place = ""
@@ -143,6 +144,7 @@ class Album:
         return count
 
     def _check_once(self, is_url: bool) -> None:
+        # once for files and once for URLs: a judge may see only the former
         if is_url not in self._checked:
             if self._check is not None:
                 self._check(is_url)
@@ -208,6 +210,7 @@ class Album:
         file = self.place.rpartition(":")[0]
         folder = self._folders.get(file)
         if folder is None:
+            # rows that name no file: only one folder can be meant
             folders = {*self._folders.values()}
             folder = folders.pop() if len(folders) == 1 else None
         if folder is None:

@@ -122,12 +122,14 @@ class Join:
 
     def _take(self, key: Key, row: Row, location: str, path: Path) -> None:
         parts = {part: read(row, location) for part, read in self._parts.items()}
+        # the mapping that gets the value, under `name`
         held: dict[Any, Any] = self._found
         name: Any = key
         value, part_name = row, ""
         if self.adds == "responses":
             model = parts.get("model")
             if model in (None, ""):
+                # without a column of models, each file has the answers of one
                 model = bare_name(path)
                 self._by_file.add(BY_FILE.format(self.name), location)
             held = self._found.setdefault(key, {})

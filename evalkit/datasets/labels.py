@@ -258,6 +258,7 @@ class Labels:
             exact = type(value) is int and not self._map and -_EXACT < value < _EXACT
             return float(value) if exact else self._read(value)
         if value not in self._known:
+            # free texts as labels would fill the memory
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[value] = self._read(value)

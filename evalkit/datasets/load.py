@@ -297,6 +297,7 @@ class CaseStream:
                 rendered=source.rendered,
             )
         else:
+            # divided rows have evalkit's columns, and texts that are already shortened
             read = config.model_copy(update={"fields": {}, "max_chars": None})
             self._reader = CaseReader(
                 read, mode, (), self._tally, items, classes, rendered=True
@@ -341,6 +342,7 @@ class CaseStream:
                     self._labeled += 1
                 yield case
             if shuffled:
+                # cases of each row: rows are shuffled, and a row can be several cases
                 self._sizes.append(self.rows - before)
         if not self.rows:
             problem = "every row was dropped" if any_row else "the file has no rows"
@@ -392,6 +394,7 @@ class CaseStream:
         order = self._choice.order if self.rows else None
         if order is None or len(self._sizes) == self.rows:
             return order
+        # row -> the index of its first case
         starts = [0, *accumulate(self._sizes)]
         return array(
             "q", (case for row in order for case in range(starts[row], starts[row + 1]))

@@ -184,6 +184,7 @@ class Tally:
     """Count notes, each with its first location."""
 
     def __init__(self) -> None:
+        # note -> its count, and its first location
         self._seen: dict[str, tuple[int, str]] = {}
 
     def add(self, note: str, location: str) -> None:

@@ -100,7 +100,9 @@ def _message(message: Json, tools: dict[str, str]) -> _Message:
     listed = (
         content if isinstance(content, list) else [] if content is None else [content]
     )
+    # `function_call` is OpenAI's older form of a call
     calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
+    # parts that are results say themselves which call they answer
     if role.lower() in _RESULT and not any(_type(part) in _RESULTS for part in listed):
         tool = (
             message.get("name")
@@ -121,6 +123,7 @@ def _message(message: Json, tools: dict[str, str]) -> _Message:
             *(_call(call, tools) for call in calls),
         ]
     return _Message(
+        # a message without content still counts as one
         parts or [Part(1, "said", speaker(role), "")],
         message.get("label"),
         message.get(SPAN),
@@ -156,6 +159,7 @@ def _call(call: Any, tools: dict[str, str]) -> Part:
     function = call.get("function")
     body = function if isinstance(function, Mapping) else call
     name = str(body.get("name") or function or "")
+    # a result has only the id of its call
     tools[str(call.get("id") or call.get("call_id"))] = name
     arguments = arguments_text(body.get("arguments", body.get("input")))
     return Part(1, "call", name, without_markers(arguments))
@@ -238,15 +242,18 @@ class _Conversation:
             for message in self._messages
             for part in message.parts
         ]
+        # one text for each part, in order
         self._shown = [render([part], self.unit) for part, _ in inputs]
         self._judged = [
             render([replace(part, judged=True)], self.unit) for part, _ in inputs
         ]
+        # turn or step -> the range of its outputs, as indices of `_shown`
         self._spans: dict[int, tuple[int, int]] = {}
         for at, (part, is_input) in enumerate(inputs):
             if not is_input:
                 number = 1 if self._whole else part.turn
                 self._spans[number] = self._spans.get(number, (at, at))[0], at + 1
+        # a whole conversation ends with its last input, not with its last reply
         if self._whole and self._spans:
             self._spans[1] = self._spans[1][0], len(inputs)
 
@@ -268,7 +275,9 @@ class _Conversation:
         lengths = [len(part) for part in self._shown]
         total = 0
         if after:
+            # every unit is shown with the whole conversation
             return sum(lengths) * self.units
+        # every unit is shown with all parts before it
         ends = {end for _, end in self._spans.values()}
         done = 0
         for at, length in enumerate(lengths, 1):
@@ -518,6 +527,7 @@ class Conversations:
         unit = conversations[0].unit
         shared = min(conversation.units for conversation in conversations)
         most = max(conversation.units for conversation in conversations)
+        # one note for each unit that not every conversation has
         for _ in range(most - shared):
             self._tally.add(UNPAIRED.format(unit), location)
         label = json_value(base["label"])
@@ -588,6 +598,7 @@ class Conversations:
     ) -> Row:
         """Return a row with the prompt and the responses of a unit."""
         befores = [conversation.before(number) for conversation in conversations]
+        # the number of parts with which all contexts begin
         shared = len(befores[0])
         for texts in befores[1:]:
             pairs = enumerate(zip(befores[0][:shared], texts, strict=False))

@@ -288,6 +288,7 @@ def _paired(
         for judge in judged
         if same_criterion(label, judge)
     ]
+    # the user named both, so they are about the same
     if options.dimension and options.judge and len(criteria) == len(judged) == 1:
         pairs = [(next(iter(criteria)), next(iter(judged)))]
     if (
@@ -296,6 +297,7 @@ def _paired(
         and any(is_general(name) for name in (*criteria, *judged))
     ):
         pairs = [(next(iter(criteria)), next(iter(judged)))]
+    # equal names win over similar ones
     exact = [pair for pair in pairs if pair[0] == pair[1]]
     if len(pairs) > 1 and len(exact) == 1:
         pairs = exact

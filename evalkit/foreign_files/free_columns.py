@@ -180,6 +180,7 @@ def text_cells(data: Json) -> JsonObject:
         if column is not None and data[column] not in (None, "", []):
             cells[cell] = data[column]
     if "response_a" in cells and "response_b" in cells:
+        # a third column next to a pair is not judged
         cells.pop("response", None)
     return cells
 

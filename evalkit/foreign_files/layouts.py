@@ -192,6 +192,7 @@ def read_log(
         if not graders and not cells.get("failure") and not options.answers:
             unjudged += 1
             continue
+        # a failed case counts for every judge
         for judge in graders or judges or {"": ""}:
             scores = _scored(
                 [part for part in case_parts if part.grader == judge], criteria
@@ -298,6 +299,7 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
         or _replies(messages) > 1
     ):
         cells["messages"] = messages
+    # evalkit writes the messages of a case under this key
     if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
         cells["metadata"] = {
             f"log {key}" if key == MESSAGES else key: value
@@ -433,6 +435,7 @@ def record_of(
     return Record(
         question or str(cells["id"]),
         text(cells.get("prompt")),
+        # in the order that the judge saw; labels name responses by key
         answers[::-1] if swapped else answers,
         first,
         better=label(cells.get("label")) if unit == "pair" else None,
@@ -514,6 +517,7 @@ def _pair(cells: Cells) -> tuple[Answer, ...]:
         str(cells.get(f"key_{side}") or model or words or side)
         for model, words, side in zip(models, texts, "ab", strict=True)
     ]
+    # two answers of one model, or equal answers
     if keys[0] == keys[1]:
         keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
     return tuple(

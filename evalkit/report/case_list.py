@@ -324,6 +324,7 @@ class _BoundedHeap(Generic[T]):
 
     def takes(self, rank: Rank, size: int) -> bool:
         """Return whether an item would be kept: it fits, or an item with a worse rank would be removed."""
+        # a heap removes its smallest item, so ranks are negated
         worst_first = (-rank[0], -rank[1], -rank[2])
         return size <= self._limit and (
             size <= self._left or (bool(self._heap) and worst_first > self._heap[0][0])
@@ -383,6 +384,7 @@ class _Groups(Generic[Grouped]):
         for name, group in self._groups:
             if name == case_id:
                 return list(group)
+            # items of a later case, or of one that is not listed
             self._ahead.setdefault(name, []).extend(group)
         return []
 
@@ -420,6 +422,7 @@ class PageBudget:
                 | {"flags": case_flags, "short": True}
             )
             self._short.offer(rank, _size(short) + 1, (position, short))
+        # full texts go to other cases first than short ones: each class has its turns
         turn = self._rank(case_flags, position)
         if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
             candidate = _Candidate(position, case, verdicts, judgments, case_flags)
@@ -429,6 +432,7 @@ class PageBudget:
         kind = next((k for k, name in enumerate(CLASSES) if name in case_flags), None)
         if kind is None:
             return float("inf"), 0, position
+        # the first case of each class, then the second of each, and so on
         self._turns[kind] += 1
         return self._turns[kind], kind, position
 
@@ -442,12 +446,14 @@ class PageBudget:
         room = self._budget - sum(_size(text) + 1 for text in rows.values())
         whole = 0
         for candidate in self._whole.kept():
+            # not even its short form fits
             if candidate.position not in rows:
                 continue
             parts_before = len(shared.parts)
             row, missed = self._row(candidate, shared)
             growth = _size(text := _encode(row)) - _size(rows[candidate.position])
             if growth + shared.size > room:
+                # remove the texts that only this case would need
                 shared.forget(parts_before)
                 continue
             rows[candidate.position] = text
@@ -524,6 +530,7 @@ class _Shared:
     ) -> list[Any]:
         if not content:
             return []
+        # pieces need no texts before `rank`: those are not in the content
         for rank, (reference, text) in enumerate(texts):
             before, separator, after = content.partition(text)
             if separator:
@@ -538,6 +545,7 @@ class _Shared:
         """Return a text the first time, and from the second time on its index in `parts`."""
         if text in self._places:
             return self._places[text]
+        # a text is stored as a part when it occurs again; hashes need less memory
         if not 20 <= len(text) <= LONG or hash(text) not in self._seen:
             self._seen.add(hash(text))
             return _cut_text(text, LONG)

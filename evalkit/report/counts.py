@@ -64,6 +64,7 @@ class RunCounts:
     grades: Counter[float] = field(default_factory=Counter)
     judges: dict[str, Spending] = field(default_factory=dict)
     cluster: Mapping[str, int] = field(default_factory=dict)
+    # (length class, cluster): a cluster counts once in each class
     _counted: set[tuple[int, int]] = field(default_factory=set)
 
     def add(

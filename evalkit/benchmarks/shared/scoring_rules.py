@@ -178,6 +178,7 @@ class View:
         scored = self.outcome.scores
         if scored is None:
             return self.outcome.lean[self.pairs.find(case, i, j)]
+        # the index of each case's first response
         start = scored.offset[case]
         return sign(scored.raw[start + i] - scored.raw[start + j])
 

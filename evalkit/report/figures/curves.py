@@ -231,6 +231,7 @@ def histogram(
     values = sorted({*judge, *annotators})
     low = min(values)
     high = max(values)
+    # a bar for each value, or for 12 classes of equal width
     count = len(values) if len(values) <= 12 else 12
     ends = (
         [low + (high - low) * k / count for k in range(count + 1)]

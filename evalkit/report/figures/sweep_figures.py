@@ -79,6 +79,7 @@ def pareto_front(
     rows: Sequence[Standing], by: str | None, names: Mapping[str, str]
 ) -> Figure | None:
     """Return agreement against cost for each configuration, with the Pareto front as a line."""
+    # (configuration, its metric, its cost)
     points = [
         (row, quality, price.value)
         for row in rows
@@ -115,6 +116,7 @@ def pareto_front(
         if row.pareto
     )
     elements.append(path(best, "curve"))
+    # position of a dot -> the configurations there
     rows_at: dict[tuple[float, float], list[tuple[Standing, Metric]]] = {}
     for row, metric, cost in points:
         rows_at.setdefault((x_of_cost[cost], y(metric.value or 0.0)), []).append(
@@ -190,6 +192,7 @@ def _labels(
 ) -> list[Markup]:
     """Return the name of each point, at the nearest height where it covers no other name and no dot."""
     elements: list[Markup] = []
+    # (left, right, height) of every dot and name so far
     taken = [(at - 6, at + 6, value) for at, value in points]
     for (at, value), same in sorted(points.items(), key=lambda point: point[0][1]):
         name = shorten(names[same[0][0].job], 44) + (
@@ -202,6 +205,7 @@ def _labels(
             for label_start, right, height in taken
             if label_start < end and start < right
         ]
+        # by half lines, the nearest to the dot first
         heights = (
             value - 4 + LINE / 2 * k
             for k in sorted(range(-2 * MOST_ROWS, 2 * MOST_ROWS), key=abs)

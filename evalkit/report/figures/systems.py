@@ -128,6 +128,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], class_: str) ->
     """Return an arrow between two nodes, with its head at the loser."""
     (x1, y1), (x2, y2) = start, end
     size = hypot(x2 - x1, y2 - y1) or 1.0
+    # (ux, uy) points from node to node, and (-uy, ux) is at right angles to it
     ux = (x2 - x1) / size
     uy = (y2 - y1) / size
     tip = (x2 - ux * (NODE + 2), y2 - uy * (NODE + 2))
