@@ -188,6 +188,9 @@ SWEEP_FILES = {
         " use (or none), the `reason`, `rivals` that may be better, `labels_needed` to decide, and"
         " the sentence as `text`."
     ),
+    "cases.csv": (
+        "What each job decided about each case, with the label, the cases on which they differ first."
+    ),
     "report.html": "The leaderboard as a page, with links to the reports of the jobs.",
     "datasheet.html": (
         "Of audits: the judges compared probe by probe; also as `datasheet.md` and"

@@ -43,6 +43,7 @@ from evalkit.runs import (
 from evalkit.runs.folders import RunStatus, read_object, read_status
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
+from evalkit.runs.side_by_side import side_by_side
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, Standing, rank
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.tracking import (
@@ -94,6 +95,8 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
 
 JSON: Final = "leaderboard.json"
 CSV: Final = "leaderboard.csv"
+CASES: Final = "cases.csv"
+"""The verdicts of the jobs on each case, next to each other."""
 PAGE: Final = "report.html"
 _METHOD_KEYS: Final = ("method=", "mode=", "mode.", "rubric=", "rubric.", "output=")
 
@@ -206,6 +209,8 @@ def sweep_definition(folder: Path, jobs: Sequence[str]) -> JsonObject:
 def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     """Write a leaderboard's files to a sweep's folder, and return their paths.
 
+    The verdicts by case are in `cases.csv`, which is not among them.
+
     Raises:
         ConfigError: If they cannot be written.
     """
@@ -218,7 +223,8 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
         PAGE: sweep_page(folder, board),
         CSV: as_csv(board),
     }
-    write_files(folder, contents)
+    cases = side_by_side(folder, {row.job: row.name for row in board.rows})
+    write_files(folder, {**contents, CASES: cases})
     return [folder / name for name in contents]
 
 
@@ -238,7 +244,8 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
             config = read_config(folder / job).tracking
             tracker = make_tracker(config) if config.tracker == MLFLOW else None
             if isinstance(tracker, SweepTracker):
-                tracker.attach(run, files)
+                cases = folder / CASES
+                tracker.attach(run, [*files, *([cases] if cases.is_file() else [])])
             return
 
 
@@ -336,6 +343,7 @@ DERIVED: Final = (
     NAME,
     "leaderboard.json",
     "leaderboard.csv",
+    "cases.csv",
     "report.html",
     "reproduction.json",
 )

@@ -16,6 +16,7 @@ from evalkit.core.redaction import without_password
 from evalkit.core.regular_files import read_text
 from evalkit.results import RunResult
 from evalkit.runs.layout import FINDINGS, simulated_judges
+from evalkit.runs.side_by_side import letters
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
 from evalkit.tracking.applicable import applicable, flat
 from evalkit.types import Judgment, Unit, Verdict
@@ -325,11 +326,6 @@ def _filling(rows: Sequence[list[Any]]) -> Iterator[list[Any]]:
         if index and size > MAX_TABLE:
             return
         yield row
-
-
-def letters(indices: Unit) -> str:
-    """Return responses by their letters: (0, 1) is AB; from the 27th on they are numbered."""
-    return "".join(chr(ord("A") + i) if i < 26 else f"({i + 1})" for i in indices)
 
 
 def _item(case_id: str, unit: Unit) -> str:

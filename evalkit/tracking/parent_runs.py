@@ -18,6 +18,7 @@ from evalkit.tracking.contents import (
     DECISION,
     MAIN,
     MAX_PARAM,
+    MAX_ROWS,
     NOTE,
     USER,
     param_name,
@@ -124,7 +125,6 @@ def _create(
 
 
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
-_TABLE = "tables/leaderboard.json"
 # the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
 _CONTRADICTIONS = 200
 
@@ -144,14 +144,18 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
     for file in files:
         if file.suffix == ".json" and file.stem != DATASHEET:
             _describe(client, parent, json.loads(read_file(file)))
-        if file.suffix == ".csv":
-            client.log_text(parent, table_of(file), _TABLE)
-            client.set_tag(
-                parent,
-                "mlflow.loggedArtifacts",
-                json.dumps([{"path": _TABLE, "type": "table"}]),
-            )
+    # MLflow shows the first table; that of cases has as many rows as fit
+    tables = [file for file in files if file.suffix == ".csv"]
+    for file in tables:
+        client.log_text(parent, table_of(file), _table_path(file))
+    if tables:
+        shown = [{"path": _table_path(file), "type": "table"} for file in tables]
+        client.set_tag(parent, "mlflow.loggedArtifacts", json.dumps(shown))
     return str(parent)
+
+
+def _table_path(file: Path) -> str:
+    return f"tables/{file.stem}.json"
 
 
 def _describe(client: MlflowClient, parent: str, board: Json) -> None:
@@ -269,9 +273,11 @@ def _best(board: Json) -> JsonObject | None:
 
 
 def table_of(file: Path) -> str:
-    """Return a CSV as JSON in the layout that MLflow's table view reads, numbers as numbers."""
+    """Return the first rows of a CSV as JSON in the layout that MLflow's table view reads, numbers as numbers."""
     with file.open(encoding="utf-8", newline="") as lines:
-        columns, *rows = csv.reader(lines)
+        reader = csv.reader(lines)
+        columns = next(reader)
+        rows = list(islice(reader, MAX_ROWS))
     data = [
         [_value(column, text) for column, text in zip(columns, row, strict=True)]
         for row in rows

@@ -15,6 +15,7 @@ from evalkit.errors import ConfigError, TrackingError
 from evalkit.evaluators.json_answers import answer_entries, rationale
 from evalkit.interop.otel import explanations, span_of, trace_of
 from evalkit.results import RunResult
+from evalkit.runs.side_by_side import letters
 from evalkit.tracking import contents
 from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
 from evalkit.types import Case, Judgment, Unit, Usage, Verdict
@@ -408,7 +409,7 @@ def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
         trace_metadata={"mlflow.sourceRun": run} | _totals(judgment),
         tags={
             "evalkit.case_id": judgment.case_id[:250],
-            "evalkit.shown": contents.letters(judgment.shown),
+            "evalkit.shown": letters(judgment.shown),
             "evalkit.status": judgment.status,
         },
         assessments=assess(judgment, judged.verdict, case, judged.judge),
@@ -496,7 +497,7 @@ def _inputs(judged: TracedJudgment) -> JsonObject:
         if (text := getattr(case, key)) is not None
     }
     for position, index in enumerate(order):
-        name = f"response {contents.letters((index,))}"
+        name = f"response {letters((index,))}"
         inputs[name if len(order) == 1 else f"{name}, shown {_ordinal(position)}"] = (
             case.responses[index].text
         )

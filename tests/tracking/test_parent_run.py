@@ -86,8 +86,13 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     folder = Path(artifacts.removeprefix("file://"))
     table = json.loads((folder / "tables" / "leaderboard.json").read_text())
     assert json.loads(tags["mlflow.loggedArtifacts"]) == [
-        {"path": "tables/leaderboard.json", "type": "table"}
+        {"path": "tables/leaderboard.json", "type": "table"},
+        {"path": "tables/cases.json", "type": "table"},
     ]
+    cases = json.loads((folder / "tables" / "cases.json").read_text())
+    assert cases["columns"][:4] == ["case", "responses", "label", "same"]
+    assert {*cases["columns"][4:]} == {*children}
+    assert len(cases["data"]) == 12
     assert len(table["data"]) == 4
     assert {"rank", "job", "name", "agreement/accuracy"} <= set(table["columns"])
     decided = {row["name"]: row["decision"]["use"] for row in board["rows"]}
