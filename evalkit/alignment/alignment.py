@@ -490,9 +490,9 @@ def _proposed(
     )
     chosen = search.search()
     tried = search.tried
-    outcome: Outcome = (
-        "unpaid" if search.unpaid else "proposed" if chosen.settings else "none"
-    )
+    outcome: Outcome = "proposed" if chosen.settings else "none"
+    if search.unpaid:
+        outcome = "unpaid"
     alignment = Alignment(
         outcome, labels.metric, labels.split, len(tried), proposals=tried
     )

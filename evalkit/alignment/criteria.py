@@ -249,14 +249,9 @@ class Proposals:
         adjusted = holm([None if gain is None else gain.p for gain in gains])
         tested = []
         for proposal, gain, p in zip(distinct, gains, adjusted, strict=True):
-            usable = sides[proposal.name].usable >= self.dev.usable - SOME_MISSING
-            result: Result = (
-                "unusable"
-                if not usable
-                else "kept"
-                if self._shown(gain, p)
-                else "useless"
-            )
+            result: Result = "kept" if self._shown(gain, p) else "useless"
+            if sides[proposal.name].usable < self.dev.usable - SOME_MISSING:
+                result = "unusable"
             tested.append(replace(proposal, gain=gain, p=p, result=result))
         return tested
 

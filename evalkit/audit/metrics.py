@@ -473,7 +473,9 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
         p = erfc(abs(total) / sqrt(2 * float((sums**2).sum())))
     else:
         p = sign_flip(np.round(sums / np.abs(sums).max() * GRID).astype(np.int64))
-    return p if not one_sided else p / 2 if total > 0 else 1.0
+    if not one_sided:
+        return p
+    return p / 2 if total > 0 else 1.0
 
 
 def _detectable(

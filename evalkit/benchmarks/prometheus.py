@@ -183,7 +183,9 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if isinstance(value, list):
+        return value
+    return [] if value is None else [value]
 
 
 def _mean(scores: list[Any]) -> float | None:

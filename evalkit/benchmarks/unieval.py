@@ -245,9 +245,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """
     rows = list(located_rows(path))
     names = _dimensions(rows[0]) if rows else []
-    chosen = options.dimension or (
-        OVERALL if OVERALL in names else names[0] if names else OVERALL
-    )
+    usual = names[0] if names and OVERALL not in names else OVERALL
+    chosen = options.dimension or usual
     if rows and chosen not in names:
         raise ConfigError(
             "no such dimension",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date, time
 from functools import cache
-from math import isfinite
+from math import isfinite, isnan
 from operator import itemgetter
 from typing import Any, Final
 
@@ -374,13 +374,9 @@ class Columns:
             ):
                 return shape
         present = [shape for shape in _SHAPES if shape in row]
-        return (
-            present[0]
-            if present
-            else "response_a"
-            if "response_b" in row
-            else "response"
-        )
+        if present:
+            return present[0]
+        return "response_a" if "response_b" in row else "response"
 
     def _missing(self, field: str, location: str, row: Row) -> DatasetError:
         if self._call:
@@ -481,7 +477,9 @@ def plain(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return value if isfinite(value) else None if value != value else str(value)
+        if isfinite(value):
+            return value
+        return None if isnan(value) else str(value)
     if isinstance(value, dict):
         return {str(key): plain(part, depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):

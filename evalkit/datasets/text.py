@@ -154,7 +154,9 @@ def _content(message: JsonObject) -> str:
 def calls_of(message: Json) -> list[Any]:
     """Return the tool calls of a message; a value that is not a list is one call."""
     calls = message.get("tool_calls")
-    return calls if isinstance(calls, list) else [calls] if calls else []
+    if isinstance(calls, list):
+        return calls
+    return [calls] if calls else []
 
 
 def part_text(part: Any) -> str:

@@ -97,9 +97,9 @@ def read_messages(messages: Sequence[Json]) -> list[_Message]:
 def _message(message: Json, tools: dict[str, str]) -> _Message:
     role = str(message["role"])
     content = message.get("content", message.get("parts"))
-    listed = (
-        content if isinstance(content, list) else [] if content is None else [content]
-    )
+    listed = content if isinstance(content, list) else [content]
+    if content is None:
+        listed = []
     # `function_call` is OpenAI's older form of a call
     calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
     # parts that are results say themselves which call they answer
@@ -560,6 +560,8 @@ class Conversations:
         ]
         for number in range(1, shared + 1):
             unit_label = conversations[0].labels.get(number)
+            if unit_label is None:
+                unit_label = label[number - 1] if isinstance(label, list) else ABSENT
             span = conversations[0].trace_spans.get(number)
             row = {
                 **base,
@@ -574,13 +576,7 @@ class Conversations:
                 TURN: number,
                 TURNS: shared,
                 POSITION: number / shared,
-                "label": (
-                    unit_label
-                    if unit_label is not None
-                    else label[number - 1]
-                    if isinstance(label, list)
-                    else ABSENT
-                ),
+                "label": unit_label,
                 "labels": {
                     annotator: annotations[number - 1]
                     for annotator, annotations in people.items()
@@ -688,13 +684,9 @@ def _answer(value: Any, name: str) -> list[Any]:
 
 def _context(value: Any) -> str:
     """Return the context of a row as a text in which no line looks like a heading."""
-    text = (
-        value
-        if isinstance(value, str)
-        else ""
-        if value in (None, ABSENT)
-        else arguments_text(value)
-    )
+    if value in (None, ABSENT):
+        return ""
+    text = value if isinstance(value, str) else arguments_text(value)
     return without_markers(protected(text))
 
 

@@ -415,13 +415,9 @@ def record_of(
     def label(cell: Any) -> Any:
         if unit == "pair":
             winner = parse_winner(cell, models, options.winners, location)
-            return (
-                TIE
-                if winner == "TIE"
-                else None
-                if winner is None
-                else answers[winner == "B"].key
-            )
+            if winner is None:
+                return None
+            return TIE if winner == "TIE" else answers[winner == "B"].key
         return read_class(cell, options) if unit == "class" else _grade(cell, location)
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}

@@ -111,9 +111,9 @@ _LIMIT: Final = f"{1 / FALSE_ALARMS:g}"
 
 def _evidence(look: Look) -> str:
     size = look.facts.evidence if look.facts is not None else 1.0
-    return (
-        f"{size:.2g}" if size < 100 else f"{size:,.0f}" if size <= 1e6 else ">1,000,000"
-    )
+    if size < 100:
+        return f"{size:.2g}"
+    return f"{size:,.0f}" if size <= 1e6 else ">1,000,000"
 
 
 def _share(metric: Metric) -> str:

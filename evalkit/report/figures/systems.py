@@ -49,10 +49,10 @@ def ranking(systems_table: Json) -> Figure | None:
     ]
     low, high = bounds(rows) if rated else (0.0, 1.0)
     sure = any(row.metric.low is not None for row in rows)
-    words = FIGURES[
-        "ranking_rates" if not rated else "ranking" if sure else "ranking_points"
-    ]
-    return forest_figure("ranking", words, rows, low, high)
+    key = "ranking" if sure else "ranking_points"
+    if not rated:
+        key = "ranking_rates"
+    return forest_figure("ranking", FIGURES[key], rows, low, high)
 
 
 def metric_of(name: str, numbers: Json) -> Metric:

@@ -78,8 +78,10 @@ def _conclusion(drift: Drift) -> Text:
             _TEXTS[drift.reason if has_text else "blind"], count=drift.lost
         ).fill(**values if has_text else values | {"evidence": evidence(drift.before)})
     key = {"same": "same_agreement"}.get(drift.state, drift.state)
-    if drift.state == "not_worse":
-        key = "better" if drift.better else "different" if drift.changed else key
+    if drift.state == "not_worse" and drift.changed:
+        key = "different"
+    if drift.state == "not_worse" and drift.better:
+        key = "better"
     return _TEXTS[key].fill(**values)
 
 

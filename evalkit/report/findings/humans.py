@@ -36,7 +36,8 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
     if gap is None or gap.low is None or ceiling is None or judge is None:
         return
     where = side(gap, 0.0)
-    tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
+    tones: dict[str, Tone] = {"above": "good", "below": "bad"}
+    tone = tones.get(where, "info")
     if where in ("unclear", "unknown"):
         sentence = gettext(
             "On {n:,} labels of items with several annotators, it is open whether the judge agrees"

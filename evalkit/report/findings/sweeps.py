@@ -113,13 +113,9 @@ def choice_findings(
         most: The most configurations to name.
     """
     name = board.by or "leaderboard"
-    first: Tone = (
-        "bad"
-        if choice.reason == "none"
-        else "warn"
-        if choice.job is None
-        else tone(choice.job.decision)
-    )
+    first: Tone = "warn" if choice.job is None else tone(choice.job.decision)
+    if choice.reason == "none":
+        first = "bad"
     findings = [finding(name, first, choice_text(board, choice, names))]
     findings += [finding(name, "warn", text) for text in _limits(choice, names)]
     rows = [row for row in board.folded if row.dataset == choice.dataset]

@@ -40,7 +40,9 @@ def transport_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
         margin=fixed(table["margin"], 2),
         results=joined(parts, gettext("; ")),
     )
-    tone: Tone = "bad" if by["fail"] else "info" if by["undecided"] else "good"
+    tone: Tone = "info" if by["undecided"] else "good"
+    if by["fail"]:
+        tone = "bad"
     yield finding(GAP + rows[0]["system"], tone, text)
     if by["untested"]:
         text = gettext(
