@@ -716,7 +716,10 @@ def _without_agreement(
             remedy=remedy,
         )
     if not counted.n:
-        problem = f"{n} {kind.unit}{'s have' if n > 1 else ' has'} a label, and none has a usable answer"
+        problem = (
+            f"{n} {kind.unit}{'s have' if n > 1 else ' has'} a label, and none has a"
+            " usable answer"
+        )
         return ConfigError(problem, where=where, remedy=ANSWER)
     problem = f"{counted.name} has no value on {n} labeled {kind.unit}s: {counted.note}"
     return ConfigError(

@@ -112,7 +112,10 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for model in models:
         for instruction, row in answers[model].items():
             if instruction not in numbers:
-                problem = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
+                problem = (
+                    f"{baseline} has no output for this instruction:"
+                    f" {row['instruction']!s:.40}"
+                )
                 raise DatasetError(
                     problem,
                     where=row.place,

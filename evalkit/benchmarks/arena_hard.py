@@ -203,7 +203,8 @@ def _rule(view: View) -> Measures:
         }
     return [
         mean(
-            f"arena_hard/score{end}", tally, credit, part_rows[case] & read, part_rows[case] & ~read,
+            f"arena_hard/score{end}", tally, credit,
+            part_rows[case] & read, part_rows[case] & ~read,
             each=weights, note=note, why=NO_MODEL,
         )
         for end, part_rows in parts.items()

@@ -308,7 +308,10 @@ class Labels:
             remedy = "label it with a number"
         elif count > 1:
             problem = f"label {label} is not mapped to A, B or TIE"
-            remedy = f"map it, for example {self._mapped(value, 'A')}, or give a list of {count} grades"
+            remedy = (
+                f"map it, for example {self._mapped(value, 'A')}, or give a list of"
+                f" {count} grades"
+            )
         else:
             problem = f"label {label} is not a number"
             remedy = f"map it to a number, for example {self._mapped(value, '1')}"

@@ -279,7 +279,8 @@ class Choice:
         )
         if sample_size > passing:
             self._notes.append(
-                f"dataset.sample requests {sample_size} rows but there are only {passing}: all are used"
+                f"dataset.sample requests {sample_size} rows but there are only {passing}:"
+                " all are used"
             )
             sample_size = passing
         sizes = [len(numbers) for numbers in strata.values()]

@@ -313,7 +313,10 @@ class Conversations:
         self._joins = joins
         self._apart = mode in SCORED_MODES
         if unused := next((name for name in _REPLACED if name in config.fields), None):
-            remedy = f"remove it, or map it to context; {MESSAGES} are both the prompt and the response"
+            remedy = (
+                f"remove it, or map it to context; {MESSAGES} are both the prompt and"
+                " the response"
+            )
             raise ConfigError(
                 "is not used with messages",
                 where=f"dataset.fields.{unused}",
@@ -499,8 +502,8 @@ class Conversations:
             and (size := conversation.size(after=after)) > LARGEST
         ):
             problem = (
-                f"its {conversation.units:,} {conversation.unit}s with their contexts have {size:,} characters,"
-                f" over {LARGEST:,}"
+                f"its {conversation.units:,} {conversation.unit}s with their contexts have"
+                f" {size:,} characters, over {LARGEST:,}"
             )
             raise DatasetError(
                 problem,

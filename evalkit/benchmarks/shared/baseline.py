@@ -42,7 +42,10 @@ def find_baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str
         (name for name in usual if name in answers), None
     )
     if baseline is None:
-        problem = f"{source.path} has outputs of {', '.join(sorted(answers))}, but of no usual baseline"
+        problem = (
+            f"{source.path} has outputs of {', '.join(sorted(answers))}, but of no"
+            " usual baseline"
+        )
         raise ConfigError(
             problem,
             where=where,
