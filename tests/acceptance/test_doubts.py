@@ -126,6 +126,114 @@ def annotated() -> Rows:
     ]
 
 
+def wrong_in(labels: list[str], share_right: np.ndarray, seed: int) -> list[str]:
+    """Return verdicts that are right with these probabilities, otherwise any of the other classes."""
+    rng = np.random.default_rng(seed)
+    names = sorted(set(labels))
+    return [
+        label if rng.random() < share else str(rng.choice([x for x in names if x != label]))
+        for label, share in zip(labels, share_right, strict=True)
+    ]
+
+
+def no_answer_to_one_of_three() -> Rows:
+    """Return 300 verdicts of three classes, right in 98%, where 60% of the bad ones have no answer."""
+    labels = ["bad"] * 120 + ["good", "fair"] * 90
+    answers = wrong_in(labels, np.full(300, 0.98), 1)
+    answers[:72] = [""] * 72
+    return classes(labels, answers)
+
+
+def no_answer_to_low_grades() -> Rows:
+    """Return 300 scores where 60% of the responses with the lowest grades have none."""
+    grades = [1.0] * 60 + [2.0] * 60 + [3.0, 4.0, 5.0] * 60
+    rows = scores(grades, grades)
+    return [{**row, "score": ""} if n % 5 < 3 and n < 120 else row for n, row in enumerate(rows)]
+
+
+def no_winner_where_a_is_better() -> Rows:
+    labels = ["A"] * 150 + ["B"] * 150
+    winners = wrong_in(labels, np.full(300, 0.98), 2)
+    winners[:90] = ["none"] * 90
+    return pairs(labels, winners, winners)
+
+
+def usual(column: str, values: list[str], right: float, noise: float = 0.0) -> Rows:
+    """Return verdicts that are the usual label of a column's value, as the labels are in a share."""
+    rng = np.random.default_rng(4)
+    usual_label = ["pass" if value < "m" else "fail" for value in values]
+    labels = [x if rng.random() < right else OTHER[x] for x in usual_label]
+    answers = [x if rng.random() >= noise else OTHER[x] for x in usual_label]
+    rows = classes(labels, answers)
+    return [{**row, column: value} for row, value in zip(rows, values, strict=True)]
+
+
+def usual_of_pairs() -> Rows:
+    """Return winners that are always the better known system."""
+    rng = np.random.default_rng(5)
+    better = sides(200)
+    labels = [side if rng.random() < 0.9 else {"A": "B", "B": "A"}[side] for side in better]
+    rows = pairs(labels, better, better)
+    names = {"A": ("large", "small"), "B": ("small", "large")}
+    models = [names[better[int(row["id"][1:])]] for row in rows]
+    return [
+        {**row, "model_a": first, "model_b": second}
+        for row, (first, second) in zip(rows, models, strict=True)
+    ]
+
+
+def usual_scores() -> Rows:
+    rng = np.random.default_rng(6)
+    sources = ["web", "app"] * 150
+    means = np.array([4.4, 1.6] * 150)
+    grades = np.clip(np.round(means + rng.normal(0, 0.6, 300)), 1, 5).tolist()
+    rows = scores(grades, np.round(means).tolist())
+    return [{**row, "source": source} for row, source in zip(rows, sources, strict=True)]
+
+
+def threshold(name: str) -> Rows:
+    """Return verdicts by a threshold of a number, or of the length of responses."""
+    rng = np.random.default_rng(7)
+    numbers = rng.permutation(300) + 1
+    values = ["a" if number > 160 else "z" for number in numbers]
+    rows = usual(name, values, 0.9)
+    if name == "length":
+        texts = ["w " * int(number) for number in numbers]
+        return [
+            {key: cell for key, cell in row.items() if key != name} | {"response": text}
+            for row, text in zip(rows, texts, strict=True)
+        ]
+    return [{**row, name: int(number)} for row, number in zip(rows, numbers, strict=True)]
+
+
+def sliced(kind: str) -> Rows:
+    """Return a good judge that is a coin in the 150 of 600 German cases."""
+    rng = np.random.default_rng(8)
+    german = np.arange(600) % 4 == 0
+    if kind == "scores":
+        grades = rng.integers(1, 6, 600)
+        given = np.where(german, rng.integers(1, 6, 600), grades)
+        rows = scores(grades.astype(float).tolist(), given.astype(float).tolist())
+    elif kind == "pairs":
+        labels = sides(600)
+        winners = wrong_in(labels, np.where(german, 0.5, 0.97), 9)
+        rows = pairs(labels, winners, winners)
+    else:
+        labels = [str(label) for label in rng.choice(["good", "fair", "bad"], 600)]
+        rows = classes(labels, wrong_in(labels, np.where(german, 0.34, 0.97), 9))
+    names = np.where(german, "de", np.where(np.arange(600) % 3, "en", "fr"))
+    return [{**row, "language": str(names[int(row["id"][1:])])} for row in rows]
+
+
+def long_ones() -> Rows:
+    """Return a judge that is a coin on the longest quarter of the responses."""
+    rng = np.random.default_rng(10)
+    words = rng.permutation(600) + 1
+    labels = [str(label) for label in rng.choice(["pass", "fail"], 600)]
+    rows = classes(labels, wrong_in(labels, np.where(words > 450, 0.5, 0.97), 11))
+    return [{**row, "response": "w " * int(n)} for row, n in zip(rows, words, strict=True)]
+
+
 CLASSES = ("rubric.classes={pass: good, fail: bad}",)
 SCALE = ("rubric.min=1", "rubric.max=5", "rubric.step=0.1")
 SITUATIONS = {
@@ -183,8 +291,97 @@ SITUATIONS = {
 }
 
 
+THREE = ("rubric.classes={good: good, fair: fair, bad: bad}",)
+LIKERT = ("rubric.min=1", "rubric.max=5", "rubric.step=1")
+ONLY_KNOWS = r"^(?!.*Trust).*(only knows|may only know) {}\b"
+TASKS = ["code", "prose"]
+OF_THE_SAME_KINDS = {
+    "missing by label, three classes": (
+        no_answer_to_one_of_three,
+        THREE,
+        r"corrected by labels.*of 300 labeled.*'bad' less often",
+        "没有结论",
+    ),
+    "missing by label, pairs": (
+        no_winner_where_a_is_better,
+        (),
+        r"^(?!.*single verdicts).*(favor B by|Fix the missing answers)",
+        "没有结论|缺失",
+    ),
+    "missing by grade": (
+        no_answer_to_low_grades,
+        LIKERT,
+        r"^(?!.*single ones).*(higher than the labels|Fix the missing answers)",
+        "没有结论|缺失",
+    ),
+    "only the task, few labels": (
+        lambda: usual("task", TASKS * 20, 0.95),
+        CLASSES,
+        ONLY_KNOWS.format("task"),
+        "task",
+    ),
+    "only the task, with noise": (
+        lambda: usual("task", TASKS * 100, 0.9, 0.05),
+        CLASSES,
+        ONLY_KNOWS.format("task"),
+        "task",
+    ),
+    "only the system": (
+        lambda: usual("model", ["gpt", "qwen"] * 100, 0.9),
+        CLASSES,
+        ONLY_KNOWS.format("model"),
+        "model",
+    ),
+    "only the systems of a pair": (usual_of_pairs, (), ONLY_KNOWS.format("model"), "model"),
+    "only the source, scores": (usual_scores, LIKERT, ONLY_KNOWS.format("source"), "source"),
+    "only a number": (lambda: threshold("age"), CLASSES, ONLY_KNOWS.format("age"), "age"),
+    "only the length": (
+        lambda: threshold("length"),
+        CLASSES,
+        ONLY_KNOWS.format("length"),
+        "length",
+    ),
+    "a bad slice of pairs": (lambda: sliced("pairs"), (), r"not where language is de", "language"),
+    "a bad slice of scores": (
+        lambda: sliced("scores"),
+        LIKERT,
+        r"not where language is de",
+        "language",
+    ),
+    "a bad slice, three classes": (
+        lambda: sliced("classes"),
+        THREE,
+        r"not where language is de",
+        "language",
+    ),
+    "long responses": (long_ones, CLASSES, r"not where length is", "length"),
+    "constant pairs in one order": (
+        lambda: pairs(["A"] * 135 + ["B"] * 15, ["A"] * 150),
+        (),
+        r"Do not trust this judge: all 150 verdicts are A",
+        "不要信任",
+    ),
+    "constant scores": (
+        lambda: scores([1.0, 2.0, 3.0, 4.0, 5.0] * 30, [4.0] * 150),
+        LIKERT,
+        r"Do not trust this judge: all 150 scores are equal",
+        "不要信任",
+    ),
+}
+QUICK = ("only the task, few labels", "only the system")
+SITUATIONS |= OF_THE_SAME_KINDS
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough)
+        if name in OF_THE_SAME_KINDS and name not in QUICK
+        else name
+        for name in SITUATIONS
+    ],
+)
 def test_data_that_is_not_ideal(call, tmp_path, name):
     rows, words, english, chinese = SITUATIONS[name]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows())

@@ -78,10 +78,10 @@ def search_slices(
     if agreement is None or agreement.name not in AGREEMENTS:
         return {}
     slices = _flat(columns, outcomes, clusters.cases)
-    if slices is None:
-        return {}
     judge = _Judge(scoring, statistics, agreement, columns, outcomes, clusters)
-    return judge.within(slices) | judge.worse(slices, decision)
+    if slices is None:
+        return judge.within(())
+    return judge.within(slices.columns) | judge.worse(slices, decision)
 
 
 @frozen
@@ -137,10 +137,13 @@ class _Judge:
     outcomes: Outcomes
     clusters: Clusters
 
-    def within(self, slices: _FlatSlices) -> dict[str, Metric]:
+    def within(self, columns: Sequence[Slices]) -> dict[str, Metric]:
         """Return the lowest agreement within strata, and the column that the verdicts may follow alone.
 
-        The interval is that of the lowest of so many.
+        The interval is that of the lowest of so many. The systems count without any column, too.
+
+        Args:
+            columns: the columns that are slices.
         """
         counts = self.agreement
         if counts.name not in KAPPAS:
@@ -149,7 +152,7 @@ class _Judge:
         followed_alone: list[Followed] = []
         narrow = [column for column in self.columns.strata if column.ends]
         systems = [column for column in self.columns.strata if not column.ends]
-        for column in (*slices.columns, *systems, *narrow):
+        for column in (*columns, *systems, *narrow):
             leader = followed(column, counts, self.scoring.confidence)
             is_followed = leader is not None
             if not is_followed and any(column is bins for bins in narrow):
