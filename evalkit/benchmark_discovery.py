@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -62,13 +62,19 @@ def _names() -> Iterable[str]:
 @cache
 def own_benchmarks() -> Mapping[str, Benchmark]:
     """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
-    modules = iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}.")
+    modules = iter_modules(import_module(BENCHMARKS).__path__)
     benchmarks = (
-        benchmark
-        for module in modules
-        for benchmark in getattr(import_module(module.name), "BENCHMARKS", ())
+        benchmark for module in modules for benchmark in benchmarks_in(module.name)
     )
     return MappingProxyType({benchmark.name: benchmark for benchmark in benchmarks})
+
+
+def benchmarks_in(module: str) -> Sequence[Benchmark]:
+    """Return the benchmarks of a module of `evalkit.benchmarks`; none of a helper."""
+    named: Sequence[Benchmark] = getattr(
+        import_module(f"{BENCHMARKS}.{module}"), "BENCHMARKS", ()
+    )
+    return named
 
 
 @cache

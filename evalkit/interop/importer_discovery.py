@@ -1,22 +1,31 @@
 """Which formats `evalkit import` knows, and which one a file has: each module of `importers` is one.
 
 The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format;
-those of benchmarks are in their modules (`evalkit.benchmarks`).
+those of benchmarks are in their modules (`evalkit.benchmarks`). `format_signs` says which keys its
+files have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
 
-from evalkit.benchmark_discovery import iter_benchmarks
+from evalkit.benchmark_discovery import (
+    benchmark_named,
+    benchmarks_in,
+    iter_benchmarks,
+    own_benchmark_names,
+)
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.foreign_files.judgment_files import Peek, peek
 from evalkit.foreign_files.records import Importer
 from evalkit.interop import importers as package
+from evalkit.interop.format_signs import BENCHMARK_SIGNS, TOOL_SIGNS, Signs
+from evalkit.plugins import BENCHMARKS, entry_points_in
 
 GENERIC = "generic"
 DAMAGE = (
@@ -55,11 +64,8 @@ def importers() -> dict[str, Importer]:
 
 def tools() -> dict[str, Importer]:
     """Return the importers that are modules of `importers`, by name."""
-    modules = (
-        import_module(module.name)
-        for module in iter_modules(package.__path__, f"{package.__name__}.")
-    )
-    return {module.IMPORTER.name: module.IMPORTER for module in modules}
+    made = (_tool(module.name) for module in iter_modules(package.__path__))
+    return {tool.name: tool for tool in made}
 
 
 def formats() -> dict[str, str]:
@@ -73,6 +79,8 @@ def importer(name: str) -> Importer:
     Raises:
         ConfigError: If there is no such format.
     """
+    if name in TOOL_SIGNS:
+        return _tool(name)
     by_name = importers()
     if name not in by_name:
         raise ConfigError(
@@ -91,12 +99,41 @@ def recognize_format(path: Path) -> str | None:
 def _detected(start: Peek) -> str | None:
     return next(
         (
-            name
-            for name, candidate in importers().items()
-            if name != GENERIC and is_format(candidate, start)
+            candidate.name
+            for candidate in _candidates(start)
+            if candidate.name != GENERIC and is_format(candidate, start)
         ),
         None,
     )
+
+
+def _candidates(start: Peek) -> Iterator[Importer]:
+    """Yield the importers in the order of `importers`, without those whose signs a file lacks."""
+    benchmarks = [
+        benchmark
+        for module in iter_modules(import_module(BENCHMARKS).__path__)
+        if _is_possible(BENCHMARK_SIGNS.get(module.name), start)
+        for benchmark in benchmarks_in(module.name)
+    ]
+    # Those of other packages have no signs.
+    known = own_benchmark_names()
+    names = dict.fromkeys(point.name for point in entry_points_in(BENCHMARKS))
+    others = [benchmark_named(name) for name in names if name not in known]
+    for benchmark in (*benchmarks, *others):
+        if benchmark is not None and benchmark.importer is not None:
+            yield benchmark.importer
+    for module in iter_modules(package.__path__):
+        if _is_possible(TOOL_SIGNS.get(module.name), start):
+            yield _tool(module.name)
+
+
+def _is_possible(signs: Signs | None, start: Peek) -> bool:
+    return signs is None or signs.on(start)
+
+
+def _tool(name: str) -> Importer:
+    made: Importer = import_module(f"{package.__name__}.{name}").IMPORTER
+    return made
 
 
 def is_format(candidate: Importer, start: Peek) -> bool:
