@@ -1,0 +1,108 @@
+"""Columns that say together who won, joined to one column of winners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from evalkit.interop.tables.column_types import TypedColumn
+from evalkit.interop.tables.fixed_roles import is_rank, sided_pairs
+from evalkit.interop.tables.parts import Parts, compares
+from evalkit.interop.tables.words import matches, tokens
+
+_FIRST_SIDE: Final = ("a", "1", "left", "first", "chosen")
+
+_ONE_HOT: Final = ("a", "b", "tie")
+
+
+def join_one_hot(parts: Parts) -> None:
+    """Join columns of 0 and 1 for each winner, of which each row has one 1, to a column of winners."""
+    found: dict[str, dict[str, str]] = {}
+    for name, column in parts.typed.items():
+        words = tokens(name)
+        side = next((word for word in reversed(words) if word in _ONE_HOT), None)
+        if side is None and words and words[-1] in ("draw", "ties", "same", "equal"):
+            side = "tie"
+        if side is None or not (column.is_binary or column.kind == "flag"):
+            continue
+        rest = " ".join(
+            word
+            for word in words
+            if word not in (*_ONE_HOT, "model", "response", "draw")
+        )
+        if matches(rest, "value"):
+            found.setdefault(rest, {}).setdefault(side, name)
+    for rest, sides in found.items():
+        if not {"a", "b"} <= sides.keys():
+            continue
+        winners = [
+            _one_hot(parts.typed, sides, row) for row in range(len(parts.columns))
+        ]
+        if any(winner == "" for winner in winners):
+            continue
+        name = f"{rest}_*".replace(" ", "_")
+        for part in sides.values():
+            del parts.columns.cells[part]
+            del parts.typed[part]
+        parts.columns.cells[name] = winners
+        parts.typed[name] = TypedColumn(name, winners)
+        parts.notes.append(
+            f"columns {', '.join(sides.values())} are read as one column of winners"
+        )
+
+
+def join_sided_scores(parts: Parts) -> None:
+    """Join a rater's scores of the two responses of a row to a column of winners."""
+    if not compares(parts.by_role()):
+        return
+    taken = {role.column for role in parts.roles}
+    for first, second in sided_pairs(parts.typed, taken):
+        columns = (parts.typed[first], parts.typed[second])
+        if not all(
+            column.is_numeric and column.share(column.numbers) == 1
+            for column in columns
+        ):
+            continue
+        if matches(first, "measured") or matches(first, "computed"):
+            continue
+        if all(column.is_binary for column in columns):
+            continue
+        above, below = reversed(columns) if is_rank(first) else columns
+        winners = [
+            _higher(above.numbers.get(one or ""), below.numbers.get(other or ""))
+            for one, other in zip(above.texts, below.texts, strict=True)
+        ]
+        words = [word for word in tokens(first) if word not in _FIRST_SIDE]
+        name = f"{'_'.join(words)}_*"
+        for part in (first, second):
+            del parts.columns.cells[part]
+            del parts.typed[part]
+        parts.columns.cells[name] = winners
+        parts.typed[name] = TypedColumn(name, winners)
+        parts.notes.append(
+            f"columns {first}, {second} are read as one column of winners"
+        )
+
+
+def _higher(first: float | None, second: float | None) -> str | None:
+    if first is None or second is None:
+        return None
+    return "tie" if first == second else "A" if first > second else "B"
+
+
+def _one_hot(
+    typed: Mapping[str, TypedColumn], sides: Mapping[str, str], row: int
+) -> str | None:
+    """Return the winner of a row; `None` if it has no values, and empty if not exactly one is set."""
+    texts = {
+        side: (typed[name].texts[row] or "").strip() or None
+        for side, name in sides.items()
+    }
+    if all(value is None for value in texts.values()):
+        return None
+    chosen = [
+        side for side, value in texts.items() if value in ("1", "true", "True", "1.0")
+    ]
+    if len(chosen) != 1:
+        return "tie" if not chosen and "tie" not in sides else ""
+    return chosen[0]

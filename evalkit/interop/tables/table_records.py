@@ -1,0 +1,209 @@
+"""A record for each row of a table: its case, and the judgments of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import text
+from evalkit.foreign_files.layouts import judgment_of, record_of
+from evalkit.foreign_files.records import (
+    Options,
+    Record,
+    RecordedJudgment,
+    missing_record,
+)
+from evalkit.interop.tables.columns import cell_text
+from evalkit.interop.tables.parts import Parts
+from evalkit.interop.tables.rater_levels import Space
+from evalkit.interop.tables.raters import MAY_BE_VERDICT
+from evalkit.interop.tables.words import EMPTY
+from evalkit.values import Json, JsonObject
+
+_CELLS: Final = (
+    "prompt",
+    "context",
+    "reference",
+    "response",
+    "model",
+    "response_a",
+    "response_b",
+    "model_a",
+    "model_b",
+    "order",
+    "sample",
+    "text",
+)
+
+
+def table_records(
+    parts: Parts,
+    verdicts: Mapping[str, Sequence[Any]],
+    space: Space,
+    *,
+    answers: bool = False,
+) -> Iterator[Record]:
+    """Yield a record for each row with verdicts, or for each row if they are answers to judge."""
+    by_role = parts.by_role()
+    unit = space.unit
+    sides = (
+        ("response", "model")
+        if unit == "pair"
+        else ("response_a", "response_b", "model_a", "model_b", "order")
+    )
+    plain = {
+        role: by_role[role] for role in _CELLS if role in by_role and role not in sides
+    }
+    if parts.keys.sample is not None:
+        plain["sample"] = parts.keys.sample
+        _check_samples(parts)
+    texts = {name: column.texts for name, column in parts.typed.items()}
+    cells_by_role = {role: parts.columns.cells[name] for role, name in plain.items()}
+    used = {
+        *plain.values(),
+        *parts.raters.judges,
+        *parts.raters.labels,
+        *parts.raters.criteria,
+    }
+    if "id" in by_role and len(parts.keys.unit) < 2:
+        used.add(by_role["id"])
+    # The case is what was rated: another verdict about it would tell who is right.
+    used |= {name for name, why in parts.raters.unused.items() if why != MAY_BE_VERDICT}
+    metadata = {
+        name: cells for name, cells in parts.columns.cells.items() if name not in used
+    }
+    labels = list(parts.raters.labels)
+    judges = list(parts.raters.judges)
+    form = (
+        parts.form if parts.form is not None and parts.form.kind == "judges" else None
+    )
+    options = _options(space)
+    read = _Judgments(space, options)
+    prompts: dict[str, str] = {}
+    for row, place in enumerate(parts.columns.places):
+        cells: JsonObject = {
+            role: column[row]
+            for role, column in cells_by_role.items()
+            if column[row] is not None
+        }
+        cells["id"] = _id(parts, texts, row)
+        _check_prompt(prompts, cells, place)
+        cells["metadata"] = {
+            name: column[row]
+            for name, column in metadata.items()
+            if column[row] is not None
+        }
+        for name in labels:
+            key = "label" if len(labels) == 1 else f"label.{name}"
+            cells[key] = verdicts[name][row]
+        cells |= parts.constants
+        said = []
+        for name in judges[:1] if parts.raters.criteria else judges:
+            judge = "judge" if _is_plain(name) or parts.raters.criteria else name
+            if form is not None and texts[form.rater][row] is not None:
+                judge = str(texts[form.rater][row])
+            said += read(parts, verdicts, judge, name, row, cells, place)
+        if answers:
+            said = [UNJUDGED]
+        if said:
+            yield record_of(cells, place, unit, options, said=said)
+
+
+UNJUDGED: Final = missing_record("none", "not judged")
+"""The judgment of an answer to judge."""
+
+
+def _is_plain(name: str) -> bool:
+    return name.casefold() in ("winner", "score", "class")
+
+
+def _options(space: Space) -> Options:
+    if space.unit != "class":
+        return Options()
+    words = {value for levels in space.values.values() for value in levels.values()}
+    return Options(winners={word: word for word in words})
+
+
+class _Judgments:
+    """The reading of a judge's verdicts; equal ones of rows that say nothing else of it are one object."""
+
+    def __init__(self, space: Space, options: Options) -> None:
+        self._space = space
+        self._options = options
+        self._known: dict[tuple[Any, ...], RecordedJudgment] = {}
+        self._verdict = {"pair": "winner", "class": "class", "response": "score"}[
+            space.unit
+        ]
+
+    def __call__(
+        self,
+        parts: Parts,
+        verdicts: Mapping[str, Sequence[Any]],
+        judge: str,
+        name: str,
+        row: int,
+        cells: Json,
+        place: str,
+    ) -> list[RecordedJudgment]:
+        level = parts.typed[name].texts[row]
+        if parts.raters.criteria:
+            scores = {
+                f"score.{criterion}": verdicts[column][row]
+                for column, criterion in parts.raters.criteria.items()
+                if verdicts[column][row] is not None
+            }
+            if not scores:
+                scores = {"error": "no score"}
+            more: JsonObject = {"judge": judge, **scores}
+            return [
+                judgment_of({**cells, **more}, self._space.unit, place, self._options)
+            ]
+        value = verdicts[name][row]
+        cause = None if level is None else self._space.missing.get(name, {}).get(level)
+        plain = not ({"text", "order", "sample", "model_a", "model_b"} & cells.keys())
+        key = (judge, value, cause, level if cause else None)
+        if plain and key in self._known:
+            return [self._known[key]]
+        more = {"judge": judge, self._verdict: value}
+        if value is None and cause is not None and cause != EMPTY:
+            more["failure" if cause != "mapped to NONE" else "error"] = (
+                f"{cause}: {str(level)[:80]}"
+            )
+        said = judgment_of({**cells, **more}, self._space.unit, place, self._options)
+        if plain:
+            self._known[key] = said
+        return [said]
+
+
+def _id(parts: Parts, texts: Mapping[str, Sequence[str | None]], row: int) -> str:
+    values = [texts[name][row] for name in parts.keys.unit]
+    named = [value for value in values if value is not None]
+    if not named:
+        return f"row {row + 1}" if parts.keys.unit else str(row + 1)
+    return (
+        "/".join(named) if len(named) < 2 else "/".join(value[:80] for value in named)
+    )
+
+
+def _check_prompt(prompts: dict[str, str], cells: Json, place: str) -> None:
+    prompt = text(cells.get("prompt"))
+    if prompts.setdefault(cells["id"], prompt) != prompt:
+        raise DatasetError(
+            f"id '{cells['id'][:60]}' is already used for another prompt",
+            where=place,
+            remedy="use a unique id for each question, or name its column: --id COLUMN",
+        )
+
+
+def _check_samples(parts: Parts) -> None:
+    """Number repeats that words tell apart."""
+    name = parts.keys.sample
+    if name is None or parts.typed[name].is_numeric:
+        return
+    numbers: dict[str, int] = {}
+    column = parts.columns.cells[name]
+    parts.columns.cells[name] = [
+        None if cell is None else numbers.setdefault(cell_text(cell), len(numbers))
+        for cell in column
+    ]
