@@ -182,7 +182,11 @@ def texts_of(case: Case) -> tuple[str, ...]:
 
 def lacks_images(case: Case) -> bool:
     """Return whether pictures of a case were omitted (`dataset.images=omit`)."""
-    return any(OMITTED in text for text in texts_of(case))
+    if OMITTED in case.prompt or OMITTED in (case.context or ""):
+        return True
+    if OMITTED in (case.reference or ""):
+        return True
+    return any(OMITTED in response.text for response in case.responses)
 
 
 def without_images(case: Case) -> Case:

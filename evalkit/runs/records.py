@@ -299,7 +299,9 @@ def escaped(value: Any) -> Any:
 
 def unescaped(value: Any) -> Any:
     """Undo `escaped`."""
-    return value[1:] if isinstance(value, str) and _ESCAPED.match(value) else value
+    if not isinstance(value, str) or not value.startswith("'"):
+        return value
+    return value[1:] if _ESCAPED.match(value) else value
 
 
 _WHERE: Final = "runner.judgments=parquet"

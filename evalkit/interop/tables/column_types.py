@@ -158,9 +158,11 @@ class TypedColumn:
         """Whether numbers have a decimal comma: some do, and none a point."""
         stripped = [text.strip() for text in self.words]
         commas = [text for text in stripped if _COMMA.fullmatch(text)]
+        if not commas:
+            return False
         points = any("." in text for text in stripped if _PLAIN.fullmatch(text))
         thousands = all(_THOUSANDS.fullmatch(text) for text in commas)
-        return bool(commas) and not points and not thousands
+        return not points and not thousands
 
     @cached_property
     def numbers(self) -> Mapping[str, float]:
@@ -181,14 +183,16 @@ class TypedColumn:
             "stars": _stars,
         }
         candidates = [text for text in self.words if _MAY_BE_NUMBER.search(text)]
-        found = {
-            unit: {
+        found: dict[NumberUnit, dict[str, float]] = {}
+        for unit, read in units.items():
+            found[unit] = {
                 text: value
                 for text in candidates
                 if (value := read(text.strip())) is not None
             }
-            for unit, read in units.items()
-        }
+            # No other unit can have a larger share, and the first of equal ones is chosen.
+            if self.share(found[unit]) == 1:
+                break
         best = max(found, key=lambda unit: self.share(found[unit]))
         values = found[best]
         if best == "percent" and self.share(values) < 1:
