@@ -100,14 +100,14 @@ def _detected(start: Peek) -> str | None:
     return next(
         (
             candidate.name
-            for candidate in _candidates(start)
+            for candidate in candidates(start)
             if candidate.name != GENERIC and is_format(candidate, start)
         ),
         None,
     )
 
 
-def _candidates(start: Peek) -> Iterator[Importer]:
+def candidates(start: Peek) -> Iterator[Importer]:
     """Yield the importers in the order of `importers`, without those whose signs a file lacks."""
     benchmarks = [
         benchmark

@@ -1,14 +1,26 @@
 """A file in each layout becomes a run, and a wrong file is refused with what it looks like."""
 
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
-from evalkit.benchmark_discovery import iter_benchmarks
+from evalkit import benchmarks
+from evalkit.benchmark_discovery import benchmarks_in, iter_benchmarks
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop import Options, describe_file, formats, importers, recognize_format
+from evalkit.foreign_files.judgment_files import Peek
+from evalkit.interop import (
+    Options,
+    describe_file,
+    format_signs,
+    formats,
+    importer_discovery,
+    importers,
+    recognize_format,
+)
 from evalkit.interop import import_judgments as brought
 from tests.golden.runs import GOLDEN
 from tests.support.exports import SHAPES as EXPORTS
@@ -306,3 +318,25 @@ def test_files_that_hold_nothing(bring, write, content):
     ran = bring("llmbar", str(path), status=1)
     assert len(ran.err.strip().splitlines()) == 1
     assert str(path) in ran.err
+
+
+def test_a_plain_table_needs_no_reader_of_logs():
+    table = Peek(Path("table.csv"), {"id": "1", "question": "Why?", "human": "pass", "gpt": "fail"})
+    assert [found.name for found in importer_discovery.candidates(table)] == ["generic"]
+
+
+def test_every_sign_is_of_a_module():
+    tools = {module.name for module in iter_modules(importers.__path__)}
+    published = {module.name for module in iter_modules(benchmarks.__path__)}
+    assert tools == format_signs.TOOL_SIGNS.keys()
+    assert published == format_signs.BENCHMARK_SIGNS.keys()
+
+
+def test_signs_hide_no_published_judgments():
+    hidden = [
+        name
+        for name, signs in format_signs.BENCHMARK_SIGNS.items()
+        if signs == format_signs.NO_IMPORTER
+    ]
+    made = [entry.name for name in hidden for entry in benchmarks_in(name) if entry.importer]
+    assert made == []
