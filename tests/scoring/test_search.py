@@ -505,6 +505,23 @@ def test_a_note_that_is_not_evalkits_withdraws_nothing(note):
     assert decision.where == ()
 
 
+def test_a_column_with_too_few_exceptions_is_followed():
+    tasks = np.repeat(["chat", "code"], 20).tolist()
+    labels = HALVES.copy()
+    labels[:2] = 1
+    follows = followed_metric(labels, HALVES, tasks)
+    assert follows is not None
+    assert json.loads(follows.note or "")["label"] is False
+
+
+def test_one_value_is_no_strata():
+    labels = np.arange(40) % 2
+    grades = np.arange(40.0)
+    whole = column(["a"] * 40)
+    assert strata.agreement_within(whole, confusion(labels, labels)) is None
+    assert strata.agreement_within(whole, moments(grades, grades)) is None
+
+
 @pytest.mark.parametrize(
     ("unit", "label", "use", "words"),
     [
