@@ -28,6 +28,8 @@ _SECONDS = 300.0
 CONFIG = """
 model_list:
   - model_name: m
+    litellm_params: {{model: openai/m, api_base: "{base}", api_key: none}}
+  - model_name: dear
     litellm_params:
       model: openai/m
       api_base: "{base}"
@@ -37,9 +39,9 @@ model_list:
 litellm_settings: {{num_retries: 0}}
 router_settings:
   provider_budget_config:
-    openai: {{budget_limit: 0.2, time_period: 1d}}
+    openai: {{budget_limit: 0.05, time_period: 1d}}
 """
-"""An answer of 15 tokens costs 0.015: the budget is spent after fourteen."""
+"""An answer of `dear` costs 0.015: six of them are more than the budget."""
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +128,6 @@ def test_a_spent_budget_ends_the_run(proxy, tmp_path, capfd, transport):
     for name in ("spends", "ends"):
         folder = tmp_path / name
         folder.mkdir()
-        played = through(proxy, folder, capfd, transport)
+        played = through(proxy, folder, capfd, transport, "dear")
     assert played.status == 1
     assert "add credit or raise the budget" in played.output
