@@ -178,4 +178,6 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     if close:
         return f"did you mean '{close[0]}'?"
     count = f", … ({len(options)} in all)" if len(options) > _LISTED else ""
-    return f"choose from {', '.join(options[:_LISTED])}{count}" if options else ""
+    if options:
+        return f"choose from {', '.join(options[:_LISTED])}{count}"
+    return ""

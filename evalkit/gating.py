@@ -116,11 +116,12 @@ def _check_name(
 ) -> None:
     members = [member.label for member in config.judge.members]
     parts = [metric_part(member) for member in members] if len(members) > 1 else []
-    of_judge = (
-        re.fullmatch(r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name)
-        if parts
-        else None
-    )
+    if parts:
+        of_judge = re.fullmatch(
+            r"judge/(?:" + "|".join(map(re.escape, parts)) + ")/(.+)", name
+        )
+    else:
+        of_judge = None
     plain = of_judge[1] if of_judge else name
     if parts and plain.startswith("judge/"):
         raise ConfigError(
@@ -395,11 +396,10 @@ def _xml(text: str) -> str:
 
 def markdown(gate: Gate, title: str) -> str:
     """Return a summary in GitHub's Markdown: the state, and a row per rule."""
-    strict = (
-        ", because `gate.undecided` is `fail`"
-        if gate.strict and gate.state == "failed"
-        else ""
-    )
+    if gate.strict and gate.state == "failed":
+        strict = ", because `gate.undecided` is `fail`"
+    else:
+        strict = ""
     rows = [
         f"| {_MARKS[ruling.state]} |"
         f" {' | '.join(map(_cell, (ruling.metric, ruling.rule, ruling.why)))} |"
@@ -431,11 +431,10 @@ def gate_title(gate: Json) -> str:
     counts = ", ".join(
         f"{states.count(state)} {state}" for state in _MARKS if state in states
     )
-    strict = (
-        ", because gate.undecided is fail"
-        if gate["state"] == "failed" and "failed" not in states
-        else ""
-    )
+    if gate["state"] == "failed" and "failed" not in states:
+        strict = ", because gate.undecided is fail"
+    else:
+        strict = ""
     limited = ""
     if gate.get("where"):
         limited = f" where {choices_text(gate['where'])}"

@@ -163,11 +163,9 @@ def _same(stored: Judgment, read: Judgment) -> bool:
     ):
         return False
     if stored.value is not None or not stored.criteria:
-        return (
-            describe_differences(stored) == describe_differences(read)
-            if stored.value is not None
-            else True
-        )
+        if stored.value is not None:
+            return describe_differences(stored) == describe_differences(read)
+        return True
     return all(
         abs(value - read.criteria.get(name, value + 1)) < _CLOSE
         for name, value in stored.criteria.items()
@@ -234,9 +232,10 @@ def import_run(
         _check_scale(config, brought.judgments)
     brought = _with_consensus(brought)
     judgments: Sequence[Judgment] = brought.judgments
-    texts = (
-        sum(judgment.completion is not None for judgment in judgments) if read else 0
-    )
+    if read:
+        texts = sum(judgment.completion is not None for judgment in judgments)
+    else:
+        texts = 0
     again = _read_again(config, brought) if texts else judgments
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
@@ -281,21 +280,18 @@ def import_run(
 
 def _name(source: Path) -> str:
     """Return a distinctive name of a file, with its folder's name if its own is generic."""
-    return (
-        f"{source.parent.name}/{source.stem}"
-        if source.stem in UNTELLING and source.parent.name
-        else source.stem
-    )
+    if source.stem in UNTELLING and source.parent.name:
+        return f"{source.parent.name}/{source.stem}"
+    return source.stem
 
 
 def _dataset(
     config: RunConfig, brought: ImportedJudgments, source: str, *, scale_given: bool
 ) -> Dataset:
-    benchmark = (
-        None
-        if config.dataset.benchmark is None
-        else find_benchmark(config.dataset.benchmark)
-    )
+    if config.dataset.benchmark is None:
+        benchmark = None
+    else:
+        benchmark = find_benchmark(config.dataset.benchmark)
     benchmark_note = () if benchmark is None else (benchmark.note,)
     described = None if benchmark is None else benchmark.described()
     has_scale = scale_given or _has_scale(config, brought)
@@ -417,7 +413,9 @@ def _is_split(case: Case) -> bool:
 
 def _split_note(cases: Iterable[Case]) -> tuple[str, ...]:
     count = sum(map(_is_split, cases))
-    return (f"{SPLIT}: {count}",) if count else ()
+    if count:
+        return (f"{SPLIT}: {count}",)
+    return ()
 
 
 def add_labels(

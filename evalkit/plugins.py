@@ -82,7 +82,9 @@ class Guarded:
         def call(*arguments: Any, **named: Any) -> Any:
             with third_party_errors(kind, problem):
                 result = method(*arguments, **named)
-            return iterate(result) if isinstance(result, Iterator) else result
+            if isinstance(result, Iterator):
+                return iterate(result)
+            return result
 
         return call
 
@@ -192,11 +194,9 @@ def leaves(
 def _is_harmless(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_harmless, value))
-    return (
-        bool(_HARMLESS_TEXT.fullmatch(value))
-        if isinstance(value, str)
-        else isinstance(value, int | float | Enum)
-    )
+    if isinstance(value, str):
+        return bool(_HARMLESS_TEXT.fullmatch(value))
+    return isinstance(value, int | float | Enum)
 
 
 def check_options(options: Json) -> None:
@@ -447,7 +447,9 @@ def _folder(point: EntryPoint) -> Path:
 
 
 def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else point.value.partition(":")[0]
+    if point.dist:
+        return point.dist.name
+    return point.value.partition(":")[0]
 
 
 def _normalized(package: str) -> str:

@@ -37,11 +37,10 @@ class _RunSpec:
 
     @classmethod
     def of(cls, *words: str, gate: Json | None = None) -> _RunSpec:
-        named = (
-            words[:1]
-            if words and "=" not in words[0] and not words[0].startswith("~")
-            else ()
-        )
+        if words and "=" not in words[0] and not words[0].startswith("~"):
+            named = words[:1]
+        else:
+            named = ()
         return cls(named[0] if named else None, words[len(named) :], dict(gate or {}))
 
     def then(self, additions: _RunSpec) -> _RunSpec:

@@ -186,14 +186,16 @@ def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:
     if absent := sorted(
         set(result.manifest.get("prompt_hashes") or {}) - set(templates)
     ):
-        return f"{PROMPTS} has no {absent[0]}" if templates else f"{PROMPTS} is missing"
+        if templates:
+            return f"{PROMPTS} has no {absent[0]}"
+        return f"{PROMPTS} is missing"
     incomplete = sum(
         len(judgment.keys) != len(judgment.earlier) + (judgment.completion is not None)
         for judgment in result.judgments
     )
-    return (
-        f"{JUDGMENTS} has no answers for {incomplete} judgments" if incomplete else None
-    )
+    if incomplete:
+        return f"{JUDGMENTS} has no answers for {incomplete} judgments"
+    return None
 
 
 def _own(
@@ -235,11 +237,10 @@ async def _replay(
     result: RunResult, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator
 ) -> JudgingResult:
     specs = _specs(result, config.judge)
-    arbiter = (
-        config.swap.arbiter
-        if config.swap.resolve == "third_pass" and config.swap.policy == "both"
-        else None
-    )
+    if config.swap.resolve == "third_pass" and config.swap.policy == "both":
+        arbiter = config.swap.arbiter
+    else:
+        arbiter = None
     return await judge_cases(
         cases,
         evaluator,
@@ -279,11 +280,10 @@ class _Answers:
 
     def _at(self, number: int, turn: int) -> Completion:
         judgment = self._judgments[number]
-        answers = (
-            judgment.earlier
-            if judgment.completion is None
-            else (*judgment.earlier, judgment.completion)
-        )
+        if judgment.completion is None:
+            answers = judgment.earlier
+        else:
+            answers = (*judgment.earlier, judgment.completion)
         return answers[turn]
 
     def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:  # noqa: ARG002
@@ -331,7 +331,9 @@ def _carry_over(
         copied = was is not None and (
             judgment.error_kind == "not_stored" or (always and was.completion is None)
         )
-        return was if copied and was is not None else judgment
+        if copied and was is not None:
+            return was
+        return judgment
 
     carried = [kept(judgment) for judgment in again]
     return carried, sum(
@@ -449,7 +451,9 @@ def _difference(was: Judgment | None, now: Judgment, absent: str) -> str:
     ]
     if texts[0] != texts[1]:
         return "answers with different texts"
-    return "" if _said(was) == _said(now) else "answers that are parsed differently"
+    if _said(was) == _said(now):
+        return ""
+    return "answers that are parsed differently"
 
 
 def _said(judgment: Judgment) -> Judgment:

@@ -93,11 +93,9 @@ class JudgingSession:
         return judgments, await aside(verdicts_of, self.config, cases, judgments)
 
     def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
-        return (
-            escalated(self.config, cases, judgments)
-            if self.config.judge.cascades
-            else ()
-        )
+        if self.config.judge.cascades:
+            return escalated(self.config, cases, judgments)
+        return ()
 
     def complete(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> bool:
         """Return whether every request of some cases has a judgment, also after an error has ended the session."""

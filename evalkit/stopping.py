@@ -79,11 +79,10 @@ def with_stop(config: RunConfig, cases: Sequence[Case]) -> RunConfig:
     countable = _sums(config, cases)
     able = [name for name, sums in countable.items() if sums.counts.any()]
     if stop.metric not in able:
-        why = (
-            "nothing to count in these cases"
-            if stop.metric in countable
-            else "it cannot stop a run"
-        )
+        if stop.metric in countable:
+            why = "nothing to count in these cases"
+        else:
+            why = "it cannot stop a run"
         remedy = f"these can: {', '.join(able)}"
         raise ConfigError(why, where=f"runner.stop.metric={stop.metric}", remedy=remedy)
     low, high = countable[stop.metric].ends
@@ -131,11 +130,9 @@ def _sums(config: RunConfig, cases: Sequence[Case]) -> dict[str, ClusterSums]:
 
 def _plain(config: RunConfig) -> RunConfig:
     """Return a config without the rule of a benchmark, which may need all cases."""
-    return (
-        config
-        if config.dataset.benchmark is None
-        else config.with_({"dataset.benchmark": None})
-    )
+    if config.dataset.benchmark is None:
+        return config
+    return config.with_({"dataset.benchmark": None})
 
 
 def _statistics(

@@ -156,7 +156,9 @@ def leaderboard_of(
                 ),
             )
         )
-    return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
+    if scoring and len(contenders) > 1:
+        return rank(contenders, scoring)
+    return None
 
 
 @raises_plainly
@@ -335,7 +337,9 @@ def as_csv(board: Leaderboard) -> str:
 
 
 def _ends(metric: Metric | None) -> tuple[float | None, float | None, float | None]:
-    return (metric.value, metric.low, metric.high) if metric else (None, None, None)
+    if metric:
+        return (metric.value, metric.low, metric.high)
+    return (None, None, None)
 
 
 NAME: Final = layout.SWEEP
@@ -448,11 +452,9 @@ def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
     if hashes is None:
         return False
     number = int(job) if job.isdigit() else None
-    return (
-        config_hash in hashes
-        if number is None
-        else number < len(hashes) and hashes[number] == config_hash
-    )
+    if number is None:
+        return config_hash in hashes
+    return number < len(hashes) and hashes[number] == config_hash
 
 
 def runs(folder: Path) -> dict[str, RunStatus]:

@@ -34,7 +34,9 @@ def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:
     def value(rating: Rating) -> Any:
         if classes:
             return {name: float(name == rating.value) for name in classes}
-        return rating.share if isinstance(rating.value, str) else rating.value
+        if isinstance(rating.value, str):
+            return rating.share
+        return rating.value
 
     @as_scorer(metrics=metrics, name="judge")
     def evalkit_judge() -> Scorer:

@@ -212,11 +212,10 @@ class Labels:
             row = next(
                 (statistic for statistic in scored if statistic.name == metric), None
             )
-            counted = (
-                None
-                if row is None
-                else Metric(metric, None, n=row.n, missing=row.missing)
-            )
+            if row is None:
+                counted = None
+            else:
+                counted = Metric(metric, None, n=row.n, missing=row.missing)
             if counted is None or not counted.n:
                 raise _without_agreement(
                     counted, kind, f"{folder}, {name}", labels.remedy()
@@ -247,15 +246,15 @@ class Labels:
                 if judgment.case_id in kept
             ],
         )
-        return side.labeled() if labeled else side
+        if labeled:
+            return side.labeled()
+        return side
 
     @cached_property
     def _held(self) -> Mapping[str, Case]:
-        return (
-            {case.id: case for case in read_held_out(self.folder)}
-            if self.split.held_out
-            else {}
-        )
+        if self.split.held_out:
+            return {case.id: case for case in read_held_out(self.folder)}
+        return {}
 
     def clusters(self, *names: SideName, answered: bool = False) -> int:
         """Return the number of labeled clusters of sides, or of those with a usable answer."""
@@ -324,13 +323,13 @@ class Labels:
         confidence = 1 - (1 - self.result.config.scoring.confidence) / tests
         if self.kind is not SCORES:
             gain = None if self.is_one_class(name) else smallest_gain(n, confidence)
-            return None if gain is None else gain * self._beyond_chance()
+            if gain is None:
+                return None
+            return gain * self._beyond_chance()
         value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
-        return (
-            smallest_detectable((1 - value**2) / sqrt(n), confidence, 1)
-            if n > 1 and abs(value) < 1
-            else None
-        )
+        if n > 1 and abs(value) < 1:
+            return smallest_detectable((1 - value**2) / sqrt(n), confidence, 1)
+        return None
 
     def is_one_class(self, name: SideName) -> bool:
         """Return whether a judge that always gives the same verdict would be right on a side."""
@@ -342,7 +341,9 @@ class Labels:
         values = self._observed("dev")
         kappa = values.get(self.metric, 0.0)
         share = values.get(self.kind.share or "", 1.0)
-        return (1 - kappa) / (1 - share) if share < 1 and not isnan(kappa) else 1.0
+        if share < 1 and not isnan(kappa):
+            return (1 - kappa) / (1 - share)
+        return 1.0
 
     def _observed(self, name: SideName) -> dict[str, float]:
         """Return the values of the run's own settings on a side, by metric; NaN if undefined."""
@@ -405,11 +406,10 @@ def align(
         )
         test = labels.side("test", labeled=asking is not None)
         answered = search.answered(chosen, test)
-        alignment = (
-            replace(alignment, outcome="unpaid")
-            if answered is None
-            else _proved(labels, alignment, chosen, test, answered)
-        )
+        if answered is None:
+            alignment = replace(alignment, outcome="unpaid")
+        else:
+            alignment = _proved(labels, alignment, chosen, test, answered)
     elif reached or search.unpaid:
         alignment = replace(alignment, outcome="reached" if reached else "unpaid")
     if alignment.outcome == "improved":
@@ -795,7 +795,9 @@ def _outcome(test: Proof, confidence: float) -> Outcome:
         or gain.low <= 0 <= gain.high
     ):
         return "unproved"
-    return "improved" if gain.low > 0 else "worse"
+    if gain.low > 0:
+        return "improved"
+    return "worse"
 
 
 def difference_of(first: Metric, second: Metric) -> Metric:
@@ -861,11 +863,12 @@ def write_preset(alignment: Alignment, name: str, language: str) -> Alignment:
 def _record(folder: Path, alignment: Alignment, settings: AlignConfig) -> None:
     """Append the result to the run's alignments."""
     path = folder.absolute() / layout.ALIGNMENTS
-    before = (
-        read_record(path, dict[str, list[dict[str, Any]]]).get("alignments", [])
-        if path.is_file()
-        else []
-    )
+    if path.is_file():
+        before = read_record(path, dict[str, list[dict[str, Any]]]).get(
+            "alignments", []
+        )
+    else:
+        before = []
     now = {
         "settings": settings.model_dump(mode="json"),
         "outcome": alignment.outcome,

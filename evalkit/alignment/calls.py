@@ -155,7 +155,9 @@ class Asking:
                 [Case(case_id, "", ()) for case_id in by_id],
                 _Writing(by_id, read),
             )
-        return None if judged.stopped is not None else list(judged.judgments)
+        if judged.stopped is not None:
+            return None
+        return list(judged.judgments)
 
     def prompt(self, template: str, **variables: Any) -> tuple[Message, ...]:
         """Return a prompt for `align.model`, from a template in the language of the run or in English.

@@ -230,7 +230,9 @@ class Proposals:
         else:
             alternatives = {name: values_of(side) for name, side in earlier.items()}
         of = next((name for name, same in alternatives.items() if same == values), "")
-        return replace(proposal, result="duplicate", of=of) if of else proposal
+        if of:
+            return replace(proposal, result="duplicate", of=of)
+        return proposal
 
     def _tested(
         self, distinct: Sequence[Proposal], sides: Mapping[str, Side]
@@ -357,7 +359,9 @@ def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], obje
             if name is None
             else judgment.items.get(name, judgment.criteria.get(name))
         )
-    return values if any(value is not None for value in values.values()) else {}
+    if any(value is not None for value in values.values()):
+        return values
+    return {}
 
 
 def read_proposals(
@@ -378,9 +382,10 @@ def read_proposals(
     names = set(taken)
     for position, proposed in enumerate(listed[:most], 1):
         try:
-            entry = (
-                proposed if isinstance(proposed, Mapping) else {"description": proposed}
-            )
+            if isinstance(proposed, Mapping):
+                entry = proposed
+            else:
+                entry = {"description": proposed}
             text = checked_text(entry.get("description"))
         except UnreadableError as error:
             tell(f"proposal {position} is not used: {error}")
@@ -472,15 +477,15 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
     except ValueError as error:
         raise ConfigError(str(error), where=str(path), remedy=remedy) from None
     items = config.mode.name == CHECKLIST
-    value = (
-        parsed.get("mode", {}).get("checklist")
-        if items and isinstance(parsed.get("mode"), dict)
-        else parsed
-    )
+    if items and isinstance(parsed.get("mode"), dict):
+        value = parsed.get("mode", {}).get("checklist")
+    else:
+        value = parsed
     whole = config.model_dump(mode="json")
-    changed = (
-        {"mode": {**whole["mode"], "checklist": value}} if items else {CRITERIA: value}
-    )
+    if items:
+        changed = {"mode": {**whole["mode"], "checklist": value}}
+    else:
+        changed = {CRITERIA: value}
     try:
         changed_config = RunConfig.model_validate({**whole, **changed})
     except ValidationError as error:

@@ -89,4 +89,6 @@ class _Adapter:
         _parts: Sequence[str],
     ) -> dict[str, str]:
         text = self._trials.write(candidate[_PART], [row["id"] for row in rows[_PART]])
-        return {} if text is None else {_PART: text}
+        if text is None:
+            return {}
+        return {_PART: text}

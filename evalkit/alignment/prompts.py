@@ -83,11 +83,10 @@ class Instruction:
             "pointwise_class" if config.rubric.classes else config.mode.name
         )
         is_path = name.endswith(".j2") or "/" in name
-        path = (
-            name.rpartition("/")[2]
-            if is_path
-            else f"{config.prompt.language}/{name}.md.j2"
-        )
+        if is_path:
+            path = name.rpartition("/")[2]
+        else:
+            path = f"{config.prompt.language}/{name}.md.j2"
         texts: Mapping[str, str] = getattr(
             build_evaluator(config, read_templates(result)), "prompt_texts", {}
         )

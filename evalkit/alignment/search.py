@@ -83,7 +83,9 @@ def plain(value: Any) -> Any:
         return value.model_dump(mode="json", exclude_defaults=True)
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value
 
 
 def obstacle(
@@ -100,23 +102,27 @@ def obstacle(
     if knob == "threshold":
         if classes or kind is not PAIRS:
             return "the labels are not of pairs"
-        return None if config.tie.allow else "tie.allow is false"
+        if config.tie.allow:
+            return None
+        return "tie.allow is false"
     if knob == "weights":
         if classes or not any(judgment.criteria for judgment in judgments):
             return "the answers have no values by criterion"
         if config.scoring.aggregate == "overall":
             return "scoring.aggregate is overall"
-        return None if len(config.criteria) > 1 else "there is one criterion"
+        if len(config.criteria) > 1:
+            return None
+        return "there is one criterion"
     if knob == "combine":
-        return (
-            "there is one sample of each answer"
-            if classes or config.mode.samples == 1
-            else None
-        )
+        if classes or config.mode.samples == 1:
+            return "there is one sample of each answer"
+        return None
     if len({judgment.judge for judgment in judgments}) == 1:
         return "there is one judge"
     few = f"{len(config.judge.members)} judges have no other vote: {DAWID_SKENE} needs three"
-    return None if _votes(config) else few
+    if _votes(config):
+        return None
+    return few
 
 
 def depends_on_others(config: RunConfig, tune: Sequence[Knob]) -> bool:
@@ -159,11 +165,10 @@ def candidates(
                     settings,
                     threshold="threshold" in knobs,
                 ):
-                    best = (
-                        candidate
-                        if best is None or candidate.train > best.train + _EQUAL
-                        else best
-                    )
+                    if best is None or candidate.train > best.train + _EQUAL:
+                        best = candidate
+                    else:
+                        best = best
             if best is not None:
                 yield best
 
@@ -251,7 +256,9 @@ def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
         for label, winner, name, _ in rows
         if isinstance(label, str) and (winner or name)
     ]
-    return float(np.mean(right)) if right else -1.0
+    if right:
+        return float(np.mean(right))
+    return -1.0
 
 
 def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
@@ -263,7 +270,9 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
     """
     if kind is SCORES:
         value = agreement(config, kind, side)
-        return value * side.usable if value > 0 else value
+        if value > 0:
+            return value * side.usable
+        return value
     rows = field_values(
         verdicts_of(config, side.cases, side.judgments),
         "label",
@@ -291,7 +300,9 @@ def chance_corrected(config: RunConfig, kind: Kind, side: Side) -> float:
         / len(labels) ** 2
     )
     kappa = (float(np.mean(first == second)) - by_chance) / (1 - by_chance)
-    return kappa * side.usable if kappa > 0 else kappa
+    if kappa > 0:
+        return kappa * side.usable
+    return kappa
 
 
 def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:

@@ -101,13 +101,12 @@ def datasheet(
         {"text": note.text, "text_zh": note.text_zh}
         for note in simulated(simulated_judges(manifest))
     ]
-    advice = (
-        []
-        if notes
-        else [
+    if notes:
+        advice = []
+    else:
+        advice = [
             {"text": text.text, "text_zh": text.text_zh} for text in conclusion(result)
         ]
-    )
     return {
         "format": 1,
         "judge": manifest.get("judge"),
@@ -163,7 +162,9 @@ def datasheet(
 
 def _numbers(metrics: Metrics, name: str) -> JsonObject:
     metric = metrics.get(name)
-    return {} if metric is None else metric_values(metric)
+    if metric is None:
+        return {}
+    return metric_values(metric)
 
 
 def _sentence(text: Message) -> dict[str, str]:
@@ -233,21 +234,19 @@ def _probe(
         if name.startswith(prefix)
     }
     state = _state(outcome, metrics, result.config)
-    cases_needed = (
-        _cases_needed(outcome, metrics, result.config.scoring.confidence)
-        if state == "open"
-        else None
-    )
-    needed = (
-        []
-        if cases_needed is None
-        else [
+    if state == "open":
+        cases_needed = _cases_needed(outcome, metrics, result.config.scoring.confidence)
+    else:
+        cases_needed = None
+    if cases_needed is None:
+        needed = []
+    else:
+        needed = [
             gettext(
                 "Cases that would probably decide: {more} more.",
                 more=label_count(cases_needed),
             )
         ]
-    )
     return {
         "name": probe.name,
         "state": state,
@@ -298,7 +297,9 @@ def _state(outcome: Outcome, metrics: Metrics, config: RunConfig) -> str:
     )
     if outcome.unstable or picks:
         return "unstable"
-    return "withstands" if _excludes(outcome, metrics) else "open"
+    if _excludes(outcome, metrics):
+        return "withstands"
+    return "open"
 
 
 def _excludes(outcome: Outcome, metrics: Metrics) -> bool:
@@ -333,11 +334,12 @@ def _cases_needed(outcome: Outcome, metrics: Metrics, confidence: float) -> int 
     if metric is None or metric.value is None:
         return None
     value = metric.value
-    limits = (
-        [largest if value > 0 or not outcome.contrast.probe.directed else -largest]
-        if abs(value) < largest
-        else []
-    )
+    if abs(value) < largest:
+        limits = [
+            largest if value > 0 or not outcome.contrast.probe.directed else -largest
+        ]
+    else:
+        limits = []
     limits += (
         [0.0]
         if metric.name.endswith("/shift")
@@ -506,11 +508,10 @@ def _order(outcome: Outcome) -> list[int]:
         return [int(index) for index in np.flatnonzero(outcome.contrast.missing)]
     effect = outcome.contrast.tested * np.sign(outcome.mean or 0.0)
     indices = np.flatnonzero(np.nan_to_num(effect) > 0)
-    same = (
-        outcome.contrast.flip[indices] == 0
-        if outcome.contrast.probe.expects == "same"
-        else np.zeros(len(indices))
-    )
+    if outcome.contrast.probe.expects == "same":
+        same = outcome.contrast.flip[indices] == 0
+    else:
+        same = np.zeros(len(indices))
     # `lexsort` takes the last key first: changed verdicts, then the largest effects
     return [int(index) for index in indices[np.lexsort((-effect[indices], same))]]
 
@@ -550,7 +551,9 @@ def _worst(
 def _verdict(value: float, *, pair: bool) -> str | float | None:
     if isnan(value):
         return None
-    return {1.0: "A", 0.0: "TIE", -1.0: "B"}[float(value)] if pair else float(value)
+    if pair:
+        return {1.0: "A", 0.0: "TIE", -1.0: "B"}[float(value)]
+    return float(value)
 
 
 def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
@@ -802,7 +805,9 @@ def _letters(sheet: Json, probe: str) -> dict[str, str]:
         for test in sheet["tests"]
         if test["probe"] == probe and test["differ"]
     ]
-    return letters(jobs, differ) if differ else {}
+    if differ:
+        return letters(jobs, differ)
+    return {}
 
 
 def _files(sheet: Json, title: str, language: str) -> dict[str, str]:

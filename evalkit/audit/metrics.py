@@ -143,18 +143,16 @@ def contrast(
         if scale is not None:  # what has the lowest score cannot score lower
             lower = np.where(base.value > scale.min, base.value, np.nan)
             edited_value = edited.value
-            least = (
-                lower
-                if probe.expects == "loses"
-                else least + (scale.min + scale.max) / 2 + step
-            )
+            if probe.expects == "loses":
+                least = lower
+            else:
+                least = least + (scale.min + scale.max) / 2 + step
         passed = np.where(np.isnan(edited_value + least), np.nan, edited_value >= least)
         wrong = passed if scale else (1 + sign * edited.verdict) / 2
-        noise = (
-            _differ(repeat.verdict, base.verdict, step)
-            if scale
-            else np.abs(repeat.verdict - base.verdict) / 2
-        )
+        if scale:
+            noise = _differ(repeat.verdict, base.verdict, step)
+        else:
+            noise = np.abs(repeat.verdict - base.verdict) / 2
         tested = wrong - noise
     flip = _differ(edited.verdict, base.verdict, step)
     change = None
@@ -475,7 +473,9 @@ def p_value(values: Floats, clusters: Clusters, *, one_sided: bool) -> float | N
         p = sign_flip(np.round(sums / np.abs(sums).max() * GRID).astype(np.int64))
     if not one_sided:
         return p
-    return p / 2 if total > 0 else 1.0
+    if total > 0:
+        return p / 2
+    return 1.0
 
 
 def _detectable(
@@ -525,11 +525,10 @@ def audit_metrics(
     )
     for result in tested:
         name = f"audit/{result.contrast.probe.name}/detectable"
-        why = (
-            None
-            if result.detectable is not None
-            else "too few cases for any shift to be significant"
-        )
+        if result.detectable is not None:
+            why = None
+        else:
+            why = "too few cases for any shift to be significant"
         metrics[name] = Metric(
             name,
             None if result.detectable is None else round_metric(result.detectable),

@@ -297,11 +297,10 @@ class ProbedEvaluator:
 
     def _renamed(self, request: JudgeRequest, case_id: str, probe: str) -> JudgeRequest:
         sample = request.sample + (self._samples if probe == REPEAT else 0)
-        then = (
-            None
-            if request.then is None
-            else self._renamed(request.then, case_id, probe)
-        )
+        if request.then is None:
+            then = None
+        else:
+            then = self._renamed(request.then, case_id, probe)
         return replace(request, case_id=case_id, sample=sample, then=then)
 
 
@@ -366,11 +365,12 @@ class Relabeled:
         return replace(request, messages=messages, answer=answer)
 
     def _message(self, message: Message, texts: Sequence[str]) -> Message:
-        parts = (
-            re.split("(" + "|".join(map(re.escape, texts)) + ")", message["content"])
-            if texts
-            else [message["content"]]
-        )
+        if texts:
+            parts = re.split(
+                "(" + "|".join(map(re.escape, texts)) + ")", message["content"]
+            )
+        else:
+            parts = [message["content"]]
         renamed = [
             part if index % 2 else _NAME.sub(lambda m: self._names[m[0]], part)
             for index, part in enumerate(parts)

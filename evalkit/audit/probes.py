@@ -94,11 +94,9 @@ def edit_text(change: Callable[[str, Case, Place], str | None]) -> Edit:
     def edit(case: Case, target: Place) -> Case | None:
         old = case.responses[target.side]
         text = change(old.text, case, target)
-        return (
-            None
-            if text is None or text == old.text
-            else with_text(case, target.side, text)
-        )
+        if text is None or text == old.text:
+            return None
+        return with_text(case, target.side, text)
 
     return edit
 
@@ -109,11 +107,9 @@ def replace_copy(change: Callable[[str, Case, Place], str | None]) -> Edit:
     def edit(case: Case, target: Place) -> Case | None:
         original = case.responses[1 - target.side if len(case.responses) > 1 else 0]
         text = change(original.text, case, target)
-        return (
-            None
-            if text is None or text == original.text
-            else with_text(case, target.side, text)
-        )
+        if text is None or text == original.text:
+            return None
+        return with_text(case, target.side, text)
 
     return edit
 
@@ -141,7 +137,9 @@ def side_of(case: Case, *, worse: bool) -> int:
 
 def language_of(text: str) -> str:
     """Return `zh` if a text has Chinese characters, else `en`."""
-    return "zh" if _CHINESE.search(text) else "en"
+    if _CHINESE.search(text):
+        return "zh"
+    return "en"
 
 
 @frozen
@@ -370,14 +368,18 @@ def _one_of(texts: Mapping[str, Sequence[str]]) -> Edit:
 
 
 def _truncated(text: str, *_: object) -> str | None:
-    return text[: len(text) // 2].rstrip() if len(text) >= 20 else None
+    if len(text) >= 20:
+        return text[: len(text) // 2].rstrip()
+    return None
 
 
 def _wrong(text: str, _: Case, target: Place) -> str | None:
     if _NUMBER.search(text):
         return _NUMBER.sub(lambda match: str(2 * int(match[0]) + 3), text, count=1)
     changed = re.sub(*_NEGATIONS[target.language], text, count=1)
-    return None if changed == text else changed
+    if changed == text:
+        return None
+    return changed
 
 
 ANSWERS: Final = (
@@ -462,11 +464,10 @@ def _as_list(text: str, _: Case, target: Place) -> str:
 
 
 def _reworded(config: RunConfig) -> RunConfig:
-    form = (
-        "请评估：{} 这一点做得如何？"
-        if config.prompt.language.startswith("zh")
-        else "How well does this hold: {}"
-    )
+    if config.prompt.language.startswith("zh"):
+        form = "请评估：{} 这一点做得如何？"
+    else:
+        form = "How well does this hold: {}"
     criteria = {
         name: (
             criterion.model_copy(

@@ -104,7 +104,9 @@ def _read(request: JudgeRequest, completion: Completion) -> Reading:
 def original_of(case: Case, config: RunConfig) -> str:
     """Return the response of a case that the probe paraphrases; empty if the case has none."""
     trimmed_case, side = trimmed(case, find_probe(PARAPHRASE), config)
-    return "" if trimmed_case is None else trimmed_case.responses[side].text
+    if trimmed_case is None:
+        return ""
+    return trimmed_case.responses[side].text
 
 
 def rewriting(config: RunConfig) -> RunConfig:
@@ -143,7 +145,9 @@ def note_missing(judgments: Sequence[Judgment]) -> list[str]:
 def reviews_of(case: Case) -> Mapping[str, bool]:
     """Return whether each annotator says that an edited case's paraphrase means the same, by name."""
     reviews = case.metadata.get(SAME)
-    return reviews if isinstance(reviews, Mapping) else {}
+    if isinstance(reviews, Mapping):
+        return reviews
+    return {}
 
 
 def is_rejected(case: Case) -> bool:
@@ -222,11 +226,10 @@ def with_reviews(edits: Iterable[Case], reviews: Reviews) -> list[Case]:
     """Return edited cases with annotators' reviews of paraphrases added; a newer one replaces an older one."""
 
     def reviewed(edit: Case) -> Case:
-        added = (
-            reviews.get(key_of(edit))
-            if edit.metadata.get("probe") == PARAPHRASE
-            else None
-        )
+        if edit.metadata.get("probe") == PARAPHRASE:
+            added = reviews.get(key_of(edit))
+        else:
+            added = None
         if not added:
             return edit
         return replace(

@@ -130,15 +130,14 @@ def read_answers(
 
 def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> None:
     # of several answers to one request, the first is stored
-    added = (
-        store.add_many(
+    if batch:
+        added = store.add_many(
             list(
                 {completion.key: completion for completion in reversed(batch)}.values()
             )
         )
-        if batch
-        else 0
-    )
+    else:
+        added = 0
     report.stored += added
     report.known += len(batch) - added
     batch.clear()
@@ -218,17 +217,15 @@ def _completion(
             {number} if check_logprobs(answer, weighable=number in weighable) else set()
         )
     models = (answer.model, target.name)
-    cost = (
-        None
-        if target.api_base
-        else listed_cost(
+    if target.api_base:
+        cost = None
+    else:
+        cost = listed_cost(
             target.provider, models, answer.usage, answer.cached, batch=True
         )
-    )
-    price = (
-        None
-        if target.price is None
-        else Price(input=target.price[0], output=target.price[1])
-    )
+    if target.price is None:
+        price = None
+    else:
+        price = Price(input=target.price[0], output=target.price[1])
     named = replace(answer, model=answer.model or target.name)
     return sane(priced(completion_of(named, rung=rung, latency=0.0), cost, price))

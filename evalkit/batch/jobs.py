@@ -154,16 +154,16 @@ class BatchRun:
 
     def judge(self, judge: Judge) -> Judge:
         """Return the judge to score with: one that calls nobody, if its requests were batched."""
-        return (
-            judge
-            if reason_against(judge)
-            else AnsweredJudge(judge.spec, self._outcomes)
-        )
+        if reason_against(judge):
+            return judge
+        return AnsweredJudge(judge.spec, self._outcomes)
 
     @property
     def spent(self) -> Spent:
         """What the judges that were not batched must leave of the budget."""
-        return self._spent if self._skips else Spent()
+        if self._skips:
+            return self._spent
+        return Spent()
 
     def counted(self, judged: JudgingResult) -> JudgingResult:
         """Return a result in which the answers of these batches count as sent and paid for."""
@@ -409,11 +409,10 @@ class BatchRun:
         )
         unread += unknown if gone is not None or status.status == _FORGOTTEN else 0
         cost = report.paid.cost_usd
-        most = (
-            pending.reserved
-            if cost is None
-            else cost + pending.reserved * unread / len(pending.rungs)
-        )
+        if cost is None:
+            most = pending.reserved
+        else:
+            most = cost + pending.reserved * unread / len(pending.rungs)
         self._spent.usd += min(pending.reserved, most)
         self._tally.count_paid(report.paid)
         self._tally.sent += report.stored

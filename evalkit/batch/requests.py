@@ -487,11 +487,10 @@ def write_round(
     parts = [
         part for group in by_target for part in _split(group, max_requests, max_bytes)
     ]
-    names = (
-        [path.name]
-        if len(parts) == 1
-        else [f"{path.stem}-{n}{path.suffix}" for n, _ in enumerate(parts, 1)]
-    )
+    if len(parts) == 1:
+        names = [path.name]
+    else:
+        names = [f"{path.stem}-{n}{path.suffix}" for n, _ in enumerate(parts, 1)]
     files = [
         RequestFile(name, part[0].target, batch_round.rounds)
         for name, part in zip(names, parts, strict=True)

@@ -200,7 +200,9 @@ def calibrations(file: Path) -> dict[int, Row]:
 
 
 def _beside(path: Path, name: str) -> Path:
-    return path / name if path.is_dir() else path.with_name(name)
+    if path.is_dir():
+        return path / name
+    return path.with_name(name)
 
 
 def _table(file: Path) -> list[dict[str, str]]:
@@ -494,9 +496,9 @@ def _margin(row: Row) -> float | None:
     preference = number(row.get("preference"))
     if preference == _DRAW:
         return 0.0
-    return (
-        3 - 2 * preference if preference is not None and 1 <= preference <= 2 else None
-    )
+    if preference is not None and 1 <= preference <= 2:
+        return 3 - 2 * preference
+    return None
 
 
 def _words(row: Row) -> str | None:
@@ -504,15 +506,17 @@ def _words(row: Row) -> str | None:
     raw = row.get("raw_completion")
     if isinstance(raw, Mapping):
         message = raw.get("message")
-        content = (
-            message.get("content") if isinstance(message, Mapping) else raw.get("text")
-        )
-        raw = (
-            content
-            if content or isinstance(message, Mapping)
-            else json.dumps(raw, ensure_ascii=False)
-        )
-    return raw if isinstance(raw, str) and raw else None
+        if isinstance(message, Mapping):
+            content = message.get("content")
+        else:
+            content = raw.get("text")
+        if content or isinstance(message, Mapping):
+            raw = content
+        else:
+            raw = json.dumps(raw, ensure_ascii=False)
+    if isinstance(raw, str) and raw:
+        return raw
+    return None
 
 
 _ANNOTATION: Final[Mapping[str, Field]] = {

@@ -129,9 +129,10 @@ def _case(
     if baseline is None:
         problem = f"{pair['baseline']} has no answer to question {_uid(question)}"
         raise DatasetError(problem, where=answer.place, remedy="add it")
-    prompt = (
-        question["prompt"] if "prompt" in question else _content(question["turns"][0])
-    )
+    if "prompt" in question:
+        prompt = question["prompt"]
+    else:
+        prompt = _content(question["turns"][0])
     return answer.place, {
         "prompt": prompt,
         "response_a": _answer(answer),
@@ -171,7 +172,9 @@ def _answer(row: LocatedRow) -> Any:
 
 def _content(message: Any) -> Any:
     content = message["content"] if isinstance(message, dict) else message
-    return content["answer"] if isinstance(content, dict) else content
+    if isinstance(content, dict):
+        return content["answer"]
+    return content
 
 
 def _rule(view: View) -> Measures:
@@ -228,9 +231,10 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 def _games(row: LocatedRow) -> Iterator[Cells]:
     models = str(row.get("baseline") or BASELINE), str(row["model"])
-    games = (
-        row["games"] if isinstance(row.get("games"), list) and row["games"] else [None]
-    )
+    if isinstance(row.get("games"), list) and row["games"]:
+        games = row["games"]
+    else:
+        games = [None]
     for index, game in enumerate(games):
         game = game if isinstance(game, Mapping) else {}
         prompt = _prompt_text(game.get("user_prompt", game.get("prompt")))
@@ -250,7 +254,9 @@ def _prompt_text(prompt: Any) -> str:
     """Return the text of a prompt: the last message of a conversation, without images."""
     if not isinstance(prompt, list) or not prompt:
         return text(prompt)
-    return prompt[0] if isinstance(prompt[0], str) else text(prompt[-1])
+    if isinstance(prompt[0], str):
+        return prompt[0]
+    return text(prompt[-1])
 
 
 def _verdict(game: Json) -> Cells:

@@ -124,11 +124,10 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         task = load_object(file)
         location = str(file)
         label_file = people / file.name if people is not None else file
-        labels = (
-            _answers(load_object(label_file), str(label_file))
-            if people is not None and label_file.is_file()
-            else {}
-        )
+        if people is not None and label_file.is_file():
+            labels = _answers(load_object(label_file), str(label_file))
+        else:
+            labels = {}
         items = checklist_of(_items(task, location, labels), location)
         judge = options.judge or (folder.name if folder.is_dir() else _AGENT)
         judgment = RecordedJudgment(

@@ -88,11 +88,9 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 def _questions(path: Path) -> dict[str, LocatedRow]:
     """Return the questions by number, from the file next to the answers; empty if it is missing."""
     file = sibling_file(path, QUESTIONS_FILE)
-    return (
-        {}
-        if file is None
-        else {str(row["question_id"]): row for row in located_rows(file)}
-    )
+    if file is None:
+        return {}
+    return {str(row["question_id"]): row for row in located_rows(file)}
 
 
 def models_of(files: Iterable[Path]) -> dict[Path, str]:

@@ -74,7 +74,9 @@ def _asked(row: Row) -> str:
     if "prompt" in row:
         return str(row["prompt"]).replace(_TURN, "\n\n").strip()
     turns = row["context"]
-    return turns if isinstance(turns, str) else conversation_text(turns)
+    if isinstance(turns, str):
+        return turns
+    return conversation_text(turns)
 
 
 def _preferred(row: LocatedRow) -> Row:
@@ -114,11 +116,10 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
         *moments(scored.score[used], scored.grade[used])
     )
     note = "missing scores are omitted, without bounds" if lost else None
-    why = (
-        "all scores or grades are equal"
-        if count
-        else f"no scored response has a grade of {name.rpartition('/')[2]}"
-    )
+    if count:
+        why = "all scores or grades are equal"
+    else:
+        why = f"no scored response has a grade of {name.rpartition('/')[2]}"
     return [
         Statistic(f"{name}/{end}", columns, value, count, lost, note=note, why=why)
         for end, value in (("weighted_kappa", concordance), ("pearson", pearson_r))

@@ -130,7 +130,9 @@ def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
 
 def _entries(row: Json) -> Sequence[Any]:
     judgments = row.get("judgments")
-    return judgments if isinstance(judgments, list) else []
+    if isinstance(judgments, list):
+        return judgments
+    return []
 
 
 def _judge(rows: Sequence[LocatedRow], *, several: bool) -> str:
@@ -156,7 +158,9 @@ def _judge(rows: Sequence[LocatedRow], *, several: bool) -> str:
     )
     named = re.search(r"judge_model=([^,]+?)(?:\.jsonl)?\Z", rows[0].file.name)
     judge = model or (named[1] if named else str(rows[0].get("judge_name") or "judge"))
-    return f"{judge} {rows[0].get('judge_name')}" if several else judge
+    if several:
+        return f"{judge} {rows[0].get('judge_name')}"
+    return judge
 
 
 def _decision(entry: Any, sign: float) -> Cells:

@@ -93,11 +93,10 @@ def _rule(view: View) -> Measures:
     measures: Measures = []
     for group, names in _groups(tuple(subsets)).items():
         published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
-        note = (
-            without(published, names)
-            if names != [""]
-            else "the cases have no set: read as one set"
-        )
+        if names != [""]:
+            note = without(published, names)
+        else:
+            note = "the cases have no set: read as one set"
         accuracy = [order for name in names for order in orders[name]]
         together = [agreed[name] for name in names]
         measures.append(blend(f"llmbar/mean_accuracy{group}", accuracy, note=note))
@@ -202,7 +201,9 @@ def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
 def _set_of(file: Path) -> str | None:
     """Return the set of a result, by its published folder."""
     parts = file.resolve().parts
-    return parts[-5].lower() if len(parts) > 4 and parts[-4] == EVALUATORS else None
+    if len(parts) > 4 and parts[-4] == EVALUATORS:
+        return parts[-5].lower()
+    return None
 
 
 def _output(records: Sequence[Record], strategy: str) -> Json:

@@ -122,7 +122,9 @@ def _votes(rows: Sequence[LocatedRow]) -> dict[str, str | None]:
 
 def _winner(row: LocatedRow) -> str | None:
     vote = choice(row["winner"], _VOTES, row.place)
-    return _TURNED[vote] if vote and _turned(row) else vote
+    if vote and _turned(row):
+        return _TURNED[vote]
+    return vote
 
 
 def _case(row: LocatedRow) -> Row:
@@ -387,7 +389,9 @@ def _named(judge: Any) -> str:
 
 
 def _omitted(kind: str, count: int) -> list[str]:
-    return [f"{kind}, omitted: {count}"] if count else []
+    if count:
+        return [f"{kind}, omitted: {count}"]
+    return []
 
 
 def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
@@ -473,14 +477,11 @@ def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[st
 
 def _categories(path: Path) -> JsonObject:
     file = sibling_file(path, "question.jsonl")
-    return (
-        {}
-        if file is None
-        else {
-            str(row.get("question_id")): row.get("category")
-            for row in located_rows(file)
-        }
-    )
+    if file is None:
+        return {}
+    return {
+        str(row.get("question_id")): row.get("category") for row in located_rows(file)
+    }
 
 
 BENCHMARKS: Final = (

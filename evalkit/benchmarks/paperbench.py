@@ -97,7 +97,9 @@ def _items(
             else None
         )
         reasons[name] = str(node.get("explanation") or "")
-        return {**item, "label": answers[name]} if labeled else item
+        if labeled:
+            return {**item, "label": answers[name]}
+        return item
 
     return made(tree, 0).get("parts") or [made(tree, 0)], answers, reasons
 

@@ -185,12 +185,16 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
 def _listed(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    return [] if value is None else [value]
+    if value is None:
+        return []
+    return [value]
 
 
 def _mean(scores: list[Any]) -> float | None:
     numbers = [score for score in map(number, scores) if score is not None]
-    return sum(numbers) / len(numbers) if numbers else None
+    if numbers:
+        return sum(numbers) / len(numbers)
+    return None
 
 
 BENCHMARKS: Final = (

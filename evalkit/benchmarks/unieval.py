@@ -304,11 +304,9 @@ def _source(row: LocatedRow) -> str:
 
 def _question(row: LocatedRow, numbers: NumberedNames) -> str:
     name = row.get("doc_id")
-    return (
-        str(name)
-        if name is not None
-        else numbers[f"{_source(row)}\0{row.get('context') or ''}"]
-    )
+    if name is not None:
+        return str(name)
+    return numbers[f"{_source(row)}\0{row.get('context') or ''}"]
 
 
 def _grades_of(

@@ -67,12 +67,16 @@ def _tags(row: Json) -> dict[str, list[str]]:
         *(secondary if isinstance(secondary, list) else [secondary]),
     ]
     distinct = [*dict.fromkeys(str(tag) for tag in tags if tag)]
-    return {"tags": distinct} if distinct else {}
+    if distinct:
+        return {"tags": distinct}
+    return {}
 
 
 def _score(row: Row) -> float | None:
     score = number(row.get("score"))
-    return score if score is not None and _LOW <= score <= _HIGH else None
+    if score is not None and _LOW <= score <= _HIGH:
+        return score
+    return None
 
 
 _JUDGMENT: Final[Mapping[str, Field]] = {

@@ -98,11 +98,10 @@ def main(arguments: Namespace) -> int:
         check(result.config, origin_of(folder), SECTIONS[ALIGN])
         alignment = align(result, folder, settings, lambda text: log("note", text))
     _print(alignment, folder, translator_of(result))
-    status = (
-        ExitStatus.TOO_MANY_FAILURES
-        if alignment.outcome == "unpaid"
-        else ExitStatus.DONE
-    )
+    if alignment.outcome == "unpaid":
+        status = ExitStatus.TOO_MANY_FAILURES
+    else:
+        status = ExitStatus.DONE
     return int(max(status, _register(result, alignment)))
 
 
@@ -235,11 +234,10 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
             f" {labels.remedy()}."
         )
         return
-    method = (
-        "with the correlation on dev"
-        if labels.kind is SCORES
-        else "by a judge that corrects verdicts and breaks none"
-    )
+    if labels.kind is SCORES:
+        method = "with the correlation on dev"
+    else:
+        method = "by a judge that corrects verdicts and breaks none"
     claim = (
         f"smallest gain in {labels.metric} that these labels can prove, with a probability of"
         " 0.8"
@@ -268,11 +266,10 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     """Print what was found; sentences are in the language of the run's report."""
     console = plain_console()
     many = "s" * (alignment.tried != 1)
-    tried = (
-        ("criteria" if many else "criterion")
-        if alignment.proposals
-        else f"combination{many} of settings"
-    )
+    if alignment.proposals:
+        tried = "criteria" if many else "criterion"
+    else:
+        tried = f"combination{many} of settings"
     console.print(print_heading("align", f" ({folder}, {alignment.tried} {tried})"))
     if not alignment.split.held_out:
         log(
@@ -364,14 +361,14 @@ def _print(alignment: Alignment, folder: Path, words: Translator) -> None:
     elif alignment.preset is not None:
         # where a preset must be for `method=NAME` or `criteria=NAME` to find it
         group = CRITERIA if CRITERIA in alignment.settings else "method"
-        verb = (
-            "proved" if {CRITERIA, ITEMS_KEY} & alignment.settings.keys() else "written"
-        )
-        moved = (
-            ""
-            if alignment.preset.parent.name == group
-            else f"copy it to conf/{group}, and "
-        )
+        if {CRITERIA, ITEMS_KEY} & alignment.settings.keys():
+            verb = "proved"
+        else:
+            verb = "written"
+        if alignment.preset.parent.name == group:
+            moved = ""
+        else:
+            moved = f"copy it to conf/{group}, and "
         console.print(
             f"{verb}: {alignment.preset}; {moved}use it with"
             f" {quote(f'{group}={alignment.preset.stem}')}"
@@ -385,18 +382,16 @@ def _proposals(alignment: Alignment, words: Translator) -> Table:
     for proposal in sorted(
         alignment.proposals, key=lambda proposal: proposal.result != "kept"
     ):
-        gain = (
-            ""
-            if proposal.gain is None
-            else with_interval(proposal.gain.metric, signed=True)
-        )
-        result = (
-            gettext(
+        if proposal.gain is None:
+            gain = ""
+        else:
+            gain = with_interval(proposal.gain.metric, signed=True)
+        if proposal.of:
+            result = gettext(
                 "{result} of {name}", result=_RESULTS[proposal.result], name=proposal.of
             )
-            if proposal.of
-            else _RESULTS[proposal.result]
-        )
+        else:
+            result = _RESULTS[proposal.result]
         table.add_row(
             proposal.name,
             proposal.text,

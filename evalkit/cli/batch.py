@@ -107,11 +107,10 @@ def _write_requests(
             f" {arguments.model or file.target.name}"
         )
     count = sum(len(requests) for _, requests in written)
-    rounds = (
-        "one round"
-        if batch_round.rounds == 1
-        else f"about {batch_round.rounds} rounds with this one"
-    )
+    if batch_round.rounds == 1:
+        rounds = "one round"
+    else:
+        rounds = f"about {batch_round.rounds} rounds with this one"
     print(
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about"
         f" {batch_round.tokens:,} prompt tokens; {rounds}, and answers that must be"
@@ -270,11 +269,10 @@ def _print_rounds(index: RequestIndex, counts: dict[int, tuple[int, int]]) -> No
         return
     # without the round that was read
     rounds_left = max(index.files[position][1].rounds for position in counts) - 1
-    likely = (
-        f"about {rounds_left} more round{'s' * (rounds_left > 1)} likely"
-        if rounds_left
-        else "no more rounds planned"
-    )
+    if rounds_left:
+        likely = f"about {rounds_left} more round{'s' * (rounds_left > 1)} likely"
+    else:
+        likely = "no more rounds planned"
     print(
         f"{likely}; `evalkit batch write` with the same settings writes missing and repeated"
         " requests; if there are none, `evalkit run` sends nothing"

@@ -270,7 +270,9 @@ def _chosen_answer(question: OpenTableError) -> Answer | None:
     except (ValueError, EOFError):
         return None
     in_range = 1 <= number <= len(question.answers)
-    return question.answers[number - 1] if in_range else None
+    if in_range:
+        return question.answers[number - 1]
+    return None
 
 
 def _with_command(note: str, arguments: Namespace) -> str:
@@ -370,14 +372,12 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
             "is empty", where=name, remedy="use a file with a row for each verdict"
         )
     rows = list(rows_of(path))
-    return (
-        [
+    if several:
+        return [
             (location, {**row, "file": row.get("file", Path(name).stem)})
             for location, row in rows
         ]
-        if several
-        else rows
-    )
+    return rows
 
 
 def _score(

@@ -39,9 +39,10 @@ def reading_lines(roles: Sequence[Role]) -> list[str]:
     ]
     unused = [f"{role.column} ({role.why})" for role in roles if role.role == NOT_USED]
     if unused:
-        omitted = (
-            "" if len(unused) <= MOST_ROLES else f" and {len(unused) - MOST_ROLES} more"
-        )
+        if len(unused) <= MOST_ROLES:
+            omitted = ""
+        else:
+            omitted = f" and {len(unused) - MOST_ROLES} more"
         listed = ", ".join(unused[:MOST_ROLES]) + omitted
         lines.append(
             f"  not used: {listed}; to use one: --judge COLUMN or --label COLUMN"
@@ -76,7 +77,9 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
         if (part := metric_part(judge)) in decisions
     ]
     board = rank(contenders, config.scoring)
-    return board if board.rows else None
+    if board.rows:
+        return board
+    return None
 
 
 def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:

@@ -193,11 +193,9 @@ def _scoring(options: JsonObject) -> ScoringConfig:
 
 def _metrics(options: JsonObject) -> list[str]:
     named = options.get("metrics", [])
-    return (
-        [str(name) for name in named]
-        if isinstance(named, list)
-        else str(named).split(",")
-    )
+    if isinstance(named, list):
+        return [str(name) for name in named]
+    return str(named).split(",")
 
 
 def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:

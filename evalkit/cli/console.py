@@ -90,9 +90,10 @@ def log(event: str, text: str, **facts: Any) -> None:
             file=sys.stderr,
         )
     elif style != "quiet" or event in ("error", "failure"):
-        prefix = (
-            "" if text.startswith("evalkit ") else _PREFIXES.get(event, "evalkit: ")
-        )
+        if text.startswith("evalkit "):
+            prefix = ""
+        else:
+            prefix = _PREFIXES.get(event, "evalkit: ")
         print(f"{prefix}{text}", file=sys.stderr, flush=True)
 
 
@@ -169,7 +170,9 @@ def text_table(
 
 def terminal_width() -> int:
     """Return the width of the terminal in characters, 0 if output is not a terminal."""
-    return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((0, 0)).columns
+    return 0
 
 
 def print_heading(heading: str, suffix: str = "") -> Text:

@@ -143,7 +143,9 @@ def _write(pages: dict[str, str], folder: Path) -> None:
 
 def _title(name: str, text: str) -> str:
     heading = re.search(r"(?m)^# (.+)$", text)
-    return name if heading is None else heading[1].replace("`", "")
+    if heading is None:
+        return name
+    return heading[1].replace("`", "")
 
 
 def _headings(text: str) -> str:

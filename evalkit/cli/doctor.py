@@ -44,7 +44,9 @@ def main(arguments: Namespace) -> int:
             answer = redact(str(error))
             wrong = wrong + 1
         console.print(Text.assemble(mark, f" {name}: {answer}"))
-    return 1 if wrong else 0
+    if wrong:
+        return 1
+    return 0
 
 
 def _checks(config: RunConfig) -> Iterator[Check]:
@@ -108,7 +110,9 @@ def _plugins() -> str:
             where=f"{first.package} ({first.group} '{first.name}')",
             remedy="`evalkit plugins` lists all",
         )
-    return f"{len(offers)} of other packages" if offers else "none"
+    if offers:
+        return f"{len(offers)} of other packages"
+    return "none"
 
 
 def _writable() -> str:
@@ -139,17 +143,19 @@ def plugins(_: Namespace) -> int:
                 ]
             )
         )
-    return 1 if any(offer.problem for offer in offers) else 0
+    if any(offer.problem for offer in offers):
+        return 1
+    return 0
 
 
 def _row(offer: Offer) -> tuple[str, str, str, str]:
-    origin = (
-        f"wrong: {offer.problem}"
-        if offer.problem
-        else f"{offer.value} ({offer.location})"
-        if offer.location
-        else offer.value
-    )
+    if offer.problem:
+        origin = f"wrong: {offer.problem}"
+    else:
+        if offer.location:
+            origin = f"{offer.value} ({offer.location})"
+        else:
+            origin = offer.value
     return GROUPS.get(offer.group, offer.group), offer.name, offer.package, origin
 
 

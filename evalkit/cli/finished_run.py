@@ -176,11 +176,10 @@ def apply_settings(
 def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
     """Return the key that is probably meant if there is none of this name, or else all keys that can be changed."""
     *sections, name = key.split(".")
-    close = (
-        []
-        if name in known_keys(sections)
-        else get_close_matches(key, allowed, n=1, cutoff=0.8)
-    )
+    if name in known_keys(sections):
+        close = []
+    else:
+        close = get_close_matches(key, allowed, n=1, cutoff=0.8)
     if close:
         return f"did you mean '{close[0]}'?"
     return f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
@@ -202,11 +201,10 @@ def read_value(key: str, text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         group, _, name = key.partition(".")
-        quoted = (
-            f"'gate={{{name}: \"{text}\"}}'"
-            if group == "gate" and name
-            else f"'{key}=\"{text}\"'"
-        )
+        if group == "gate" and name:
+            quoted = f"'gate={{{name}: \"{text}\"}}'"
+        else:
+            quoted = f"'{key}=\"{text}\"'"
         remedy = f"put quotes around a text with a special character: {quoted}"
         raise ConfigError(
             f"cannot be read as YAML: {text}", where=key, remedy=remedy
@@ -265,7 +263,9 @@ def gate_status(result: RunResult) -> int:
     if state == "failed":
         return ExitStatus.GATE_FAILED
     strict = state == "undecided" and result.config.gate.undecided == "exit_5"
-    return ExitStatus.GATE_UNDECIDED if strict else ExitStatus.DONE
+    if strict:
+        return ExitStatus.GATE_UNDECIDED
+    return ExitStatus.DONE
 
 
 PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
@@ -309,7 +309,9 @@ def reproduce_(arguments: Namespace) -> int:
     _print(run, result, reproduction)
     if folder is not None:
         _write(folder, _content(run, result, reproduction))
-    return ExitStatus.DONE if reproduction.equal else ExitStatus.GATE_FAILED
+    if reproduction.equal:
+        return ExitStatus.DONE
+    return ExitStatus.GATE_FAILED
 
 
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
@@ -423,11 +425,10 @@ def _print(run: str, result: RunResult, reproduction: Reproduction) -> None:
         f"  • Checked {_what_was_checked(reproduction)}. No judge was called."
     )
     if reproduction.reasons:
-        heading = (
-            "difference without effect on metrics"
-            if reproduction.equal
-            else "difference that may be the reason"
-        )
+        if reproduction.equal:
+            heading = "difference without effect on metrics"
+        else:
+            heading = "difference that may be the reason"
         _print_table(console, heading, reproduction.reasons)
     elif not reproduction.equal:
         console.print(
@@ -454,7 +455,9 @@ def _print_table(
 def _short(value: Any) -> str:
     """Shorten a hash; keep all digits of a number, because its last bit matters."""
     text = "–" if value is None else str(value)
-    return text[:12] if len(text) >= 32 and text.isalnum() else text
+    if len(text) >= 32 and text.isalnum():
+        return text[:12]
+    return text
 
 
 def _content(run: str, result: RunResult, reproduction: Reproduction) -> JsonObject:

@@ -266,7 +266,9 @@ def objective_value(
             continue
         raise JobError(ExitStatus.WRONG)
     values = [float(metrics[name]["value"]) for name in names]
-    return values[0] if isinstance(objective, str) else values
+    if isinstance(objective, str):
+        return values[0]
+    return values
 
 
 MULTIRUN = ("-m", "--multirun")
@@ -327,7 +329,9 @@ class Driver:
         )
         if failed and (objective or os.getpid() != self.pid):
             raise JobError(status)
-        return objective_value(folder, objective) if objective else status
+        if objective:
+            return objective_value(folder, objective)
+        return status
 
     def _attempt(self, cfg: DictConfig, *, searched: bool) -> tuple[Path, int]:
         """Run one job in a folder that no other process has; return the folder and the exit status."""
@@ -360,11 +364,10 @@ class Driver:
             study=self.study,
             words=[word for word in self.words if not word.startswith("-")],
         )
-        sweep = (
-            _sweep(settings, self.study, self.constant)
-            if settings.mode == RunMode.MULTIRUN
-            else None
-        )
+        if settings.mode == RunMode.MULTIRUN:
+            sweep = _sweep(settings, self.study, self.constant)
+        else:
+            sweep = None
         # A launcher may use processes or threads.
         in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
         if sweep is None or not in_sequence:
@@ -421,13 +424,13 @@ def _claimed(folder: Path, settings: Any) -> tuple[Path, Claim]:
 def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> JsonObject:
     folder = Path(settings.sweep.dir).resolve()
     dated = bool(_DATE.fullmatch(folder.parent.name))
-    name = (
-        study.stem
-        if study
-        else f"sweep {folder.parent.name} {folder.name}"
-        if dated
-        else folder.name
-    )
+    if study:
+        name = study.stem
+    else:
+        if dated:
+            name = f"sweep {folder.parent.name} {folder.name}"
+        else:
+            name = folder.name
     words = [str(word) for word in settings.overrides.task]
     differing = [word for word in words if _key(word) not in constant]
     if not differing:
@@ -541,11 +544,10 @@ def run_jobs(
         constant = constant_keys(str(study) if study else DEFAULT, overrides)
     driver = Driver(work, study, arguments, constant, overwrite=overwrite)
     # With flags such as --cfg, Hydra prints the config and no job is run.
-    sweep = (
-        find_sweep_jobs(study, arguments, overwrite=overwrite)
-        if sweeping and not _only_prints(arguments)
-        else None
-    )
+    if sweeping and not _only_prints(arguments):
+        sweep = find_sweep_jobs(study, arguments, overwrite=overwrite)
+    else:
+        sweep = None
     if sweep is None:
         _run_hydra(name, arguments, driver)
         return max(driver.statuses, default=0)

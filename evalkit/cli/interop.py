@@ -292,9 +292,10 @@ def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
 
 def _print_differences(adopted: Any, result: RunResult) -> None:
     count = len(adopted.differs)
-    where = (
-        f", all in {Path(result.folder or '') / 'differences.jsonl'}" if count else ""
-    )
+    if count:
+        where = f", all in {Path(result.folder or '') / 'differences.jsonl'}"
+    else:
+        where = ""
     print(f"texts read again: {adopted.texts}; {count} differ from the file{where}")
     for difference in adopted.differs[:SHOWN]:
         print(f"  {difference.line()}")
@@ -383,11 +384,10 @@ def export(arguments: Namespace) -> int:
         sample = sample_for_labeling(result, arguments.n, arguments.seed)
     content = content_of(result, layout, arguments.seed, sample, raw=arguments.raw)
     _write(file, content)
-    count = (
-        f"{len(json.loads(content))} tasks"
-        if layout in TASKS
-        else f"{len(result.judgments)} judgments"
-    )
+    if layout in TASKS:
+        count = f"{len(json.loads(content))} tasks"
+    else:
+        count = f"{len(result.judgments)} judgments"
     if sample is not None:
         _record(folder, sample)
     print(f"{count} of {len(result.cases)} cases written to {file}")
@@ -692,11 +692,10 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     from evalkit.interop.labeling import sample_for_labeling
     from evalkit.tracking.review import send_tasks
 
-    sample = (
-        _next(result, arguments)
-        if arguments.next
-        else sample_for_labeling(result, arguments.n or TASK_COUNT, seed)
-    )
+    if arguments.next:
+        sample = _next(result, arguments)
+    else:
+        sample = sample_for_labeling(result, arguments.n or TASK_COUNT, seed)
     if not sample.units:
         raise ConfigError(
             "the run has no verdicts to label",

@@ -159,11 +159,9 @@ def default_note(action: argparse.Action) -> str:
     plain = isinstance(action.default, str | int) and not isinstance(
         action.default, bool
     )
-    return (
-        " (default: %(default)s)"
-        if plain and action.option_strings and action.default != argparse.SUPPRESS
-        else ""
-    )
+    if plain and action.option_strings and action.default != argparse.SUPPRESS:
+        return " (default: %(default)s)"
+    return ""
 
 
 def positive(text: str) -> int:
@@ -348,11 +346,10 @@ class Command:
         return f"{self.summary[0].upper()}{self.summary[1:]}."
 
     def _closing(self) -> str:
-        closing = (
-            globals()[self.entry["more_from"]]()
-            if "more_from" in self.entry
-            else self.entry.get("more", "")
-        )
+        if "more_from" in self.entry:
+            closing = globals()[self.entry["more_from"]]()
+        else:
+            closing = self.entry.get("more", "")
         return "\n\n".join(filter(None, (closing, f"Example:\n  {self.example}", DOCS)))
 
 

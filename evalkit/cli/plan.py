@@ -518,7 +518,9 @@ def _unique(parts: Sequence[Part]) -> int:
 
 
 def _price(cost: float | None) -> str:
-    return "price unknown" if cost is None else dollars(cost)
+    if cost is None:
+        return "price unknown"
+    return dollars(cost)
 
 
 ORIGINS: Final[Mapping[Origin, str]] = {
@@ -604,11 +606,10 @@ def plan_labels(arguments: Namespace) -> int:
     _print_widths(result.metrics, arguments.width, config.scoring.confidence)
     for rule in (gate or {}).get("rules", ()):
         labels_needed = rule["labels_needed"]
-        hint = (
-            f", {_labels(labels_needed)} more labels would probably decide"
-            if labels_needed
-            else ""
-        )
+        if labels_needed:
+            hint = f", {_labels(labels_needed)} more labels would probably decide"
+        else:
+            hint = ""
         console.print(f"gate: {rule['metric']} {rule['rule']}: {rule['state']}{hint}")
     return ExitStatus.DONE
 
@@ -632,4 +633,6 @@ def _print_widths(metrics: Metrics, width: float, confidence: float) -> None:
 
 
 def _labels(count: int) -> str:
-    return in_every_language(label_count(count))[0] if count else "0"
+    if count:
+        return in_every_language(label_count(count))[0]
+    return "0"

@@ -40,7 +40,9 @@ class Rate:
         """Return the rate, or `None` if it is not known yet."""
         before, had = self._seen[0]
         after, has = self._seen[-1]
-        return (has - had) / (after - before) if has > had and after > before else None
+        if has > had and after > before:
+            return (has - had) / (after - before)
+        return None
 
 
 def describe(progress: Progress, rate: float | None = None) -> str:
@@ -89,7 +91,9 @@ def as_time(seconds: float | None) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 class ProgressDisplay:

@@ -271,9 +271,10 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     )
     quoted_folder = shlex.quote(str(folder))
     here = "" if folder.resolve() == Path.cwd() else f"cd {quoted_folder} && "
-    tracking = (
-        f" tracking.uri={TRACKING}" if os.environ.get("MLFLOW_TRACKING_URI") else ""
-    )
+    if os.environ.get("MLFLOW_TRACKING_URI"):
+        tracking = f" tracking.uri={TRACKING}"
+    else:
+        tracking = ""
     console.print(
         f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each"
         " judge's report"

@@ -153,7 +153,9 @@ def _resume_finished(job: Job) -> int:
     if job.config.tracking.enabled and status.recorded is None:
         with reported(statuses):
             track(job.config, read_run(job.folder))
-    return ExitStatus.GATE_FAILED if status.gate == "failed" else max(statuses)
+    if status.gate == "failed":
+        return ExitStatus.GATE_FAILED
+    return max(statuses)
 
 
 def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
@@ -201,16 +203,14 @@ def _print_result(result: RunResult, noted: Collection[str]) -> None:
 def interruption(config: RunConfig, judged: JudgingResult) -> str:
     """Return how far an interrupted run came, and how to continue."""
     unstored = config.store.mode == "off"
-    answers = (
-        sum(judgment.status != "failed" for judgment in judged.judgments)
-        if unstored
-        else judged.answers
-    )
-    share = (
-        f"{answers:,} of {judged.whole:,}"
-        if judged.whole is not None
-        else f"{answers:,}"
-    )
+    if unstored:
+        answers = sum(judgment.status != "failed" for judgment in judged.judgments)
+    else:
+        answers = judged.answers
+    if judged.whole is not None:
+        share = f"{answers:,} of {judged.whole:,}"
+    else:
+        share = f"{answers:,}"
     if judged.stopped not in (None, "interrupted"):
         return f"interrupted: {judged.stopped}"
     if unstored:
@@ -266,7 +266,9 @@ def _study_values(words: Sequence[str]) -> Json:
         node = read_yaml(read_text(study))
     except (OSError, ValueError):
         return {}
-    return node if isinstance(node, dict) else {}
+    if isinstance(node, dict):
+        return node
+    return {}
 
 
 def _list() -> int:

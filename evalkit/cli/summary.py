@@ -141,11 +141,10 @@ def judge_table(
     decisions = decide_for_judges(metrics, confidence)
     for judge in judges:
         judge_metrics = [_of(metrics, judge, name) for name in columns]
-        decision = (
-            in_every_language(USES[decisions[judge].use])[0]
-            if judge in decisions
-            else "–"
-        )
+        if judge in decisions:
+            decision = in_every_language(USES[decisions[judge].use])[0]
+        else:
+            decision = "–"
         table.add_row(
             judge,
             decision,
@@ -164,18 +163,19 @@ def subset_table(rows: Sequence[Json]) -> Table:
             best = max(best, row["accuracy"])
             names = ", ".join(row["judges"]) + (" ★" if row["chosen"] else "")
             cost = "–" if row["cost_usd"] is None else dollars(row["cost_usd"])
-            span = (
-                ""
-                if row["low"] is None
-                else f"[{number(row['low'])}, {number(row['high'])}]"
-            )
+            if row["low"] is None:
+                span = ""
+            else:
+                span = f"[{number(row['low'])}, {number(row['high'])}]"
             table.add_row(names, number(row["accuracy"]), span, cost)
     return table
 
 
 def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
     metric = metrics.get(f"judge/{judge}/{name}")
-    return metric if metric is not None and metric.value is not None else None
+    if metric is not None and metric.value is not None:
+        return metric
+    return None
 
 
 def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
@@ -457,11 +457,9 @@ def leaderboard_table(
 
 def _rank(row: Standing) -> str:
     """Return a rank, with its interval if that includes other ranks."""
-    return (
-        str(row.rank)
-        if row.rank_low == row.rank_high
-        else f"{row.rank} [{row.rank_low}, {row.rank_high}]"
-    )
+    if row.rank_low == row.rank_high:
+        return str(row.rank)
+    return f"{row.rank} [{row.rank_low}, {row.rank_high}]"
 
 
 def _cell(metric: Metric | None) -> str:

@@ -76,7 +76,9 @@ def _reachable(host: str) -> str:
     """Return an address at which this machine reaches a server that listens at `host`."""
     if host in ("0.0.0.0", "::"):
         return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
+    if ":" in host:
+        return f"[{host}]"
+    return host
 
 
 def _check_port(host: str, port: int) -> None:
@@ -136,17 +138,18 @@ def runs_page(opener: OpenerDirector, url: str, experiment: str | None) -> str:
         experiments = _ask(opener, url, "experiments/search", {"max_results": 1_000})[
             "experiments"
         ]
-        found = (
-            _last_written(opener, url, experiments)
-            if experiment is None
-            else next(one for one in experiments if one["name"] == experiment)
-        )
+        if experiment is None:
+            found = _last_written(opener, url, experiments)
+        else:
+            found = next(one for one in experiments if one["name"] == experiment)
     except (OSError, HTTPException, ValueError, KeyError, IndexError, StopIteration):
         return url
     page = f"{url}/#/experiments/{found['experiment_id']}/runs"
     tags = {tag["key"] for tag in found.get("tags", [])}
     has_view = f"mlflow.sharedViewState.{VIEW}" in tags
-    return f"{page}?viewStateShareKey={VIEW}" if has_view else page
+    if has_view:
+        return f"{page}?viewStateShareKey={VIEW}"
+    return page
 
 
 def _last_written(

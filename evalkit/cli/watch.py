@@ -71,11 +71,10 @@ class Watched:
             templates = judge.templates
             chosen = judge.config.judge.thresholds
             # The thresholds of a cascade are those of the run: a look does not choose others.
-            fixed = (
-                [f"judge.thresholds={json.dumps(chosen)}"]
-                if is_run and chosen is not None
-                else []
-            )
+            if is_run and chosen is not None:
+                fixed = [f"judge.thresholds={json.dumps(chosen)}"]
+            else:
+                fixed = []
             words = [str(source / (CONFIG if is_run else JUDGE)), *fixed, *words[1:]]
         else:
             study = find_study(named[0]) if named else None
@@ -92,11 +91,10 @@ class Watched:
         )
         with recorded:
             [(_, config)] = study_jobs(words)
-        name = (
-            config.judge.label
-            if source is None
-            else source.resolve().name.removesuffix(".yaml")
-        )
+        if source is None:
+            name = config.judge.label
+        else:
+            name = source.resolve().name.removesuffix(".yaml")
         return Watched(config, templates, FOLDER / name.replace("/", "_"))
 
     def planned(self) -> RunConfig:

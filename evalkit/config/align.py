@@ -25,7 +25,9 @@ WRITTEN: Final[tuple[Knob, ...]] = (PROMPT, CRITERIA)
 
 
 def _named(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"model": value}
+    return value
 
 
 class AlignConfig(Section):

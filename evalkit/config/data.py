@@ -70,13 +70,17 @@ class JoinConfig(Section):
     @property
     def ours(self) -> tuple[str, ...]:
         """The columns of the dataset's rows."""
-        return (self.by,) if isinstance(self.by, str) else self.by
+        if isinstance(self.by, str):
+            return (self.by,)
+        return self.by
 
     @property
     def theirs(self) -> tuple[str, ...]:
         """The columns of the joined file."""
         key = self.ours if self.key is None else self.key
-        return (key,) if isinstance(key, str) else key
+        if isinstance(key, str):
+            return (key,)
+        return key
 
 
 class SplitConfig(Section):
@@ -126,7 +130,9 @@ class HoldoutConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_number(cls, value: Any) -> Any:
-        return value if isinstance(value, Mapping) else {"share": value}
+        if isinstance(value, Mapping):
+            return value
+        return {"share": value}
 
 
 Meaning = Annotated[
@@ -287,17 +293,17 @@ class DatasetConfig(PluginSection):
     @property
     def hub_split(self) -> str | None:
         """The split of a Hugging Face dataset."""
-        return self.split.hub if isinstance(self.split, SplitConfig) else self.split
+        if isinstance(self.split, SplitConfig):
+            return self.split.hub
+        return self.split
 
     @property
     def division(self) -> SplitConfig | None:
         """The division into `dev` and `test`, if one is set."""
         split = self.split
-        return (
-            split
-            if isinstance(split, SplitConfig) and (split.column or split.fractions)
-            else None
-        )
+        if isinstance(split, SplitConfig) and (split.column or split.fractions):
+            return split
+        return None
 
 
 BOUND = re.compile(
@@ -380,7 +386,9 @@ class LeadRule(Section):
 
 
 def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, Mapping | LeadRule) else value
+    if isinstance(value, Mapping | LeadRule):
+        return (value,)
+    return value
 
 
 def _as_choice(value: Any) -> Any:

@@ -307,11 +307,10 @@ class RunConfig(Section):
                 "judge.vote: a cascade decides pairs or classes: set mode=pairwise, or"
                 " rubric.classes"
             )
-        before = (
-            self.judge.members[:-1]
-            if self.judge.last == "answer"
-            else self.judge.members
-        )
+        if self.judge.last == "answer":
+            before = self.judge.members[:-1]
+        else:
+            before = self.judge.members
         sure = self.mode.samples > 1 or (pairs and self.swap.policy == "both")
         if not sure and (
             mute := [judge.label for judge in before if not judge.probabilities]
@@ -366,11 +365,10 @@ class RunConfig(Section):
         vote = self.judge.vote
         for i, example in enumerate(self.rubric.examples):
             if example.class_name not in self.rubric.classes:
-                answer = (
-                    f"class '{example.class_name}'"
-                    if example.class_name is not None
-                    else "a score"
-                )
+                if example.class_name is not None:
+                    answer = f"class '{example.class_name}'"
+                else:
+                    answer = "a score"
                 problems.append(
                     f"rubric.examples.{i}: it has {answer}, and the rubric has classes: set"
                     f" class_name to one of {', '.join(self.rubric.classes)}"
@@ -519,7 +517,9 @@ class RunConfig(Section):
     def margin_span(self) -> float:
         """Return the largest possible difference between two responses, in the units of `tie.threshold`."""
         by_score = self.mode.scores and self.scoring.normalize != "minmax"
-        return self.rubric.scale.span if by_score else 1.0
+        if by_score:
+            return self.rubric.scale.span
+        return 1.0
 
     def raw_weights(self) -> dict[str, float]:
         """Return the weight of each criterion as written; `scoring.weights` overrides `criteria`."""
@@ -553,11 +553,9 @@ class RunConfig(Section):
         aggregation = self.scoring.aggregate
         if aggregation != "auto":
             return aggregation
-        return (
-            "criteria_first"
-            if by_criterion and len({*self.raw_weights().values()}) > 1
-            else "overall"
-        )
+        if by_criterion and len({*self.raw_weights().values()}) > 1:
+            return "criteria_first"
+        return "overall"
 
     def notes(self, *, judged: bool = True) -> list[str]:
         """Return notes for the user on how this config was interpreted.
@@ -653,11 +651,10 @@ class RunConfig(Section):
                 "prompt.language is zh, but rubric.classes are not in Chinese: set for example"
                 " rubric=pass_fail_zh"
             )
-        levels = (
-            " ".join(self.rubric.levels.values())
-            if self.mode.name == "pointwise"
-            else ""
-        )
+        if self.mode.name == "pointwise":
+            levels = " ".join(self.rubric.levels.values())
+        else:
+            levels = ""
         if levels and not _CHINESE.search(levels):
             yield (
                 "prompt.language is zh, but rubric.levels are not in Chinese: set for example"
@@ -888,7 +885,9 @@ def _line(
             line = node.start_mark.line + 1 if node else None
         else:
             return None
-    return None if line is None or node is None else (line, node)
+    if line is None or node is None:
+        return None
+    return (line, node)
 
 
 def _name_of(node: yaml.Node) -> str | None:
@@ -953,11 +952,10 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
         message = "is not a list: write [A, B]"
     problem, _, remedy = message.partition(": ")
     value = first.get("input")
-    received = (
-        f" (got {value!r})"
-        if isinstance(value, str | int | float | bool) and loc
-        else ""
-    )
+    if isinstance(value, str | int | float | bool) and loc:
+        received = f" (got {value!r})"
+    else:
+        received = ""
     if problem[1:2].islower():
         problem = problem[:1].lower() + problem[1:]
     return ConfigError(problem + received, where=where, remedy=remedy)
@@ -1050,17 +1048,18 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
         field = model.model_fields.get(part) if model else None
         named = field is not None and get_origin(field.annotation) is dict
         model = next(models_in(field.annotation), None) if field else None
-    return list(model.model_fields) if model else []
+    if model:
+        return list(model.model_fields)
+    return []
 
 
 def no_such(kind: str, where: str, name: str, names: Sequence[str]) -> ConfigError:
     """Return the error for a name that is not one of the `names` names."""
     if name in names:  # it exists, but not in this form
         items = where.rpartition(".")[0]
-        remedy = (
-            f"set the whole list: '{items}=[{{{name}: VALUE}}]'"
-            if items
-            else f"write {name}.KEY=VALUE"
-        )
+        if items:
+            remedy = f"set the whole list: '{items}=[{{{name}: VALUE}}]'"
+        else:
+            remedy = f"write {name}.KEY=VALUE"
         return ConfigError("cannot be set in this way", where=where, remedy=remedy)
     return ConfigError(f"no such {kind}", where=where, remedy=did_you_mean(name, names))

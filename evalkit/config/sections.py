@@ -88,11 +88,9 @@ class PluginSection(Section):
         if not isinstance(value, Mapping) or "_target_" not in value:
             return value
         remaining = {key: part for key, part in value.items() if key != "_target_"}
-        return (
-            remaining
-            if value["_target_"] is None
-            else {**remaining, cls.named: value["_target_"]}
-        )
+        if value["_target_"] is None:
+            return remaining
+        return {**remaining, cls.named: value["_target_"]}
 
 
 class Price(Section):
@@ -298,11 +296,9 @@ class JudgeConfig(Section):
     @property
     def members(self) -> tuple[JudgeConfig, ...]:
         """The judges of a panel, including those of nested panels, or the judge itself."""
-        return (
-            (self,)
-            if self.judges is None
-            else tuple(member for judge in self.judges for member in judge.members)
-        )
+        if self.judges is None:
+            return (self,)
+        return tuple(member for judge in self.judges for member in judge.members)
 
     @property
     def cascades(self) -> bool:
@@ -327,7 +323,9 @@ class JudgeConfig(Section):
     @property
     def probabilities(self) -> bool | Literal["fallback"]:
         """Whether its answers have probabilities: those of a decision model, or of tokens."""
-        return True if self.decides else self.logprobs
+        if self.decides:
+            return True
+        return self.logprobs
 
     @property
     def weighs(self) -> bool:
@@ -414,13 +412,11 @@ class Criterion(Section):
             raise ValueError(
                 "is neither a description nor settings: write a text, or {weight: NUMBER}"
             )
-        return (
-            {"description": value}
-            if isinstance(value, str)
-            else {}
-            if value is None
-            else value
-        )
+        if isinstance(value, str):
+            return {"description": value}
+        if value is None:
+            return {}
+        return value
 
 
 def criteria_by_name(value: Any) -> Any:
@@ -442,7 +438,9 @@ def criteria_by_name(value: Any) -> Any:
             for name, part in value.items()
             if not (nested and name == "criteria")
         }
-        return {**named, **criteria_by_name(inner)} if nested else named
+        if nested:
+            return {**named, **criteria_by_name(inner)}
+        return named
     if not isinstance(value, list | tuple) or not all(
         isinstance(entry, Mapping) and "name" in entry for entry in value
     ):
@@ -600,7 +598,9 @@ class RubricConfig(Section):
                 " classes, so"
                 " start from rubric=own"
             )
-        return self._scale_problem() if self.real else None
+        if self.real:
+            return self._scale_problem()
+        return None
 
     def _scale_problem(self) -> str | None:
         for key in ("ordered", "positive", "abstain"):
@@ -616,15 +616,16 @@ class RubricConfig(Section):
     @property
     def named_classes(self) -> Classes | None:
         """The classes of the rubric; `None` if it is a scale."""
-        return Classes.of(self) if self.classes else None
+        if self.classes:
+            return Classes.of(self)
+        return None
 
     def calibrated_levels(self) -> list[float]:
         """Return the levels that examples should cover: the described ones, or else every value of a short scale."""
-        values = (
-            self.scale.values()
-            if len(self.scale) <= _SHORT_SCALE
-            else (self.min, self.max)
-        )
+        if len(self.scale) <= _SHORT_SCALE:
+            values = self.scale.values()
+        else:
+            values = (self.min, self.max)
         return sorted(self.levels) or list(values)
 
 
@@ -919,10 +920,9 @@ class ProbeConfig(Section):
         if self.rewriter is not None and (
             self.rewriter.judges is not None or self.rewriter.simulated
         ):
-            kind = (
-                "simulated judge, which writes no texts"
-                if self.rewriter.simulated
-                else "panel"
-            )
+            if self.rewriter.simulated:
+                kind = "simulated judge, which writes no texts"
+            else:
+                kind = "panel"
             raise ValueError(f"rewriter is a {kind}: choose a single model")
         return self

@@ -103,7 +103,9 @@ def _escaped(value: Any) -> Any:
         return {key: _escaped(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_escaped(part) for part in value]
-    return value.replace("${", "\\${") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.replace("${", "\\${")
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -111,7 +113,9 @@ def _plain(value: Any) -> Any:
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_plain(part) for part in value]
-    return value.replace("\\${", "${") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.replace("\\${", "${")
+    return value
 
 
 def load_reading(path: Path) -> TableReading:

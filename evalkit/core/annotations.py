@@ -60,7 +60,9 @@ def parse_pair_key(name: str) -> Unit | None:
         return None
     first = int(parts[0])
     second = int(parts[1])
-    return (first, second) if first < second else None
+    if first < second:
+        return (first, second)
+    return None
 
 
 def choices_in(annotation: Annotation) -> Iterator[tuple[Unit, Winner]]:
@@ -76,8 +78,12 @@ def choices_in(annotation: Annotation) -> Iterator[tuple[Unit, Winner]]:
 def choice_for(annotation: Annotation, unit: Unit = FIRST) -> Winner | None:
     """Return the annotator's choice for a pair; `None` if there is none."""
     if isinstance(annotation, str):
-        return annotation if unit == FIRST else None
-    return annotation.get(pair_key(unit)) if isinstance(annotation, Mapping) else None
+        if unit == FIRST:
+            return annotation
+        return None
+    if isinstance(annotation, Mapping):
+        return annotation.get(pair_key(unit))
+    return None
 
 
 def annotation_grades(annotation: Annotation) -> tuple[float | None, ...]:
@@ -108,4 +114,6 @@ def chosen(choices: Mapping[Unit, Winner]) -> Annotation:
 def majority(votes: Iterable[Vote | None]) -> Vote | None:
     """Return the most frequent vote; `None` without votes or if the vote is split."""
     most = Counter(vote for vote in votes if vote is not None).most_common(2)
-    return most[0][0] if most and (len(most) == 1 or most[0][1] > most[1][1]) else None
+    if most and (len(most) == 1 or most[0][1] > most[1][1]):
+        return most[0][0]
+    return None

@@ -111,11 +111,10 @@ def read_json(content: bytes | str, deepest: int = DEEPEST) -> Any:
         UnboundedError: If it is nested too deeply.
         ValueError: If it is not JSON.
     """
-    whole = (
-        content.encode("utf-8", "surrogateescape")
-        if isinstance(content, str)
-        else content
-    )
+    if isinstance(content, str):
+        whole = content.encode("utf-8", "surrogateescape")
+    else:
+        whole = content
     if whole.count(b"[") + whole.count(b"{") > deepest:
         depth = 0
         for bracket in _BRACKETS.finditer(whole):

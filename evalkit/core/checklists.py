@@ -113,7 +113,9 @@ def read_items(
 
 
 def _shown(number: str) -> str:
-    return number if len(number) <= 40 else f"{number[:40]}…"
+    if len(number) <= 40:
+        return number
+    return f"{number[:40]}…"
 
 
 def _item(

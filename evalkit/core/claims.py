@@ -342,7 +342,9 @@ def _read(path: Path) -> JsonObject:
     with suppress(OSError, ValueError, RecursionError):
         with open_file(path) as file:
             content = json.loads(file.read(4096))
-        return content if isinstance(content, dict) else {}
+        if isinstance(content, dict):
+            return content
+        return {}
     return {}
 
 

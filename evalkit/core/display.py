@@ -21,7 +21,9 @@ _BLANK = (
 
 def shorten(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters; a shortened text ends with `…`."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1] + "…"
 
 
 def char_code(char: str) -> str:
@@ -43,7 +45,9 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return a name on one line: line breaks and spaces as one space, other invisible characters as their codes."""
-    return text if text.isprintable() else visible(" ".join(text.split()))
+    if text.isprintable():
+        return text
+    return visible(" ".join(text.split()))
 
 
 def printable(text: str) -> str:
@@ -84,13 +88,17 @@ def visible_names(
 
 def quoted(text: str) -> str:
     """Return a text in quotation marks if they are needed to see where it begins and ends, otherwise as it is."""
-    return text if text and text.strip(_BLANK) == text else f"“{text}”"
+    if text and text.strip(_BLANK) == text:
+        return text
+    return f"“{text}”"
 
 
 def relative(path: Path) -> Path:
     """Return a path relative to the current folder if it is inside, else the path itself."""
     here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    if path.is_relative_to(here):
+        return path.relative_to(here)
+    return path
 
 
 def fixed(value: float, digits: int) -> str:
@@ -110,12 +118,18 @@ def number(value: float | None, *, signed: bool = False) -> str:
     if float(value).is_integer() and abs(value) >= 2:
         return f"{value:{'+' if signed else ''}.0f}"
     text = fixed(value, 3)
-    return text if not signed or text.startswith("-") else f"+{text}"
+    if not signed or text.startswith("-"):
+        return text
+    return f"+{text}"
 
 
 def p_value(p: float | None, equals: str = "") -> str:
     """Return a p-value with three decimals after `equals`, or as `< 0.001`; an empty text for `None`."""
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
+    if p is None:
+        return ""
+    if p < 0.001:
+        return "< 0.001"
+    return f"{equals}{p:.3f}"
 
 
 def exact(value: float | None) -> str:
@@ -124,7 +138,9 @@ def exact(value: float | None) -> str:
         return ""
     if 0 < abs(value) < _SMALL:
         return f"{value:.2g}"
-    return f"{value:,.0f}" if float(value).is_integer() else fixed(value, 3)
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    return fixed(value, 3)
 
 
 def span(low: float, high: float) -> str:
@@ -189,7 +205,9 @@ def _percent_digits(value: float | None) -> int:
     gap = 100 * min(value, 1 - value)
     if gap <= 0 or gap >= 0.5:
         return 0
-    return 1 if gap >= 0.05 else 2
+    if gap >= 0.05:
+        return 1
+    return 2
 
 
 def points(metric: Metric, *, absolute: bool = False) -> str:

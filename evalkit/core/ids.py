@@ -18,4 +18,6 @@ def id_text(value: Any) -> str:
         return str(int(value))
     text = value if isinstance(value, str) else str(value)
     whole = _WHOLE.fullmatch(text)
-    return text if whole is None else whole[1]
+    if whole is None:
+        return text
+    return whole[1]

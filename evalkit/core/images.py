@@ -193,7 +193,9 @@ def without_images(case: Case) -> Case:
     """Return a case without its pictures."""
 
     def bare(text: str) -> str:
-        return _MARKER.sub(OMITTED, text) if _START in text else text
+        if _START in text:
+            return _MARKER.sub(OMITTED, text)
+        return text
 
     return replace(
         case,

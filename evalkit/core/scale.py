@@ -71,12 +71,16 @@ class Scale:
     @property
     def ends(self) -> tuple[float, float] | None:
         """The lowest and the highest value; `None` if there are none."""
-        return None if self.real else (self.min, self.max)
+        if self.real:
+            return None
+        return (self.min, self.max)
 
     @property
     def span(self) -> float:
         """The largest difference between two values."""
-        return inf if self.real else self.distance(self.min, self.max)
+        if self.real:
+            return inf
+        return self.distance(self.min, self.max)
 
     @property
     def integral(self) -> bool:
@@ -118,7 +122,9 @@ class Scale:
 
     def text(self, value: float) -> str:
         """Return a value in the form that a judge must write."""
-        return f"{value:g}" if self.real else f"{value:.{self.decimals}f}"
+        if self.real:
+            return f"{value:g}"
+        return f"{value:.{self.decimals}f}"
 
     def distance(self, first: float, second: float) -> float:
         """Return the difference of two values, in scale units."""
@@ -152,7 +158,9 @@ class Scale:
             return "any number"
         between = "-" if self.min >= 0 else " to "
         bounds = f"{self.text(self.min)}{between}{self.text(self.max)}"
-        return bounds if self.step == 1 else f"{bounds} by {_written(self.step)}"
+        if self.step == 1:
+            return bounds
+        return f"{bounds} by {_written(self.step)}"
 
     def words(self) -> JsonObject:
         """Return the variables of a prompt: texts, and whether all values are integers."""
@@ -175,7 +183,9 @@ class Scale:
         ]
 
     def _number(self, value: float) -> float:
-        return int(value) if self.integral else float(value)
+        if self.integral:
+            return int(value)
+        return float(value)
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -186,7 +196,9 @@ def _exact(value: float) -> Fraction:
 
 def _decimals(value: float) -> int:
     exponent = Decimal(str(value)).normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
+    if isinstance(exponent, int):
+        return max(0, -exponent)
+    return 0
 
 
 def _written(value: float) -> str:
@@ -252,7 +264,9 @@ class Classes:
     @property
     def answers(self) -> tuple[str, ...]:
         """Everything that a judge may answer: the classes, then the abstention if it is allowed."""
-        return self.names if self.abstain is None else (*self.names, self.abstain)
+        if self.abstain is None:
+            return self.names
+        return (*self.names, self.abstain)
 
     def __len__(self) -> int:
         return len(self.meanings)

@@ -47,13 +47,17 @@ def clusters_named(by: str, n: int = 2) -> str:
     singular, plural = (
         (name, f"{name}s") if name else (f"value of {by}", f"values of {by}")
     )
-    return singular if n == 1 else plural
+    if n == 1:
+        return singular
+    return plural
 
 
 def remedy_for_few(by: str, *, all_labeled: bool) -> str:
     """Return what to do if too few clusters have labels: label others, or add some if there are no others."""
     addition = "more cases" if by == "id" else f"cases of more {clusters_named(by)}"
-    return f"all have labels: add {addition}" if all_labeled else f"label {addition}"
+    if all_labeled:
+        return f"all have labels: add {addition}"
+    return f"label {addition}"
 
 
 @frozen

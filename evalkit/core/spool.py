@@ -126,10 +126,14 @@ class Spool(LazySequence[T]):
         return ReorderedSequence(self, order)
 
     def __len__(self) -> int:
-        return len(self._held) if self._file is None else len(self._ends) - 1
+        if self._file is None:
+            return len(self._held)
+        return len(self._ends) - 1
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._held) if self._file is None else super().__iter__()
+        if self._file is None:
+            return iter(self._held)
+        return super().__iter__()
 
     def _make(self, index: int) -> T:
         if self._file is None:

@@ -72,7 +72,9 @@ def truncate(text: str, most: int) -> str:
     bare, images = apart(text)
     if images:
         cut = truncate(bare, most) if len(bare) > most else ""
-        return "\n".join([cut, *images]) if cut else text
+        if cut:
+            return "\n".join([cut, *images])
+        return text
     tail = most // 2
     head = text[: most - tail]
     return f"{head}\n[... {len(text) - most:,} characters omitted ...]\n{text[len(text) - tail :]}"
@@ -134,7 +136,9 @@ def _cut(case: Case, most: int, *, results: bool) -> Case:
 
     def cut(text: str) -> str:
         if (unit := unit_of(text)) is None:
-            return truncate(text, most) if len(text) > most and not results else text
+            if len(text) > most and not results:
+                return truncate(text, most)
+            return text
         parts = (
             (
                 replace(part, text=truncate(part.text, most))

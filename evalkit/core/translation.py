@@ -72,11 +72,9 @@ class Text:
 
     def _noun_of_one(self, match: re.Match[str]) -> str:
         """Return a number with its noun, which is singular after 1."""
-        return (
-            re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", match[0])
-            if self.values.get(match[1]) == 1
-            else match[0]
-        )
+        if self.values.get(match[1]) == 1:
+            return re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", match[0])
+        return match[0]
 
     def fill(self, **values: object) -> Text:
         """Return the text with additional values."""
@@ -102,7 +100,9 @@ Message: TypeAlias = Text | Joined | str
 
 def rendered(value: object, translator: Translator) -> object:
     """Render a text in the translator's language; return any other value unchanged."""
-    return value.render(translator) if isinstance(value, Text | Joined) else value
+    if isinstance(value, Text | Joined):
+        return value.render(translator)
+    return value
 
 
 def gettext(message: str, /, **values: object) -> Text:

@@ -64,7 +64,9 @@ class Part:
 
 def speaker(role: object, name: object = None) -> str:
     """Return a role and a name as in a heading: a name is in parentheses."""
-    return f"{_word(role)} ({_word(name)})" if name else _word(role)
+    if name:
+        return f"{_word(role)} ({_word(name)})"
+    return _word(role)
 
 
 def _word(name: object) -> str:
@@ -73,11 +75,9 @@ def _word(name: object) -> str:
 
 def arguments_text(arguments: Any) -> str:
     """Return the arguments of a call, or a result, as text: JSON unless it is a text already."""
-    return (
-        arguments
-        if isinstance(arguments, str)
-        else json.dumps(arguments, ensure_ascii=False, default=str)
-    )
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
 def render(parts: Iterable[Part], unit: Unit = "turn") -> str:
@@ -93,11 +93,10 @@ def render(parts: Iterable[Part], unit: Unit = "turn") -> str:
 
 def _heading(part: Part, unit: Unit) -> str:
     role, _, name = part.name.partition(" (")
-    title = (
-        speaker(role, name.removesuffix(")"))
-        if part.kind == "said"
-        else _word(part.name)
-    )
+    if part.kind == "said":
+        title = speaker(role, name.removesuffix(")"))
+    else:
+        title = _word(part.name)
     return f"[{unit} {part.turn}{', judged' if part.judged else ''}: {_KINDS[part.kind]}{title}]"
 
 
@@ -109,7 +108,9 @@ def protected(text: str) -> str:
         if _begins_line(text, bracket.start()) and _names_unit(text, bracket.end()):
             pieces += [text[done : bracket.start()], _ESCAPED]
             done = bracket.end()
-    return "".join([*pieces, text[done:]]) if pieces else text
+    if pieces:
+        return "".join([*pieces, text[done:]])
+    return text
 
 
 def _begins_line(text: str, at: int) -> bool:
@@ -157,7 +158,11 @@ def parse(text: str) -> list[Part]:
 def unit_of(text: str) -> Unit | None:
     """Return the unit that a text's headings number; `None` if it does not begin with a heading."""
     match = _HEADING.match(text)
-    return None if match is None else "step" if match[1] == "step" else "turn"
+    if match is None:
+        return None
+    if match[1] == "step":
+        return "step"
+    return "turn"
 
 
 def parts_of(case: Case, index: int = 0) -> list[Part]:

@@ -239,11 +239,10 @@ class CaseReader:
             )
             if "" in joined:
                 case_label = joined[""]
-                value = (
-                    [case_label.get(response.model) for response in responses]
-                    if isinstance(case_label, dict)
-                    else case_label
-                )
+                if isinstance(case_label, dict):
+                    value = [case_label.get(response.model) for response in responses]
+                else:
+                    value = case_label
                 label, responses = self._labels.attach(value, responses, location)
         if people and label is None and not any(map(is_labeled, responses)):
             label, graded = consensus(people, responses)
@@ -280,7 +279,9 @@ class CaseReader:
                     Response(text, texts.name(get[model](row), model, location))
                 )
             responses = tuple(listed)
-        return responses + self._joined(row, location) if self._answers else responses
+        if self._answers:
+            return responses + self._joined(row, location)
+        return responses
 
     def _joined(self, row: Row, location: str) -> tuple[Response, ...]:
         return tuple(

@@ -169,9 +169,10 @@ def _score(value: object, name: str, location: str, scale: Scale) -> float:
     except (TypeError, ValueError, OverflowError):
         score = float("nan")
     if not isfinite(score):
-        problem = (
-            "is missing" if value is None else f"is {value!r:.40} and not a number"
-        )
+        if value is None:
+            problem = "is missing"
+        else:
+            problem = f"is {value!r:.40} and not a number"
         raise DatasetError(
             f"'{name}' {problem}",
             where=location,

@@ -352,11 +352,9 @@ class Columns:
         if column in row:
             self._unseen.pop(field, None)
             return itemgetter(column)
-        return (
-            self._noting(field, get)
-            if "." in column and column.split(".")[0] in row
-            else None
-        )
+        if "." in column and column.split(".")[0] in row:
+            return self._noting(field, get)
+        return None
 
     def _noting(self, field: str, get: Getter) -> Getter:
         def seen(row: Row) -> Any:
@@ -376,7 +374,9 @@ class Columns:
         present = [shape for shape in _SHAPES if shape in row]
         if present:
             return present[0]
-        return "response_a" if "response_b" in row else "response"
+        if "response_b" in row:
+            return "response_a"
+        return "response"
 
     def _missing(self, field: str, location: str, row: Row) -> DatasetError:
         if self._call:
@@ -435,7 +435,9 @@ def needed(
                 column, row, purpose or f" for {key}"
             )
             raise DatasetError(problem, where=location, remedy=remedy)
-        return None if value is ABSENT else value
+        if value is ABSENT:
+            return None
+        return value
 
     return read
 
@@ -479,7 +481,9 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         if isfinite(value):
             return value
-        return None if isnan(value) else str(value)
+        if isnan(value):
+            return None
+        return str(value)
     if isinstance(value, dict):
         return {str(key): plain(part, depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -488,8 +492,6 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value.isoformat()
     if callable(listed := getattr(value, "tolist", None)):  # a NumPy array or number
         return plain(listed(), depth + 1)
-    return (
-        value.decode("utf-8", "backslashreplace")
-        if isinstance(value, bytes)
-        else str(value)
-    )
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)

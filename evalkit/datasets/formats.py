@@ -99,7 +99,9 @@ def reason(bad: Exception, column: int | None = None) -> str:
     """Return the reason why a text is not JSON."""
     if isinstance(bad, json.JSONDecodeError):
         return f"column {column or bad.colno}: {bad.msg.rstrip(':').lower()}"
-    return "nested too deeply" if isinstance(bad, RecursionError) else str(bad)
+    if isinstance(bad, RecursionError):
+        return "nested too deeply"
+    return str(bad)
 
 
 class _Text:
@@ -383,11 +385,10 @@ def reader_for(format: str | None, path: Path) -> Reader:  # noqa: A002 - as in 
     if name not in _READERS:
         if reader := other_reader(format or name):
             return reader
-        problem = (
-            f"no reader for format '{name}'"
-            if name
-            else f"'{path}' has no suffix that identifies its format"
-        )
+        if name:
+            problem = f"no reader for format '{name}'"
+        else:
+            problem = f"'{path}' has no suffix that identifies its format"
         raise ConfigError(
             problem,
             where="dataset.format",
@@ -430,7 +431,9 @@ def _without_nan(value: Any, *, top: bool = True) -> Any:
         }
     if isinstance(value, list):
         return [_without_nan(part, top=False) for part in value]
-    return value if value == value else None
+    if value == value:
+        return value
+    return None
 
 
 def _record(
@@ -478,7 +481,9 @@ def _slowly(text: str, location: str, number: int) -> Any:
     unset: list[str] = []
     try:
         value = _json_decoder(unset).decode(text)
-        return _without_nan(value) if unset else value
+        if unset:
+            return _without_nan(value)
+        return value
     except (ValueError, RecursionError) as bad:
         problem = f"the row is not JSON ({reason(bad)})"
         raise DatasetError(
@@ -561,7 +566,9 @@ def _line_object(line: bytes) -> Row | None:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return value
+    return None
 
 
 def _bounded_columns(rows: Iterable[Placed]) -> Iterator[Placed]:
@@ -679,14 +686,18 @@ def _table_sheet(sheets: Mapping[str, list[list[Any]]], path: Path) -> str:
             where=str(path),
             remedy=f"name one after the path, as in '{path.name}#{tables[0]}'",
         )
-    return tables[0] if tables else next(iter(sheets), "")
+    if tables:
+        return tables[0]
+    return next(iter(sheets), "")
 
 
 def _json_cell(cell: Any) -> Any:
     """Return a cell of a sheet as a JSON value: an integer if it is one, text for a date."""
     if isinstance(cell, float) and cell.is_integer():
         return int(cell)
-    return cell if isinstance(cell, str | bool | int | float) else str(cell)
+    if isinstance(cell, str | bool | int | float):
+        return cell
+    return str(cell)
 
 
 RECORDED = "cases"

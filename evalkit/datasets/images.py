@@ -106,11 +106,12 @@ class Album:
                 raise ImageError(f"has more than {self._most} pictures", _MORE)
             image = self._read(*_source(part))
         except (ImageError, OSError) as error:
-            bad = (
-                error
-                if isinstance(error, ImageError)
-                else ImageError(f"cannot be kept ({error.strerror})", "free disk space")
-            )
+            if isinstance(error, ImageError):
+                bad = error
+            else:
+                bad = ImageError(
+                    f"cannot be kept ({error.strerror})", "free disk space"
+                )
             if self.lenient:
                 return f"({kind_of(part)} that is not a text)"
             raise DatasetError(
@@ -307,7 +308,9 @@ def kind_of(part: Json) -> str:
     """Return the name of a content part's type."""
     if isinstance(kind := part.get("type"), str):
         modality = part.get("modality")
-        return f"{modality} {kind}" if isinstance(modality, str) else kind
+        if isinstance(modality, str):
+            return f"{modality} {kind}"
+        return kind
     names = [name for name in part if name in ("inline_data", "inlineData")]
     if names and isinstance(inline := part[names[0]], Mapping):
         return _mime(inline) or names[0]
@@ -358,7 +361,9 @@ def _source(part: Json) -> tuple[str, str, str]:
 
 def _encoded(inline: Json) -> str | None:
     data = inline.get("data")
-    return f"data:{_mime(inline)};base64,{data}" if isinstance(data, str) else None
+    if isinstance(data, str):
+        return f"data:{_mime(inline)};base64,{data}"
+    return None
 
 
 def _data(url: str, most: int) -> tuple[bytes, str]:
@@ -413,18 +418,24 @@ def _safe_url(url: str) -> str:
 def scheme_of(location: str) -> str:
     """Return the scheme of a location in lower case; empty for a file's path."""
     match = re.match(r"\s*([a-z][a-z0-9+.-]+):", location[:60], re.IGNORECASE)
-    return match[1].lower() if match else ""
+    if match:
+        return match[1].lower()
+    return ""
 
 
 def shortened(text: str, most: int = 80) -> str:
     """Return a name in the data for a message: printable, on one line, not too long."""
     plain = "".join(c if c.isprintable() else "?" for c in text[: most + 1])
-    return plain if len(plain) <= most else f"{plain[:most]}…"
+    if len(plain) <= most:
+        return plain
+    return f"{plain[:most]}…"
 
 
 def _folder(file: Path) -> Path:
     path = file.absolute()
-    return path if path.is_dir() else path.parent
+    if path.is_dir():
+        return path
+    return path.parent
 
 
 __all__ = [

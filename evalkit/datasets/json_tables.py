@@ -81,7 +81,9 @@ def _wrapped(value: Json, path: str) -> list[JsonObject] | None:
         keys = [key for key in value if _is_rows(value[key])]
         [inner] = value.values()
         if not keys and isinstance(inner, dict):
-            return _wrapped(inner, path) if {*_KEYS} & inner.keys() else None
+            if {*_KEYS} & inner.keys():
+                return _wrapped(inner, path)
+            return None
     if not keys:
         return None
     rows = value[keys[0]]

@@ -47,7 +47,9 @@ def _normalized(value: str) -> str:
 def _plain(value: str) -> str:
     text = value.strip()
     number = _number(text)
-    return text if number is None else f"{number:.15g}"
+    if number is None:
+        return text
+    return f"{number:.15g}"
 
 
 def _number(text: str) -> float | None:
@@ -55,7 +57,9 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if isfinite(number) else None
+    if isfinite(number):
+        return number
+    return None
 
 
 def read_choice(value: Any, location: str) -> Winner:
@@ -122,11 +126,9 @@ class Labels:
             DatasetError: If it is not a class and not mapped to one.
         """
         answer = self.answer_of(value, location)
-        return (
-            answer
-            if self._classes is not None and answer in self._classes.names
-            else None
-        )
+        if self._classes is not None and answer in self._classes.names:
+            return answer
+        return None
 
     def answer_of(self, value: Any, location: str) -> str | None:
         """Return the class or the abstention that a value names; `None` if there is none.
@@ -144,11 +146,10 @@ class Labels:
         answer = self._classes.find(text)
         if answer is None:
             names = self._classes.names
-            remedy = (
-                f"map it, for example {self._mapped(value, names[0])}"
-                if self._can_map
-                else "write one of them"
-            )
+            if self._can_map:
+                remedy = f"map it, for example {self._mapped(value, names[0])}"
+            else:
+                remedy = "write one of them"
             problem = (
                 f"label {_shown(value)} is not one of the classes {', '.join(names)}"
             )
@@ -171,11 +172,9 @@ class Labels:
         )
 
     def _value(self, value: Any, location: str) -> Any:
-        return (
-            self.grade(value, location)
-            if self._classes is None
-            else self.class_of(value, location)
-        )
+        if self._classes is None:
+            return self.grade(value, location)
+        return self.class_of(value, location)
 
     def annotations(self, values: Sequence[Any], location: str) -> Annotation:
         """Return one annotator's grades, or classes, of responses; arguments and errors as above."""
@@ -192,11 +191,10 @@ class Labels:
         meaning = self._meaning(value)
         if isinstance(meaning, float):
             return meaning
-        remedy = (
-            f"map it to a number, for example {self._mapped(value, '1')}"
-            if self._can_map
-            else "pass a number"
-        )
+        if self._can_map:
+            remedy = f"map it to a number, for example {self._mapped(value, '1')}"
+        else:
+            remedy = "pass a number"
         raise DatasetError(
             f"the grade {_shown(value)} is not a number", where=location, remedy=remedy
         )
@@ -256,7 +254,9 @@ class Labels:
     def _meaning(self, value: Any) -> Winner | float | None:
         if type(value) is not str:
             exact = type(value) is int and not self._map and -_EXACT < value < _EXACT
-            return float(value) if exact else self._read(value)
+            if exact:
+                return float(value)
+            return self._read(value)
         if value not in self._known:
             # free texts as labels would fill the memory
             if len(self._known) >= _MOST_KNOWN:
@@ -269,11 +269,9 @@ class Labels:
         if text in self._map:
             mapped = self._map[text]
             # Other texts are classes, which only a rubric with classes has.
-            return (
-                _WINNERS.get(mapped.lower())
-                if isinstance(mapped, str)
-                else float(mapped)
-            )
+            if isinstance(mapped, str):
+                return _WINNERS.get(mapped.lower())
+            return float(mapped)
         return _WINNERS.get(text.lower(), _number(text))
 
     def _check_count(self, grades: Sequence[Any], count: int, location: str) -> None:
@@ -348,7 +346,9 @@ UNLABELED = "cases without a label: "
 
 def unlabeled_note(missing: int, rows: int) -> tuple[str, ...]:
     """Return the note on cases without a label; nothing if there are none, or if no case has a label."""
-    return (f"{UNLABELED}{missing} of {rows}",) if 0 < missing < rows else ()
+    if 0 < missing < rows:
+        return (f"{UNLABELED}{missing} of {rows}",)
+    return ()
 
 
 CONSENSUS = "labels from the majority of annotators, or the mean of their grades"
@@ -462,4 +462,6 @@ def _mean(labels: Mapping[str, Annotation], position: int) -> float | None:
         if (grades := annotation_grades(label))
     ]
     present = [grade for grade in grades if grade is not None]
-    return sum(present) / len(present) if present else None
+    if present:
+        return sum(present) / len(present)
+    return None

@@ -96,11 +96,9 @@ def _content(case: Case) -> JsonObject:
     }
     # A new key would change the fingerprint of every dataset that does not have it.
     content = {**content, "labels": dict(case.labels)} if case.labels else content
-    return (
-        {**content, "checklist": [asdict(item) for item in case.checklist]}
-        if case.checklist
-        else content
-    )
+    if case.checklist:
+        return {**content, "checklist": [asdict(item) for item in case.checklist]}
+    return content
 
 
 HELD = 2**14
@@ -206,7 +204,9 @@ class Dataset:
     def name(self) -> str:
         """The short name: the file without suffixes; for a glob, its folder."""
         parts = [part for part in Path(self.source).parts if not has_magic(part)]
-        return bare_name(Path(parts[-1])) if parts else "files"
+        if parts:
+            return bare_name(Path(parts[-1]))
+        return "files"
 
 
 class CaseStream:
@@ -378,7 +378,9 @@ class CaseStream:
                 None, (self._reader.read(part, number, location) for part in parts)
             )
         case = self._reader.read(row, number, location)
-        return () if case is None else (case,)
+        if case is None:
+            return ()
+        return (case,)
 
     def _recorded(self, decode: Decode, row: Row, location: str) -> Case:
         try:
@@ -429,16 +431,17 @@ class CaseStream:
         rule = self._config.division
         if rule is None:
             return None
-        fields = (
-            self._config.fields
-            if self._turns is None
-            else {"prompt": self._turns.columns.column("response")}
-        )
+        if self._turns is None:
+            fields = self._config.fields
+        else:
+            fields = {"prompt": self._turns.columns.column("response")}
         return Division(rule, Columns(fields, frozenset(self._config.join)))
 
     def _all(self) -> Iterator[Placed]:
         rows = iter(self._rows())
-        return join_rows(rows, self._joins) if self._joins else rows
+        if self._joins:
+            return join_rows(rows, self._joins)
+        return rows
 
     def _with_hint(self, bad: DatasetError) -> DatasetError:
         """Return the error, with a better remedy if the file is of another kind."""
@@ -454,11 +457,9 @@ class CaseStream:
             hint = self._describe(path) if self._describe else None
         else:
             hint = f"it {recognized.hint}" if self.benchmark is None else None
-        return (
-            bad
-            if hint is None
-            else DatasetError(bad.what, where=bad.where, remedy=hint)
-        )
+        if hint is None:
+            return bad
+        return DatasetError(bad.what, where=bad.where, remedy=hint)
 
     def _finish(self) -> None:
         if self._decode is None:
@@ -475,11 +476,10 @@ class CaseStream:
     def _all_ids(self) -> Iterator[tuple[str, str]]:
         """Yield the id of each case with its location, without counting notes again."""
         id_of = CaseReader(self._config, self._mode).id_of
-        turns = (
-            None
-            if self._turns is None
-            else Conversations(self._config, self._mode, (), Tally())
-        )
+        if self._turns is None:
+            turns = None
+        else:
+            turns = Conversations(self._config, self._mode, (), Tally())
         for number, location, row in Choice(self._config, self._division()).choose(
             self._all
         ):

@@ -51,9 +51,10 @@ class RecognizedBenchmark:
     @property
     def hint(self) -> str:
         """Return the hint for a user who used it as something else."""
-        where = (
-            "" if self.folder is None else f" dataset.path={quote(str(self.folder))}"
-        )
+        if self.folder is None:
+            where = ""
+        else:
+            where = f" dataset.path={quote(str(self.folder))}"
         return f"looks like {self.kind}; use dataset={self.name}{where}"
 
 
@@ -63,11 +64,9 @@ def recognize_benchmark_row(row: Row) -> RecognizedBenchmark | None:
         (benchmark for benchmark in iter_benchmarks() if benchmark.looks_like(row)),
         None,
     )
-    return (
-        None
-        if recognized is None
-        else RecognizedBenchmark(recognized.name, recognized.kind)
-    )
+    if recognized is None:
+        return None
+    return RecognizedBenchmark(recognized.name, recognized.kind)
 
 
 def recognize_benchmark(path: Path) -> RecognizedBenchmark | None:

@@ -115,16 +115,14 @@ class Division:
         return side == self._config.use
 
     def _group_of(self, row: Row, location: str) -> bytes:
-        value = (
-            self._columns.need(row, "prompt", location)
-            if self._group is None
-            else self._group(row, location)
-        )
-        text = (
-            value.strip()
-            if isinstance(value, str)
-            else json.dumps(value, sort_keys=True, default=str)
-        )
+        if self._group is None:
+            value = self._columns.need(row, "prompt", location)
+        else:
+            value = self._group(row, location)
+        if isinstance(value, str):
+            text = value.strip()
+        else:
+            text = json.dumps(value, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
@@ -233,27 +231,24 @@ class Choice:
         # stratum -> the numbers of its rows, from 1
         strata: dict[str, array[int]] = {}
         for number, location, row in self._passing(rows()):
-            stratum = (
-                ""
-                if self._stratum is None
-                else normalize_label(self._stratum(row, location))
-            )
+            if self._stratum is None:
+                stratum = ""
+            else:
+                stratum = normalize_label(self._stratum(row, location))
             strata.setdefault(stratum, array("q")).append(number)
         passing = sum(len(numbers) for numbers in strata.values())
-        chosen = (
-            self._sampled(strata, passing)
-            if self._sample is not None
-            else next(iter(strata.values()), array("q"))
-        )
+        if self._sample is not None:
+            chosen = self._sampled(strata, passing)
+        else:
+            chosen = next(iter(strata.values()), array("q"))
         if self._seed is not None:
             order = _shuffled(range(len(chosen)), self._seed)[: self._limit]
             kept = sorted(order)
             # index in `chosen` -> position in the file's order
-            position_of = (
-                {index: at for at, index in enumerate(kept)}
-                if len(kept) < len(chosen)
-                else None
-            )
+            if len(kept) < len(chosen):
+                position_of = {index: at for at, index in enumerate(kept)}
+            else:
+                position_of = None
             # the selected rows in shuffled order, as positions in the file's order
             self.order = (
                 order
@@ -272,11 +267,10 @@ class Choice:
 
     def _sampled(self, strata: dict[str, array[int]], passing: int) -> array[int]:
         sample = self._sample or SampleConfig(n=1)
-        sample_size = (
-            sample.n
-            if sample.n is not None
-            else max(1, round(float(sample.fraction or 0) * passing))
-        )
+        if sample.n is not None:
+            sample_size = sample.n
+        else:
+            sample_size = max(1, round(float(sample.fraction or 0) * passing))
         if sample_size > passing:
             self._notes.append(
                 f"dataset.sample requests {sample_size} rows but there are only {passing}:"

@@ -233,11 +233,10 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed
         elif split in dataset:
             dataset = dataset[split]
         else:
-            problem = (
-                f"no split '{split}'"
-                if split
-                else "not set, and the dataset has several splits"
-            )
+            if split:
+                problem = f"no split '{split}'"
+            else:
+                problem = "not set, and the dataset has several splits"
             raise ConfigError(
                 problem,
                 where="dataset.split",
@@ -505,11 +504,10 @@ def open_source(
 def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Source:
     """Return a source with a case for each sample that is in several logs."""
     several = len(set(names)) == len(names) > 1
-    source = (
-        logs([find_place(name, base) for name in names], ", ".join(names))
-        if logs and several
-        else None
-    )
+    if logs and several:
+        source = logs([find_place(name, base) for name in names], ", ".join(names))
+    else:
+        source = None
     if source is None:
         problem, remedy = (
             "a list is only for two or more different logs",
@@ -578,11 +576,10 @@ def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
         for location, row in rows:
             yield name + location.removeprefix(path), row
     except DatasetError as bad:
-        where = (
-            name + bad.where.removeprefix(path)
-            if bad.where.startswith(path)
-            else bad.where
-        )
+        if bad.where.startswith(path):
+            where = name + bad.where.removeprefix(path)
+        else:
+            where = bad.where
         raise DatasetError(bad.what, where=where, remedy=bad.remedy) from None
 
 

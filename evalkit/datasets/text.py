@@ -61,11 +61,10 @@ def as_messages(role: str, value: Any) -> list[Any]:
         return list(value)
     if is_message(value):
         return [value]
-    content = (
-        {"content": None, "tool_calls": value}
-        if are_calls(value)
-        else {"content": value}
-    )
+    if are_calls(value):
+        content = {"content": None, "tool_calls": value}
+    else:
+        content = {"content": value}
     return [{"role": role, **content}]
 
 
@@ -98,17 +97,22 @@ def _is_text(part: Any) -> bool:
 
 def _text_of(part: Any) -> str | None:
     if not isinstance(part, dict):
-        return part if isinstance(part, str) else None
-    text = (
-        part.get("content")
-        if part.get("type") == "text" and "text" not in part
-        else part.get("text")
-    )
-    return text if isinstance(text, str) else None
+        if isinstance(part, str):
+            return part
+        return None
+    if part.get("type") == "text" and "text" not in part:
+        text = part.get("content")
+    else:
+        text = part.get("text")
+    if isinstance(text, str):
+        return text
+    return None
 
 
 def _function(call: Any) -> Any:
-    return call.get("function") if isinstance(call, dict) else None
+    if isinstance(call, dict):
+        return call.get("function")
+    return None
 
 
 def conversation_text(messages: list[JsonObject]) -> str:
@@ -136,11 +140,9 @@ def openai_message(message: JsonObject) -> JsonObject:
 
 def _role(message: JsonObject) -> str:
     name = message.get("name")
-    return (
-        f"{message['role']}: {name}"
-        if isinstance(name, str) and name
-        else str(message["role"])
-    )
+    if isinstance(name, str) and name:
+        return f"{message['role']}: {name}"
+    return str(message["role"])
 
 
 def _content(message: JsonObject) -> str:
@@ -156,7 +158,9 @@ def calls_of(message: Json) -> list[Any]:
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         return calls
-    return [calls] if calls else []
+    if calls:
+        return [calls]
+    return []
 
 
 def part_text(part: Any) -> str:
@@ -248,7 +252,9 @@ class Texts:
             LeftOut: If it is null, and such rows are dropped.
         """
         if type(value) is str and 0 < len(value) <= self.short:
-            return value if self._rendered else protected(value)
+            if self._rendered:
+                return value
+            return protected(value)
         if value is None:
             return self._null(field, plural, location)
         text = self._text(value, field, location)
@@ -261,7 +267,9 @@ class Texts:
         if value is None or value is ABSENT or value == "":
             return None
         if type(value) is str and len(value) <= self.short:
-            return value if self._rendered else protected(value)
+            if self._rendered:
+                return value
+            return protected(value)
         return (
             self._cut(self._text(value, field, location), f"{field}s", location) or None
         )
@@ -272,9 +280,9 @@ class Texts:
             return value or None
         if value is None or value is ABSENT:
             return None
-        return (
-            value if isinstance(value, str) else self._spelled(value, field, location)
-        )
+        if isinstance(value, str):
+            return value
+        return self._spelled(value, field, location)
 
     def _null(self, field: str, plural: str, location: str) -> str:
         if self._nulls == "refuse":
@@ -292,7 +300,9 @@ class Texts:
 
     def _text(self, value: Any, field: str, location: str) -> str:
         if isinstance(value, str):
-            return value if self._rendered else protected(value)
+            if self._rendered:
+                return value
+            return protected(value)
         if is_reading_images() and are_parts(value):
             return "\n".join(map(part_text, value))
         if is_conversation(value) or is_message(value):
@@ -310,11 +320,10 @@ class Texts:
                 else ("an object", next(iter(value), "key"))
             )
             key = f"dataset.fields.{field.partition('.')[0]}"
-            remedy = (
-                "pass a text"
-                if self._call
-                else f"select a part, such as {pasted(key, f'column.{part}')}"
-            )
+            if self._call:
+                remedy = "pass a text"
+            else:
+                remedy = f"select a part, such as {pasted(key, f'column.{part}')}"
             raise DatasetError(
                 f"{field} is {kind}, not a text", where=location, remedy=remedy
             )

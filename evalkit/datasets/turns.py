@@ -131,7 +131,9 @@ def _message(message: Json, tools: dict[str, str]) -> _Message:
 
 
 def _type(part: Any) -> str | None:
-    return str(part.get("type")) if isinstance(part, Mapping) else None
+    if isinstance(part, Mapping):
+        return str(part.get("type"))
+    return None
 
 
 def _said(author: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
@@ -171,11 +173,10 @@ def _result(part: Json, tools: Mapping[str, str]) -> Part:
         part[key] for key in ("content", "response", "result", "output") if key in part
     )
     content = next(contents, "")
-    text = (
-        "\n".join(map(part_text, content))
-        if isinstance(content, list)
-        else without_markers(arguments_text(content))
-    )
+    if isinstance(content, list):
+        text = "\n".join(map(part_text, content))
+    else:
+        text = without_markers(arguments_text(content))
     return Part(
         1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text
     )
@@ -184,7 +185,9 @@ def _result(part: Json, tools: Mapping[str, str]) -> Part:
 def json_value(value: Any) -> Any:
     """Return a value that may be JSON as text."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return json.loads(value)
+        return value
     except (ValueError, RecursionError):
         return value
 
@@ -415,24 +418,21 @@ class Conversations:
             and message_lists[0] in (None, ABSENT)
         ):
             message_lists = message_lists * len(listed)
-        entries = (
-            [
+        if isinstance(listed, list):
+            entries = [
                 dict(response) if isinstance(response, dict) else {"text": response}
                 for response in listed
             ]
-            if isinstance(listed, list)
-            else []
-        )
-        entries = (
-            entries
-            if len(entries) == len(message_lists)
-            else [{} for _ in message_lists]
-        )
-        texts = (
-            [row.get(end) for end in ends]
-            if len(ends) == len(message_lists)
-            else [None] * len(message_lists)
-        )
+        else:
+            entries = []
+        if len(entries) == len(message_lists):
+            entries = entries
+        else:
+            entries = [{} for _ in message_lists]
+        if len(ends) == len(message_lists):
+            texts = [row.get(end) for end in ends]
+        else:
+            texts = [None] * len(message_lists)
         conversations = []
         for messages, entry, text in zip(message_lists, entries, texts, strict=True):
             answer = entry.get("text", text)
@@ -609,11 +609,10 @@ class Conversations:
         for conversation, before, entry in zip(
             conversations, befores, entries, strict=True
         ):
-            after = (
-                conversation.after(number)
-                if self._config.after and len(conversations) > 1
-                else []
-            )
+            if self._config.after and len(conversations) > 1:
+                after = conversation.after(number)
+            else:
+                after = []
             responses.append(
                 {
                     **entry,
@@ -652,11 +651,10 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
     """
     prompt = as_messages("user", row["prompt"]) if row.get("prompt") is not None else []
     several = isinstance(row.get("responses"), list)
-    named = (
-        {"responses": row["responses"]}
-        if several
-        else {name: row[name] for name in ENDS if name in row}
-    )
+    if several:
+        named = {"responses": row["responses"]}
+    else:
+        named = {name: row[name] for name in ENDS if name in row}
     conversation_row: Row = {
         name: value for name, value in row.items() if name not in _REPLACED
     }
@@ -666,9 +664,10 @@ def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
             for answer in (value if several else [value])
         ]
         conversation_row[name] = message_lists if several else message_lists[0]
-    fields = (
-        {MESSAGES: "responses"} if several else {ENDS[name]: name for name in named}
-    )
+    if several:
+        fields = {MESSAGES: "responses"}
+    else:
+        fields = {ENDS[name]: name for name in named}
     read = config.model_copy(update={"fields": fields})
     *_, last = Conversations(read, mode, (), Tally()).rows(conversation_row, 1, "case")
     return last

@@ -86,16 +86,22 @@ def make_evaluator(
     chats = not (config.judge.rewards or config.judge.decides)
     if config.dataset.has_turns and source is None and chats:
         evaluator = explain_turns(evaluator, config, prompts)
-    return CommitFirst(evaluator, prompts) if config.mode.commit_first else evaluator
+    if config.mode.commit_first:
+        return CommitFirst(evaluator, prompts)
+    return evaluator
 
 
 def _known_modes(config: RunConfig) -> Mapping[str, str]:
     """Return the evaluators by mode, for the judge's kind of answer."""
     if config.judge.decides:
-        return DECISIONS_OF_CLASSES if config.rubric.classes else DECISIONS_OF_MODES
+        if config.rubric.classes:
+            return DECISIONS_OF_CLASSES
+        return DECISIONS_OF_MODES
     if config.judge.rewards:
         return MODES_OF_REWARDS
-    return MODES_OF_CLASSES if config.rubric.classes else MODES
+    if config.rubric.classes:
+        return MODES_OF_CLASSES
+    return MODES
 
 
 def _check_abilities(evaluator: Evaluator, config: RunConfig) -> None:

@@ -190,11 +190,10 @@ class TemplateEvaluator:
         values = {**variables, "output": output.format}
         if self._prompts.uses(self._template, INSTRUCTION):
             instruction = output.instruction
-            text = (
-                self._format.instruction(self._prompts, self._mode, values)
-                if instruction is None
-                else neutralize(instruction)
-            )
+            if instruction is None:
+                text = self._format.instruction(self._prompts, self._mode, values)
+            else:
+                text = neutralize(instruction)
         elif output.instruction is None:
             text = ""
         else:

@@ -130,13 +130,12 @@ class Checklist(TemplateEvaluator):
             # A single item is asked for in the same words, whatever mode.ask is.
             single = len(chunk) == 1
             questions = [texts[name] for name in chunk]
-            items = (
-                questions[0]
-                if single
-                else "\n".join(
+            if single:
+                items = questions[0]
+            else:
+                items = "\n".join(
                     f"{number}. {text}" for number, text in enumerate(questions, 1)
                 )
-            )
             messages = self._prompt[single].fill(
                 **shared, response=response, items=items
             )
@@ -211,5 +210,9 @@ def _missing_chunks(judgment: Judgment) -> list[tuple[str, ...]]:
     """Return the items to ask for again, so that no request repeats the one that failed."""
     missing = tuple(name for name, answer in judgment.items.items() if answer is None)
     if len(missing) < len(judgment.items):
-        return [missing] if missing else []
-    return [(name,) for name in missing] if len(missing) > 1 else []
+        if missing:
+            return [missing]
+        return []
+    if len(missing) > 1:
+        return [(name,) for name in missing]
+    return []

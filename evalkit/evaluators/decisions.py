@@ -340,7 +340,9 @@ def _winner(value: float) -> str:
     """Return the winner of a margin, in the case's order."""
     if value == 0:
         return "TIE"
-    return "A" if value > 0 else "B"
+    if value > 0:
+        return "A"
+    return "B"
 
 
 def _criterion_keys(config: RunConfig) -> dict[str, str]:

@@ -26,7 +26,9 @@ from evalkit.values import Json, JsonObject
 def _listed(value: object) -> object:
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return (value,)
+    return value
 
 
 def _winner(value: object) -> Winner:
@@ -60,7 +62,9 @@ def read_confidence(value: object) -> float | None:
         number /= float(stated["base"])
     elif number > _PERCENT_FROM:
         number /= 100
-    return number if number <= 1 else None
+    if number <= 1:
+        return number
+    return None
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -200,7 +204,11 @@ C = TypeVar("C", bound=_HasCriterion)
 
 def other_side(winner: Winner) -> Winner:
     """Return the winner with A and B exchanged."""
-    return "B" if winner == "A" else "A" if winner == "B" else "TIE"
+    if winner == "A":
+        return "B"
+    if winner == "B":
+        return "A"
+    return "TIE"
 
 
 def by_criterion(parts: Sequence[C], names: Sequence[str], field: str) -> dict[str, C]:
@@ -249,7 +257,9 @@ def _folded(name: str) -> str:
 
 
 def _only(names: set[str]) -> str | None:
-    return next(iter(names)) if len(names) == 1 else None
+    if len(names) == 1:
+        return next(iter(names))
+    return None
 
 
 def _problems(error: ValidationError) -> str:
@@ -266,11 +276,10 @@ def _problems(error: ValidationError) -> str:
 def _message(message: str, got: object) -> str:
     if message.startswith("Value error, "):
         return message.removeprefix("Value error, ")
-    value = (
-        f" (got {got!r})"
-        if isinstance(got, int | float | str) and len(str(got)) <= 40
-        else ""
-    )
+    if isinstance(got, int | float | str) and len(str(got)) <= 40:
+        value = f" (got {got!r})"
+    else:
+        value = ""
     return message[:1].lower() + message[1:] + value
 
 
@@ -553,11 +562,9 @@ def answer_entries(part: Any) -> list[Json]:
             for name, entry in part.items()
             if isinstance(entry, Mapping)
         ]
-    return (
-        [entry for entry in part if isinstance(entry, Mapping)]
-        if isinstance(part, list | tuple)
-        else []
-    )
+    if isinstance(part, list | tuple):
+        return [entry for entry in part if isinstance(entry, Mapping)]
+    return []
 
 
 def _words(entry: Any) -> str | None:

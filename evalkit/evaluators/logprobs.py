@@ -86,14 +86,18 @@ class Spellings:
 
     def exactly(self, text: str) -> tuple[float, ...]:
         """Return the value with exactly this spelling, if any."""
-        return (self._values[text],) if text in self._values else ()
+        if text in self._values:
+            return (self._values[text],)
+        return ()
 
     def possible(self, before: str, added: str | None) -> tuple[float, ...]:
         """Return the values that are possible after `before` is continued with `added`."""
         if not added:
             return ()
         part, closed = self.split(added)
-        return self.exactly(before + part) if closed else self._begun(before + part)
+        if closed:
+            return self.exactly(before + part)
+        return self._begun(before + part)
 
     def _begun(self, text: str) -> tuple[float, ...]:
         if text not in self._beginning:
@@ -191,7 +195,9 @@ class Tokens:
             if closed:
                 break
         distribution.add(likely, spellings.exactly(before))
-        return distribution if distribution.mass > 0 else None
+        if distribution.mass > 0:
+            return distribution
+        return None
 
     def _from(self, start: int) -> Iterator[tuple[TokenLogprob, bytes]]:
         """Yield the tokens from a character on, each with the part of it before that character."""
@@ -214,11 +220,15 @@ def _after(lead: bytes, alternative: str, words: bool) -> str | None:
         if not alternative.startswith(char):
             return None
         alternative = alternative[1:]
-    return alternative if words else alternative.lstrip()
+    if words:
+        return alternative
+    return alternative.lstrip()
 
 
 def _bytes(token: TokenLogprob) -> bytes:
-    return _encoded(token.token) if token.raw is None else bytes(token.raw)
+    if token.raw is None:
+        return _encoded(token.token)
+    return bytes(token.raw)
 
 
 def _encoded(text: str) -> bytes:
@@ -231,9 +241,9 @@ Wanted: TypeAlias = bool | Literal["fallback"]
 def margins(*, tie_allowed: bool) -> dict[str, float]:
     """Return the spellings of a winner and its margin as shown; their expectation is P(A) - P(B)."""
     spellings = {"A": 1.0, "a": 1.0, "B": -1.0, "b": -1.0}
-    return (
-        spellings | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0} if tie_allowed else spellings
-    )
+    if tie_allowed:
+        return spellings | {"TIE": 0.0, "Tie": 0.0, "tie": 0.0}
+    return spellings
 
 
 def paths(
@@ -262,7 +272,9 @@ def scores_of(scale: Scale) -> dict[str, float]:
 
 
 def _spelt(text: str) -> set[str]:
-    return {text, text.rstrip("0").rstrip(".")} if "." in text else {text, f"{text}.0"}
+    if "." in text:
+        return {text, text.rstrip("0").rstrip(".")}
+    return {text, f"{text}.0"}
 
 
 class Weighing:
@@ -396,11 +408,12 @@ class Weighing:
         distributions: dict[Path, Distribution] = {}
         for path in paths:
             quoted = bool(self._answers)
-            distribution = (
-                tokens.distribution(*spans[path], self._values, quoted=quoted)
-                if path in spans
-                else None
-            )
+            if path in spans:
+                distribution = tokens.distribution(
+                    *spans[path], self._values, quoted=quoted
+                )
+            else:
+                distribution = None
             if distribution is None:
                 return None
             distributions[path] = distribution

@@ -146,14 +146,14 @@ class RegexFormat(OutputFormat):
 
     def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
         """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
-        pattern = (
-            "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
-        )
-        meanings = (
-            self.task.classes.answers
-            if self.task.classes
-            else tuple(_PLAIN_WINNERS.values())
-        )
+        if self._reads_plain_line():
+            pattern = ""
+        else:
+            pattern = neutralize(self.config.pattern or "")
+        if self.task.classes:
+            meanings = self.task.classes.answers
+        else:
+            meanings = tuple(_PLAIN_WINNERS.values())
         mapped = {
             text: meaning
             for text, meaning in self.config.map.items()
@@ -222,7 +222,9 @@ class ThirdPartyFormat(OutputFormat):
     def answer(self) -> AnswerFormat | None:
         """The plug-in's attribute `schema`, if it has one."""
         schema = getattr(self._made, "schema", None)
-        return None if schema is None else AnswerFormat(self.task.decision, schema)
+        if schema is None:
+            return None
+        return AnswerFormat(self.task.decision, schema)
 
     def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
         """Return the plug-in's instruction, or the default one if the plug-in has none and reads the default line.

@@ -60,11 +60,10 @@ def disagree(judgments: Sequence[Judgment], names: Sequence[str] = ()) -> bool:
     # margins in the unit's order, and in the reverse order
     orders: tuple[list[float], list[float]] = ([], [])
     for judgment in read:
-        margin = (
-            judgment.value
-            if stated or judgment.weighted is None
-            else judgment.weighted.value
-        )
+        if stated or judgment.weighted is None:
+            margin = judgment.value
+        else:
+            margin = judgment.weighted.value
         orders[judgment.shown != judgment.unit].append(margin or 0.0)
     if not all(orders):
         return False
@@ -86,7 +85,9 @@ def _differ(margins: Sequence[tuple[bool, float]]) -> bool:
 def _random_order(case: Case, unit: Unit, sample: int) -> Unit:
     # The samples of a pair alternate, so that each order is equally frequent.
     number = int(text_digest(f"{case.id}\0{unit}")[:8], 16) + sample
-    return unit[::-1] if number % 2 else unit
+    if number % 2:
+        return unit[::-1]
+    return unit
 
 
 def _safe(case: Case) -> _Safe:
@@ -172,7 +173,9 @@ class Pairwise(TemplateEvaluator):
         """How many third requests a pair can need."""
         swap = self._config.swap
         third = swap.policy == "both" and swap.resolve == "third_pass"
-        return self._config.mode.samples if third else 0
+        if third:
+            return self._config.mode.samples
+        return 0
 
     def follow(
         self, case: Case, judgments: Sequence[Judgment]

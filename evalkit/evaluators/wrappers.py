@@ -226,11 +226,9 @@ PAID = "fix the plug-in; answers are stored"
 
 def guard_evaluator(inner: Evaluator, name: str) -> Evaluator:
     """Return an evaluator whose errors, except evalkit's own, are PluginErrors with its name and the case."""
-    return (
-        _FollowingGuarded(inner, name)
-        if isinstance(inner, FollowUpEvaluator)
-        else _Guarded(inner, name)
-    )
+    if isinstance(inner, FollowUpEvaluator):
+        return _FollowingGuarded(inner, name)
+    return _Guarded(inner, name)
 
 
 def impossible(judgment: Judgment) -> str | None:
@@ -288,8 +286,6 @@ class _FollowingGuarded(_Guarded):
     ) -> Sequence[JudgeRequest]:
         """Return the plug-in's follow-up requests."""
         with self._blamed("follow", case.id):
-            return (
-                tuple(self.inner.follow(case, judgments))
-                if isinstance(self.inner, FollowUpEvaluator)
-                else ()
-            )
+            if isinstance(self.inner, FollowUpEvaluator):
+                return tuple(self.inner.follow(case, judgments))
+            return ()

@@ -462,7 +462,9 @@ def _verdict(
     spoken = entry.word
     if spoken is None and entry.score is not None:
         spoken = f"{entry.score:g}"
-    return None if spoken is None else words.get(entry.key, {}).get(spoken, spoken)
+    if spoken is None:
+        return None
+    return words.get(entry.key, {}).get(spoken, spoken)
 
 
 def _answers(units: Sequence[Assessed]) -> Iterator[Record]:

@@ -219,7 +219,9 @@ def grade_of(entry: Assessment) -> float | None:
     folded = entry.word.casefold()
     if folded in GOOD:
         return 1.0
-    return 0.0 if folded in BAD else None
+    if folded in BAD:
+        return 0.0
+    return None
 
 
 def differing_scales(

@@ -121,11 +121,9 @@ def _whole(path: Path, limit: int) -> bytes:
 
 
 def _first(text: str) -> Any:
-    return (
-        json.JSONDecoder().raw_decode(text)[0]
-        if text and not text.startswith("]")
-        else {}
-    )
+    if text and not text.startswith("]"):
+        return json.JSONDecoder().raw_decode(text)[0]
+    return {}
 
 
 def _object(line: str) -> JsonObject:
@@ -136,7 +134,9 @@ def _object(line: str) -> JsonObject:
 
 
 def _mapping(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def load_json(path: Path) -> Any:
@@ -230,11 +230,9 @@ class LocatedRow(dict[str, Any]):
     def _located(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._located(part) for part in value]
-        return (
-            LocatedRow(value, self.place, self.number, self.file)
-            if isinstance(value, dict)
-            else value
-        )
+        if isinstance(value, dict):
+            return LocatedRow(value, self.place, self.number, self.file)
+        return value
 
     def need(self, key: str) -> Any:
         """Return the value of a key; see `require`."""
@@ -334,7 +332,9 @@ def spoken(value: Any) -> Any:
             messages = json.loads(value)
         except (ValueError, RecursionError):
             return value
-        return messages if is_conversation(messages) else value
+        if is_conversation(messages):
+            return messages
+        return value
     return value
 
 
@@ -351,12 +351,15 @@ def number(value: Any) -> float | None:
     if value is None:
         return None
     try:
-        parsed = (
-            float(value) if isinstance(value, bool | int | float) else float(str(value))
-        )
+        if isinstance(value, bool | int | float):
+            parsed = float(value)
+        else:
+            parsed = float(str(value))
     except (ValueError, OverflowError):
         return None
-    return parsed if parsed == parsed and abs(parsed) != float("inf") else None
+    if parsed == parsed and abs(parsed) != float("inf"):
+        return parsed
+    return None
 
 
 def is_infinite(word: str) -> bool:
@@ -403,7 +406,9 @@ def answers_in(prompt: str) -> dict[str, str]:
         for match in _ANSWER.finditer(prompt)
     }
     # FastChat names the only assistant of a conversation A.
-    return {"": answers["A"]} if set(answers) == {"A"} else answers
+    if set(answers) == {"A"}:
+        return {"": answers["A"]}
+    return answers
 
 
 def question_in(prompt: str) -> str:
@@ -411,13 +416,17 @@ def question_in(prompt: str) -> str:
     if match := _QUESTION.search(prompt):
         return match["text"]
     match = _ANSWER.search(prompt)
-    return _said(match["text"], "User") if match and match["kind"] != "Answer" else ""
+    if match and match["kind"] != "Answer":
+        return _said(match["text"], "User")
+    return ""
 
 
 def reference_in(prompt: str) -> str | None:
     """Return the reference answer in a judge's prompt; `None` if there is none."""
     match = _REFERENCE.search(prompt)
-    return (_said(match["text"], "Reference answer") or None) if match else None
+    if match:
+        return _said(match["text"], "Reference answer") or None
+    return None
 
 
 def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:

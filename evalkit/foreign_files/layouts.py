@@ -99,7 +99,9 @@ def value_of(row: Row, field: Field) -> Any:
         value = path(row) if callable(path) else column_value(row, path)
         if value is not ABSENT and value not in (None, "", []):
             return value
-    return None if value is ABSENT else value
+    if value is ABSENT:
+        return None
+    return value
 
 
 def cells_of(row: Row, fields: Mapping[str, Field]) -> JsonObject:
@@ -241,11 +243,10 @@ def read_log(
             f"judges with different criteria, each criterion read as a judge: {named}"
         )
         criteria = {}
-    scale = (
-        (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
-        if all(0 <= score <= 1 for score in present)
-        else None
-    )
+    if all(0 <= score <= 1 for score in present):
+        scale = (0.0, 1.0, 0.5 if {*present} <= _LEVELS else 0.001)
+    else:
+        scale = None
     return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
 
 
@@ -335,11 +336,9 @@ def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
         by_judge.setdefault(record.said.judge, {}).update(
             dict.fromkeys(record.said.scores)
         )
-    return (
-        by_judge
-        if len({frozenset(names) for names in by_judge.values() if names}) > 1
-        else {}
-    )
+    if len({frozenset(names) for names in by_judge.values() if names}) > 1:
+        return by_judge
+    return {}
 
 
 def _split(
@@ -407,9 +406,10 @@ def record_of(
         DatasetError: If a cell is not a winner, an order, a grade or a number in its range.
     """
     models = cells.get("model_a"), cells.get("model_b")
-    answers = (
-        _pair(cells) if unit == "pair" else (_single(cells, unit, location, options),)
-    )
+    if unit == "pair":
+        answers = _pair(cells)
+    else:
+        answers = (_single(cells, unit, location, options),)
     swapped = unit == "pair" and _is_swapped(cells.get("order"), location)
 
     def label(cell: Any) -> Any:
@@ -417,8 +417,12 @@ def record_of(
             winner = parse_winner(cell, models, options.winners, location)
             if winner is None:
                 return None
-            return TIE if winner == "TIE" else answers[winner == "B"].key
-        return read_class(cell, options) if unit == "class" else _grade(cell, location)
+            if winner == "TIE":
+                return TIE
+            return answers[winner == "B"].key
+        if unit == "class":
+            return read_class(cell, options)
+        return _grade(cell, location)
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}
     labels: JsonObject = {
@@ -475,11 +479,9 @@ def decided(
 ) -> JsonObject:
     """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
     text = str(value)
-    return (
-        {"margin": margins[text]}
-        if text in margins
-        else {"error": f"{subject} is {value}"}
-    )
+    if text in margins:
+        return {"margin": margins[text]}
+    return {"error": f"{subject} is {value}"}
 
 
 def below(prefix: str, cells: Cells) -> JsonObject:
@@ -532,8 +534,12 @@ def read_class(cell: Any, options: Options) -> str | None:
     if cell is None or (name := normalize_label(cell)) == "":
         return None
     if name in options.winners:
-        return None if options.winners[name] == NONE else options.winners[name]
-    return None if name.casefold() in NOTHING else name
+        if options.winners[name] == NONE:
+            return None
+        return options.winners[name]
+    if name.casefold() in NOTHING:
+        return None
+    return name
 
 
 def _grade(cell: Any, location: str) -> float | None:

@@ -239,13 +239,13 @@ def parse_winner(
     text = normalize_label(value)
     mapped = spellings is not None
     if spellings and text in spellings:
-        return (
-            None
-            if spellings[text] == NONE
-            else _checked(spellings[text], location, mapped)
-        )
+        if spellings[text] == NONE:
+            return None
+        return _checked(spellings[text], location, mapped)
     if text in names and names[0] != names[1]:
-        return "A" if text == names[0] else "B"
+        if text == names[0]:
+            return "A"
+        return "B"
     folded = text.casefold()
     if folded in NOTHING:
         return None
@@ -262,11 +262,10 @@ def _checked(text: str, location: str, mapped: bool) -> Winner:
     try:
         return read_winner(text)
     except UnreadableError:
-        remedy = (
-            f"map it: --map {quote(f'{text}=A')} (or B, TIE, NONE)"
-            if mapped
-            else "write A, B or TIE"
-        )
+        if mapped:
+            remedy = f"map it: --map {quote(f'{text}=A')} (or B, TIE, NONE)"
+        else:
+            remedy = "write A, B or TIE"
         raise DatasetError(
             f"'{text[:60]}' is not a winner", where=location, remedy=remedy
         ) from None

@@ -40,4 +40,6 @@ def withhold_all(addresses: Iterable[str]) -> None:
 def stand_in(name: str) -> str:
     """Return what such a server gets instead of the value of a variable: the value, if it is a placeholder."""
     value = os.environ.get(name, "")
-    return value if value and is_placeholder(value) else PLACEHOLDER
+    if value and is_placeholder(value):
+        return value
+    return PLACEHOLDER

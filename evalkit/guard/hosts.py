@@ -35,11 +35,9 @@ class Host:
     def __str__(self) -> str:
         """Return it as it is trusted: without a port if that is the scheme's own."""
         bracketed = f"[{self.name}]" if ":" in self.name else self.name
-        return (
-            bracketed
-            if self.port in (0, _PORTS.get(self.scheme))
-            else f"{bracketed}:{self.port}"
-        )
+        if self.port in (0, _PORTS.get(self.scheme)):
+            return bracketed
+        return f"{bracketed}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
@@ -72,10 +70,13 @@ def host_of(address: str) -> Host | None:
     name = host_name(match["host"])
     if name is None:
         return None
-    port = (
-        int(match["port"]) if match["port"] else _PORTS.get(scheme.partition("+")[0], 0)
-    )
-    return Host(scheme, name, port) if port < 2**16 else None
+    if match["port"]:
+        port = int(match["port"])
+    else:
+        port = _PORTS.get(scheme.partition("+")[0], 0)
+    if port < 2**16:
+        return Host(scheme, name, port)
+    return None
 
 
 def host_name(text: str) -> str | None:

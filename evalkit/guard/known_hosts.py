@@ -44,7 +44,9 @@ class Entry:
     def key(self) -> str:
         """The host and the port, as they are written."""
         bracketed = f"[{self.host}]" if ":" in self.host else self.host
-        return bracketed if self.port is None else f"{bracketed}:{self.port}"
+        if self.port is None:
+            return bracketed
+        return f"{bracketed}:{self.port}"
 
     def covers(self, host: Host) -> bool:
         """Return whether it is about a host."""

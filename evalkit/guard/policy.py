@@ -267,7 +267,9 @@ class _Walk:
     def sibling(self, value: Value, name: str) -> Any:
         """Return the value of another key of the same section."""
         sibling = self.values.get((*value.path[:-1], name))
-        return None if sibling is None else sibling.value
+        if sibling is None:
+            return None
+        return sibling.value
 
     def text(self, value: Value) -> None:
         """Accept a text: it names nothing."""
@@ -347,11 +349,10 @@ class _Walk:
                 where=value.key,
                 remedy=_repeat(value),
             )
-        fault = (
-            _hidden(text)
-            if self.origin.folder is None
-            else _outside(text, self.origin.folder)
-        )
+        if self.origin.folder is None:
+            fault = _hidden(text)
+        else:
+            fault = _outside(text, self.origin.folder)
         if fault and not is_installed(value.path[-1], text):
             raise ConfigError(
                 f"a file names '{text}', {fault}",
@@ -444,7 +445,9 @@ def provider_of(model: str) -> str:
     provider, slash, _ = model.partition("/")
     if slash:
         return provider.lower()
-    return "openai" if _OF_OPENAI.fullmatch(model) else ""
+    if _OF_OPENAI.fullmatch(model):
+        return "openai"
+    return ""
 
 
 def credentials_of(provider: str) -> tuple[str, ...]:
@@ -453,9 +456,10 @@ def credentials_of(provider: str) -> tuple[str, ...]:
     A server of OpenAI's protocol that is called without LiteLLM gets OpenAI's key, if the provider
     is not a known one.
     """
-    own_variable = (
-        f"{re.sub(r'[^a-z0-9]', '_', provider).upper()}_API_KEY" if provider else ""
-    )
+    if provider:
+        own_variable = f"{re.sub(r'[^a-z0-9]', '_', provider).upper()}_API_KEY"
+    else:
+        own_variable = ""
     known_rules = rules()
     if provider in known_rules.hosts or provider in known_rules.loopback_providers:
         return (own_variable,)
@@ -488,14 +492,14 @@ def _untrusted(
     host: Host, names: Sequence[str], value: Value, origin: Origin, problem: str
 ) -> UntrustedError:
     listed = " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-    gets = (
-        f"your key ({listed})" if value.kind == Kind.SERVER else listed or "your data"
-    )
-    repeat = (
-        f"{origin.flag} {value.value}"
-        if origin.flag
-        else pasted(value.key, str(value.value))
-    )
+    if value.kind == Kind.SERVER:
+        gets = f"your key ({listed})"
+    else:
+        gets = listed or "your data"
+    if origin.flag:
+        repeat = f"{origin.flag} {value.value}"
+    else:
+        repeat = pasted(value.key, str(value.value))
     remedy = (
         f"if you trust this server, add {FLAG} {host} (once, it is kept), or {repeat}"
     )
@@ -558,7 +562,9 @@ def _hidden(text: str) -> str:
         if value[:1] in ("/", "~") and _HOLDS.search(name)
     ]
     files = {Path(os.environ[name]).expanduser() for name in holders}
-    return "the file of a credential" if {named, path.resolve()} & files else ""
+    if {named, path.resolve()} & files:
+        return "the file of a credential"
+    return ""
 
 
 def _outside(text: str, folder: Path) -> str:
@@ -575,7 +581,9 @@ def _outside(text: str, folder: Path) -> str:
                 parent for parent in target.parents if not has_magic(str(parent))
             )
         if os.path.lexists(target):  # what does not exist is reported when it is read
-            return "" if all(_below(file, root) for file in _files(target)) else reason
+            if all(_below(file, root) for file in _files(target)):
+                return ""
+            return reason
     return ""
 
 

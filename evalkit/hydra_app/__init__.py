@@ -177,14 +177,11 @@ def _localized(rubric: str, language: str | None) -> str:
     """Return the option of a rubric with level texts in a language: `NAME_LANGUAGE` where there is one."""
     conf_folders = (shipped("conf"), *folders(CONF), *user_folders())
     localized = f"{rubric}_{language}"
-    return (
-        localized
-        if any(
-            (folder / "rubric" / f"{localized}.yaml").is_file()
-            for folder in conf_folders
-        )
-        else rubric
-    )
+    if any(
+        (folder / "rubric" / f"{localized}.yaml").is_file() for folder in conf_folders
+    ):
+        return localized
+    return rubric
 
 
 @cache
@@ -316,11 +313,10 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
         for group, option in entry.items()
     }
     prompt = values.get("prompt")
-    language = (
-        prompt
-        if isinstance(prompt, str)
-        else str((prompt or {}).get("language") or default["prompt"])
-    )
+    if isinstance(prompt, str):
+        language = prompt
+    else:
+        language = str((prompt or {}).get("language") or default["prompt"])
     chosen: list[Any] = []
     for group in GROUPS:
         if group not in values:
@@ -330,11 +326,10 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
             replaces = group in ("judge", "criteria") or (
                 group == "rubric" and not _SCALE.isdisjoint(section)
             )
-            base = (
-                []
-                if replaces or default[group] is None
-                else [_plain_name(default[group], language)]
-            )
+            if replaces or default[group] is None:
+                base = []
+            else:
+                base = [_plain_name(default[group], language)]
             node = {"defaults": [*base, "_self_"], **section}
             ConfigStore.instance().store(
                 group=group, name=RECORDED, node=node, provider=provider
@@ -354,7 +349,9 @@ def _with_default_options(study: DictConfig, provider: str) -> DictConfig:
 def _plain_name(option: str, language: str) -> str:
     """Return the name of an option; Hydra cannot read one that depends on the language in the defaults of an option."""
     localized = re.fullmatch(r"\$\{evalkit\.localized:(\w+),.*", option)
-    return option if localized is None else _localized(localized[1], language)
+    if localized is None:
+        return option
+    return _localized(localized[1], language)
 
 
 def _with_named_criteria(study: DictConfig) -> None:
@@ -598,11 +595,10 @@ def load_jobs(
         for job in sweep_jobs(config_name, words):
             try:
                 kind = job_signature(job)
-                cfg = (
-                    apply_values(composed[kind], job)
-                    if kind in composed
-                    else _compose(config_name, job)
-                )
+                if kind in composed:
+                    cfg = apply_values(composed[kind], job)
+                else:
+                    cfg = _compose(config_name, job)
                 # only the last is kept: jobs of one kind follow each other
                 composed = {kind: cfg}
                 config = to_run_config(cfg, sources, study=study, words=words)

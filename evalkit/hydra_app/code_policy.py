@@ -197,7 +197,9 @@ def _unquoted(value: Any) -> Any:
         return value.text
     if isinstance(value, Mapping):
         return {key: _unquoted(part) for key, part in value.items()}
-    return [_unquoted(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_unquoted(part) for part in value]
+    return value
 
 
 def check_search_path(study: DictConfig, file: Path | None = None) -> None:
@@ -243,13 +245,12 @@ def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
     for key, problem in _code_named_by(part, cfg.hydra):
         raise ConfigError(problem, where=f"hydra.{key}", remedy=TRUST)
     hidden = OmegaConf.is_interpolation(cfg, "runner")
-    runner = (
-        None
-        if hidden
-        else OmegaConf.to_container(
+    if hidden:
+        runner = None
+    else:
+        runner = OmegaConf.to_container(
             cfg.get("runner") or OmegaConf.create(), resolve=False
         )
-    )
     for path in _risky({"hydra": part, "runner": runner}):
         if path not in granted:
             raise risky_setting(path)
@@ -372,7 +373,9 @@ def _resolved(hydra: DictConfig, where: str) -> Any:
         value = OmegaConf.select(hydra, where)
     except OmegaConfBaseException:
         return None
-    return OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+    if OmegaConf.is_config(value):
+        return OmegaConf.to_container(value)
+    return value
 
 
 def check_place(folder: Path, start: Path, words: Any) -> None:

@@ -93,19 +93,25 @@ def with_named_judges(judge: Any) -> Any:
     if not isinstance(judge, Mapping):
         return judge
     settings = {key: value for key, value in judge.items() if key != NAMED}
-    return (
-        {**settings, "judges": [*judge[NAMED].values()]} if NAMED in judge else settings
-    )
+    if NAMED in judge:
+        return {**settings, "judges": [*judge[NAMED].values()]}
+    return settings
 
 
 def name_alone(name: str, *, _parent_: Mapping[str, Any]) -> str | None:
     """Return the name of a judge; `None` if a panel replaces it, which does not inherit its name."""
-    return None if _parent_.get("judges") or _parent_.get(NAMED) else name
+    if _parent_.get("judges") or _parent_.get(NAMED):
+        return None
+    return name
 
 
 def _as_judge(word: str) -> str:
     match = _JUDGE.fullmatch(word)
-    return word if match is None else f"+judge@{word}" if match["name"] else f"++{word}"
+    if match is None:
+        return word
+    if match["name"]:
+        return f"+judge@{word}"
+    return f"++{word}"
 
 
 def _as_choices(word: str, sweep: bool) -> str:
@@ -229,7 +235,9 @@ def _as_text(value: str, field: str) -> str:
         OverridesParser.create().parse_override(f"key={value}")
     except HydraException:
         return _hydra(value)
-    return _hydra(value) if ", " in value or "${" in value else value
+    if ", " in value or "${" in value:
+        return _hydra(value)
+    return value
 
 
 def _from_inline(word: str, text: str, *, added: bool) -> Iterator[str]:
@@ -346,16 +354,16 @@ def with_decoded_keys(values: Any) -> Any:
     """Return composed values with the keys that were spelled in ASCII."""
     if isinstance(values, Mapping):
         return {_key(key): with_decoded_keys(value) for key, value in values.items()}
-    return (
-        [with_decoded_keys(value) for value in values]
-        if isinstance(values, list)
-        else values
-    )
+    if isinstance(values, list):
+        return [with_decoded_keys(value) for value in values]
+    return values
 
 
 def _key(key: Any) -> Any:
     spelled = _ENCODED.fullmatch(key) if isinstance(key, str) else None
-    return key if spelled is None else decoded(spelled[1])
+    if spelled is None:
+        return key
+    return decoded(spelled[1])
 
 
 def encoded(action: str, name: str) -> str:
@@ -419,8 +427,6 @@ def _as_pair(text: str) -> str:
 
 def _ascii_text(text: str) -> str:
     content = text.strip()
-    return (
-        text
-        if text.isascii()
-        else text.replace(content, quoted(_ESCAPED.sub(r"\1", content)))
-    )
+    if text.isascii():
+        return text
+    return text.replace(content, quoted(_ESCAPED.sub(r"\1", content)))

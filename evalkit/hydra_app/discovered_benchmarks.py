@@ -41,12 +41,12 @@ class BenchmarkOptions(ConfigSource):
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Return the options in a group, or the groups."""
         if config_path == "":
-            return [] if results_filter == ObjectType.CONFIG else [GROUP]
-        return (
-            sorted(self._names())
-            if self.is_group(config_path) and results_filter != ObjectType.GROUP
-            else []
-        )
+            if results_filter == ObjectType.CONFIG:
+                return []
+            return [GROUP]
+        if self.is_group(config_path) and results_filter != ObjectType.GROUP:
+            return sorted(self._names())
+        return []
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Return the config of an option."""

@@ -127,11 +127,9 @@ def hydra_error(error: Exception) -> EvalkitError:
     if isinstance(error, ConfigCompositionException) and (
         key := re.search(r"override '([^']+)'", str(error))
     ):
-        return (
-            _unknown_key(key[1])
-            if "is not in struct" in str(error.__cause__ or error)
-            else ConfigError(lines[0])
-        )
+        if "is not in struct" in str(error.__cause__ or error):
+            return _unknown_key(key[1])
+        return ConfigError(lines[0])
     return ConfigError(lines[0] if lines else type(error).__name__)
 
 
@@ -164,7 +162,9 @@ def _criteria_file(message: str) -> str:
         for file in user_files()
         if named and file.as_posix().endswith(f"/{named[1]}.yaml")
     ]
-    return str(relative(files[0])) if files else "criteria"
+    if files:
+        return str(relative(files[0]))
+    return "criteria"
 
 
 def _unknown_key(key: str, cause: OmegaConfBaseException | None = None) -> ConfigError:

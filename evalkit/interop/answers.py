@@ -174,11 +174,10 @@ def _answers(
     labels: Json = case.labels
     messages = case.metadata.get(MESSAGES)
     # several answers have a conversation each; a single one has its own, not in a list
-    by_answer = (
-        messages
-        if messages and len(case.responses) > 1
-        else [messages] * len(case.responses)
-    )
+    if messages and len(case.responses) > 1:
+        by_answer = messages
+    else:
+        by_answer = [messages] * len(case.responses)
     return [
         _Answer(
             response.text,

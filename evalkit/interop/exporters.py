@@ -319,13 +319,11 @@ def _pairs(result: RunResult, cases: dict[str, Case]) -> Iterator[Row]:
 def _winner(judgment: Judgment) -> str:
     if judgment.value is None:
         return "error"
-    return (
-        "tie"
-        if abs(judgment.value) < 1e-9
-        else "model_1"
-        if judgment.value > 0
-        else "model_2"
-    )
+    if abs(judgment.value) < 1e-9:
+        return "tie"
+    if judgment.value > 0:
+        return "model_1"
+    return "model_2"
 
 
 def _listed(rows: list[dict[str, object]]) -> bytes:
@@ -387,11 +385,10 @@ def export(
         ConfigError: If the run has nothing that the format can represent.
     """
     raw_csv = raw and name == CSV
-    content = (
-        table_as_csv(rows_of_run(result), raw=True)
-        if raw_csv
-        else EXPORTS[name][1](result, seed, sample)
-    )
+    if raw_csv:
+        content = table_as_csv(rows_of_run(result), raw=True)
+    else:
+        content = EXPORTS[name][1](result, seed, sample)
     if not result.judgments:
         raise ConfigError(
             "the run has no judgments",

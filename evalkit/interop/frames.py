@@ -33,11 +33,9 @@ def frame(result: RunResult, table: str, library: str) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    return (
-        encode_line(value).decode().strip()
-        if isinstance(value, list | tuple | Mapping)
-        else value
-    )
+    if isinstance(value, list | tuple | Mapping):
+        return encode_line(value).decode().strip()
+    return value
 
 
 def _case(case: Case) -> Row:
@@ -81,7 +79,9 @@ def _responses(case: Case) -> Row:
 
 
 def _label(response: Response) -> float | str | None:
-    return response.grade if response.class_name is None else response.class_name
+    if response.class_name is None:
+        return response.grade
+    return response.class_name
 
 
 def _verdict(verdict: Verdict) -> Row:

@@ -166,11 +166,9 @@ def describe_formats(start: Peek) -> str:
 def describe_file(path: Path) -> str | None:
     """Return the remedy for a file used as cases that has judgments; `None` if it has no known ones."""
     name = recognize_format(path)
-    return (
-        None
-        if name is None
-        else f"it has judgments and looks like {_command(name, path)}"
-    )
+    if name is None:
+        return None
+    return f"it has judgments and looks like {_command(name, path)}"
 
 
 def _command(name: str, path: Path) -> str:

@@ -318,9 +318,10 @@ class LabelSession:
 
     def _items(self, key: Key) -> dict[str, list[str]]:
         """Return the criteria of each item by id, those of its groups first; one empty id without a checklist."""
-        checklist = (
-            self._cases[key[0]].checklist if self.question["kind"] == "items" else ()
-        )
+        if self.question["kind"] == "items":
+            checklist = self._cases[key[0]].checklist
+        else:
+            checklist = ()
         return {
             item.id: [*groups, item.criterion]
             for item, groups, *_ in inherited(checklist)
@@ -413,9 +414,10 @@ def _question(result: RunResult) -> JsonObject:
     # a key for each score, as long as no two scores have the same last digit
     digits = scale.integral and scale.min >= 0 and scale.max <= _LAST_KEY
     scores = list(map(int, scale.values())) if digits else []
-    options = (
-        scores if len({score % _LAST_KEY for score in scores}) == len(scores) else []
-    )
+    if len({score % _LAST_KEY for score in scores}) == len(scores):
+        options = scores
+    else:
+        options = []
     return {"kind": "grade", "options": options, "low": scale.min, "high": scale.max}
 
 

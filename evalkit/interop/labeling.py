@@ -96,11 +96,9 @@ class Label:
 def class_reader(config: RunConfig) -> Labels | None:
     """Return what reads the names of a run's classes, with its label map; `None` if its rubric is a scale."""
     classes = config.rubric.named_classes
-    return (
-        None
-        if classes is None
-        else Labels(config.dataset.label_map, classes, can_map=False)
-    )
+    if classes is None:
+        return None
+    return Labels(config.dataset.label_map, classes, can_map=False)
 
 
 def label_tasks(
@@ -150,7 +148,9 @@ def labeled_size(result: RunResult) -> int:
 
     For scored responses, annotators give grades instead of comparing pairs.
     """
-    return 1 if any(len(judgment.unit) == 1 for judgment in result.judgments) else 2
+    if any(len(judgment.unit) == 1 for judgment in result.judgments):
+        return 1
+    return 2
 
 
 def task_texts(case: Case, order: Unit) -> dict[str, str]:
@@ -170,7 +170,9 @@ def unswapped(choice: Winner, task_shown: Unit) -> Winner:
     """Convert a choice between responses as shown to the case's order."""
     if choice == "TIE" or task_shown == tuple(sorted(task_shown)):
         return choice
-    return "B" if choice == "A" else "A"
+    if choice == "A":
+        return "B"
+    return "A"
 
 
 def identity(task: Task) -> JsonObject:
@@ -286,11 +288,10 @@ def _response_of(label: Label, case: Case) -> int:
     item_ids = [item.id for item in leaves(case.checklist)]
     if label.item not in item_ids:
         problem = f"'{label.item:.60}' is not an item that a judge answers"
-        remedy = (
-            did_you_mean(label.item, item_ids)
-            if item_ids
-            else "judge with mode=checklist, or remove the column item"
-        )
+        if item_ids:
+            remedy = did_you_mean(label.item, item_ids)
+        else:
+            remedy = "judge with mode=checklist, or remove the column item"
         raise DatasetError(problem, where=where, remedy=remedy)
     unit = label.unit or ((0,) if len(case.responses) == 1 else ())
     if len(unit) != 1 or unit[0] not in range(len(case.responses)):
@@ -333,11 +334,10 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
         if len(case.responses) == 1:
             return (0,)
         kind = "grade" if classes is None else "class"
-        written = (
-            f"{label.value:g}"
-            if isinstance(label.value, float | int)
-            else f"'{label.value}'"
-        )
+        if isinstance(label.value, float | int):
+            written = f"{label.value:g}"
+        else:
+            written = f"'{label.value}'"
         problem = (
             f"the {kind} {written} does not name one of {len(case.responses)} responses"
         )
@@ -364,11 +364,10 @@ def _unit_of(label: Label, case: Case, classes: Classes | None) -> Unit:
                 else ""
             )
             raise DatasetError(problem, where=where, remedy=remedy)
-        remedy = (
-            f"use one or two of 0 to {last}, such as 0,{last}"
-            if last
-            else "use 0, the only response"
-        )
+        if last:
+            remedy = f"use one or two of 0 to {last}, such as 0,{last}"
+        else:
+            remedy = "use 0, the only response"
         raise DatasetError(
             f"a label of responses {list(label.unit)} does not apply",
             where=where,
@@ -558,18 +557,14 @@ def _label(
             raise DatasetError(
                 error.what, where=location, remedy=error.remedy
             ) from None
-        return (
-            None
-            if answer is None
-            else Label(case, order or (), annotator, answer, location, item)
-        )
+        if answer is None:
+            return None
+        return Label(case, order or (), annotator, answer, location, item)
     if classes is not None:
         name = classes.class_of(value, location)
-        return (
-            None
-            if name is None
-            else Label(case, order or (), annotator, name, location)
-        )
+        if name is None:
+            return None
+        return Label(case, order or (), annotator, name, location)
     grade = number(value)
     if grade is not None and (order is None or len(order) == 1):
         return Label(case, order or (), annotator, grade, location)
@@ -800,7 +795,9 @@ def label_of(annotation: Annotation, unit: Unit) -> Winner | float | str | None:
     if len(unit) == 2:
         return choice_for(annotation, unit)
     values = annotation_grades(annotation) or annotation_classes(annotation)
-    return values[unit[0]] if values else None
+    if values:
+        return values[unit[0]]
+    return None
 
 
 def with_probabilities(

@@ -144,13 +144,13 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     variance = _variance(sizes, after, spread) + between
     weighted = any(isinstance(probability, float) for probability in chances.values())
     # the variance with the labels so far, which may be a simple random sample
-    old = (
-        _variance(sizes, before, spread) + between
-        if weighted
-        else single / len(labeled)
-        if labeled
-        else inf
-    )
+    if weighted:
+        old = _variance(sizes, before, spread) + between
+    else:
+        if labeled:
+            old = single / len(labeled)
+        else:
+            old = inf
     if metric is None or old == inf or metric.low is None or metric.high is None:
         return NextLabels(sample, total, single / variance)
     now = metric.high - metric.low
@@ -240,7 +240,9 @@ def _residuals(result: RunResult, target: str) -> dict[str, list[float]]:
 
 def _residual(verdict: Verdict, target: str, span: float) -> float:
     if isinstance(verdict.label, float):
-        return 0.0 if verdict.score is None else (verdict.label - verdict.score) / span
+        if verdict.score is None:
+            return 0.0
+        return (verdict.label - verdict.score) / span
     return float(verdict.label == target) - float(
         target in (verdict.winner, verdict.class_name)
     )

@@ -26,7 +26,9 @@ _TRACE: Final = re.compile(r"(?:tr-)?([0-9a-f]{32})(?: #\d+)?")
 def trace_of(case: Case) -> str | None:
     """Return the trace that a case came from, in hexadecimal: its `trace_id`, or its id; `None` if unknown."""
     match = _TRACE.fullmatch(str(case.metadata.get("trace_id", case.id)))
-    return match[1] if match else None
+    if match:
+        return match[1]
+    return None
 
 
 def span_of(case: Case) -> str | None:
@@ -54,16 +56,14 @@ def otel_events(result: RunResult) -> Iterator[JsonObject]:
     """
     cases = {case.id: case for case in result.cases}
     words = explanations(result.judgments)
-    ended = (
-        datetime.fromisoformat(result.manifest["ended"])
-        if result.manifest.get("ended")
-        else None
-    )
-    time = (
-        {}
-        if ended is None
-        else {"timeUnixNano": str(int(ended.timestamp() * 1e6) * 1000)}
-    )
+    if result.manifest.get("ended"):
+        ended = datetime.fromisoformat(result.manifest["ended"])
+    else:
+        ended = None
+    if ended is None:
+        time = {}
+    else:
+        time = {"timeUnixNano": str(int(ended.timestamp() * 1e6) * 1000)}
     events = (
         {**time, "severityNumber": _INFO, "eventName": EVENT, **event}
         for event in (
@@ -118,13 +118,13 @@ def _of_verdict(
     ids = case.metadata.get("response_id")
     trace = trace_of(case)
     span = span_of(case)
-    link = (
-        {}
-        if trace is None
-        else {"traceId": trace}
-        if span is None
-        else {"traceId": trace, "spanId": span}
-    )
+    if trace is None:
+        link = {}
+    else:
+        if span is None:
+            link = {"traceId": trace}
+        else:
+            link = {"traceId": trace, "spanId": span}
     about = {
         "gen_ai.response.id": (
             ids[verdict.unit[0]]
@@ -181,8 +181,6 @@ def _attributes(values: Json) -> JsonObject:
 def _value(value: Any) -> JsonObject:
     if isinstance(value, int) and not isinstance(value, bool):
         return {"intValue": str(value)}
-    return (
-        {"doubleValue": value}
-        if isinstance(value, float)
-        else {"stringValue": str(value)}
-    )
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    return {"stringValue": str(value)}

@@ -95,12 +95,15 @@ def word_of(value: str, by_word: Mapping[str, str]) -> str | None:
         begin = folded[: 2 * LONGEST_WORD]
         end = _SENTENCE.split(folded[-4 * LONGEST_WORD :].rstrip(" .!。！*`\"'"))[-1]
         first = _BEGIN.match(begin)
-        words = (
-            [first[1]] if first and first[1] not in _ASIDE and len(folded) > 2 else []
-        )
+        if first and first[1] not in _ASIDE and len(folded) > 2:
+            words = [first[1]]
+        else:
+            words = []
         # a sentence with a doubt or a negation states no verdict
         if not _DOUBT.search(end):
             words += _END.findall("\n" + end) if end != folded else _END.findall(end)
             words += [word for sides in _SIDE.findall(end) for word in sides if word]
     meanings = {by_word[word] for word in words if word in by_word}
-    return meanings.pop() if len(meanings) == 1 else None
+    if len(meanings) == 1:
+        return meanings.pop()
+    return None

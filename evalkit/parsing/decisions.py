@@ -89,11 +89,9 @@ class AnswerTask:
         """
         if self.scale is not None:
             return read_score(written, self.scale)
-        return (
-            MARGINS[read_verdict(str(written))]
-            if self.classes is None
-            else read_class(written, self.classes)
-        )
+        if self.classes is None:
+            return MARGINS[read_verdict(str(written))]
+        return read_class(written, self.classes)
 
 
 def choose_mark(
@@ -166,7 +164,9 @@ def _at_end(text: str, marks: Sequence[Mark], *, cut_off: bool) -> list[Mark]:
     ends = [mark for mark in marks if _REST.match(text, mark.end)]
     if cut_off and ends and "\n" not in text[ends[-1].end :]:  # the line may go on
         lead = text[: ends[-1].start].rpartition("\n")[2]
-        return ends[:-1] if lead.strip(_DECORATION) else ends
+        if lead.strip(_DECORATION):
+            return ends[:-1]
+        return ends
     return ends
 
 
@@ -252,7 +252,9 @@ def _line(text: str, *, first: bool) -> tuple[int, int]:
         for match in re.finditer(r"[^\r\n]+", text)
         if match[0].strip(_DECORATION)
     ]
-    return lines[0 if first else -1] if lines else (0, 0)
+    if lines:
+        return lines[0 if first else -1]
+    return (0, 0)
 
 
 def _apart(before: str, after: str, sources: Collection[str], *, alone: bool) -> bool:
@@ -469,7 +471,9 @@ def _marked(mark: str) -> Winner:
         return read_verdict(mark)
     if "=" in ordered["sign"]:
         return "TIE"
-    return "A" if (ordered["left"] == "A") == (">" in ordered["sign"]) else "B"
+    if (ordered["left"] == "A") == (">" in ordered["sign"]):
+        return "A"
+    return "B"
 
 
 _ANSWERS: Mapping[str, ItemAnswer] = MappingProxyType(
@@ -495,11 +499,10 @@ def read_item_answer(value: object) -> ItemAnswer:
     Raises:
         UnreadableError: If it is not a text, or any other text.
     """
-    spelt = (
-        " ".join(value.replace("_", " ").split()).strip("*.。").casefold()
-        if isinstance(value, str)
-        else None
-    )
+    if isinstance(value, str):
+        spelt = " ".join(value.replace("_", " ").split()).strip("*.。").casefold()
+    else:
+        spelt = None
     if spelt is None or spelt not in _ANSWERS:
         raise UnreadableError(
             "invalid", f"'{str(value)[:60]}' is not met, not_met or cannot_assess"
@@ -559,7 +562,9 @@ def _number(value: Any, count: int) -> int | None:
         and not isinstance(value, bool)
         and value == value // 1
     )
-    return int(value) if whole and 1 <= value <= count else None
+    if whole and 1 <= value <= count:
+        return int(value)
+    return None
 
 
 def _answer_or_none(value: object) -> ItemAnswer | None:
@@ -609,11 +614,10 @@ def read_marked_items(
                 f"there is no item {number}: items are numbered from 1 to {count}",
             )
         within = reply.at_end and not _AFTER_ITEM.match(text, mark.end)
-        answer = (
-            None
-            if within or mark.content in quoted
-            else _answer_or_none(read["answer"])
-        )
+        if within or mark.content in quoted:
+            answer = None
+        else:
+            answer = _answer_or_none(read["answer"])
         if number in answers and answers[number][0] != answer:
             answer = None
         answers[number] = (answer, _reason(text, mark))

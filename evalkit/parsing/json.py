@@ -168,7 +168,9 @@ def _choose(objects: list[_Found], keys: Collection[str]) -> _Found | None:
             "ambiguous",
             "the JSON object ends too early: escape quotation marks inside strings",
         )
-    return complete[-1] if complete else None
+    if complete:
+        return complete[-1]
+    return None
 
 
 def _has_unmatched_brace(remainder: str) -> bool:
@@ -306,7 +308,9 @@ def _repeated(text: str, end: int) -> str | None:
         if stop == end or (stop > end and not text[end:stop].strip()):
             break
         at = text.find("{", stop)
-    return repeated[0] if repeated else None
+    if repeated:
+        return repeated[0]
+    return None
 
 
 def _objects(text: str, *, nested: bool = False) -> list[_Found]:
@@ -356,7 +360,9 @@ def _with_half_width(text: str, keys: Collection[str]) -> JsonObject | None:
         end = string.end()
     pieces.append(text[end:].translate(_PUNCTUATION))
     json_object = _choose(_objects("".join(pieces)), keys)
-    return None if json_object is None else json_object.value
+    if json_object is None:
+        return None
+    return json_object.value
 
 
 def _repaired(text: str) -> JsonObject | None:
@@ -369,11 +375,9 @@ def _repaired(text: str) -> JsonObject | None:
         value = repair_json(body, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):
         return None
-    return (
-        value
-        if isinstance(value, dict) and value and _accounts_for(value, body)
-        else None
-    )
+    if isinstance(value, dict) and value and _accounts_for(value, body):
+        return value
+    return None
 
 
 def _is_deep(text: str) -> bool:
@@ -428,13 +432,17 @@ def _end(value: object, text: str, at: int) -> int:
         return at + (at >= 0 and text.startswith("]", at))
     if not isinstance(value, str):
         written = _BARE.match(text, at)
-        return written.end() if written else -1
+        if written:
+            return written.end()
+        return -1
     quotes = re.match(_QUOTE, text[at : at + 1]) is not None
     end = at + quotes + len(_flat(value))
     complete = text[at + quotes : end] == _flat(value) and re.match(
         _QUOTE if quotes else "[],}]", text[end : end + 1]
     )
-    return end + quotes if complete else -1
+    if complete:
+        return end + quotes
+    return -1
 
 
 def _members_of(value: object) -> Iterator[tuple[str, Any]]:
@@ -554,7 +562,9 @@ def _items(text: str, at: int, path: Path, spans: dict[Path, Span]) -> int:
 
 
 def _past_comma(text: str, at: int) -> int:
-    return _past_space(text, at + 1) if text[at] == "," else at
+    if text[at] == ",":
+        return _past_space(text, at + 1)
+    return at
 
 
 def _past_space(text: str, at: int) -> int:

@@ -56,7 +56,9 @@ def drop_thinking(text: str, sources: Sequence[str] = ()) -> str:
     opened = next((tag for tag in unmatched if not tag[1]), None)
     answer = "\n\n".join(pieces)
     # A text that begins with unclosed thinking is all thinking.
-    return "" if opened is not None and _TAG.match(answer.lstrip()) else answer
+    if opened is not None and _TAG.match(answer.lstrip()):
+        return ""
+    return answer
 
 
 def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
@@ -64,7 +66,9 @@ def _without_first(text: str, tags: Sequence[re.Match[str]]) -> str:
     if first[1] or text[: first.start()].strip():
         return text
     end = _next_closing(tags)[0]
-    return "" if end is None else text[end:]
+    if end is None:
+        return ""
+    return text[end:]
 
 
 def _end_of_opened_before(tags: Sequence[re.Match[str]]) -> int:
@@ -171,7 +175,9 @@ def spells_letters(text: str) -> bool:
 
 def _character(match: re.Match[str]) -> str:
     code = int(next(group for group in match.groups() if group), 16)
-    return chr(code) if code <= 0x10FFFF else match[0]
+    if code <= 0x10FFFF:
+        return chr(code)
+    return match[0]
 
 
 Kind = Literal[
@@ -227,13 +233,13 @@ def chinese_number(text: str) -> float | None:
         return None
     if match["tens"] and match["ones"] in ("零", "〇"):
         return None
-    tens = (
-        10
-        if match["hundred"]
-        else int(_DIGITS[match["tens"][0]])
-        if match["tens"] and match["tens"] != "十"
-        else 0
-    )
+    if match["hundred"]:
+        tens = 10
+    else:
+        if match["tens"] and match["tens"] != "十":
+            tens = int(_DIGITS[match["tens"][0]])
+        else:
+            tens = 0
     whole = 10 * (tens or (1 if match["tens"] else 0)) + int(
         _DIGITS[match["ones"] or "零"]
     )
@@ -251,23 +257,23 @@ def extent(text: str, start: int, end: int) -> tuple[int, int]:
     if not re.search(rf"\d|{_NUMERAL}", text[start:end]):
         return start, end
     skipped = max(0, start - _LONGEST)
-    before = (
-        _BEFORE.search(text[skipped:start])
-        if re.match(rf"\d|{_NUMERAL}", text[start:end])
-        else None
-    )
-    after = (
-        _AFTER.match(text, end, end + _LONGEST)
-        if re.search(rf"(?:\d|{_NUMERAL})\Z", text[start:end])
-        else None
-    )
+    if re.match(rf"\d|{_NUMERAL}", text[start:end]):
+        before = _BEFORE.search(text[skipped:start])
+    else:
+        before = None
+    if re.search(rf"(?:\d|{_NUMERAL})\Z", text[start:end]):
+        after = _AFTER.match(text, end, end + _LONGEST)
+    else:
+        after = None
     return skipped + before.start() if before else start, after.end() if after else end
 
 
 def with_base(text: str, end: int) -> int:
     """Return the end of "/5" or "out of 5" at `end`; `end` if there is none."""
     match = _BASE.match(text, end)
-    return match.end() if match else end
+    if match:
+        return match.end()
+    return end
 
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
@@ -356,7 +362,11 @@ def read_winner(text: str) -> Winner:
         raise UnreadableError(
             "invalid", f"'{text.strip()[:60]}' is not a winner: write A, B, or TIE"
         )
-    return "A" if winner == "A" else "B" if winner == "B" else "TIE"
+    if winner == "A":
+        return "A"
+    if winner == "B":
+        return "B"
+    return "TIE"
 
 
 _TITLES = (
@@ -427,5 +437,7 @@ def read_verdict(text: str) -> Winner:
         if left_side != right_side:
             if sign[0] in "=≈":
                 return "TIE"
-            return right_side if sign[0] == "<" or sign == "不如" else left_side
+            if sign[0] == "<" or sign == "不如":
+                return right_side
+            return left_side
     return read_winner(text)

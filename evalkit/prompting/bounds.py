@@ -90,11 +90,10 @@ def _join(
     context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None
 ) -> str:
     """Join as Jinja's filter of this name does."""
-    items = (
-        value
-        if attribute is None
-        else map(make_attrgetter(context.environment, attribute), value)
-    )
+    if attribute is None:
+        items = value
+    else:
+        items = map(make_attrgetter(context.environment, attribute), value)
     return str(
         _made(
             joined(

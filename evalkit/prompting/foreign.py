@@ -73,11 +73,9 @@ def _text(value: ast.expr | None) -> str | None:
         and value.func.attr == "strip"
     ):
         return (_text(value.func.value) or "").strip() or None
-    return (
-        value.value
-        if isinstance(value, ast.Constant) and isinstance(value.value, str)
-        else None
-    )
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value
+    return None
 
 
 def _converted(

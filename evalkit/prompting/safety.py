@@ -75,7 +75,9 @@ def neutralize(text: str) -> str:
     unmarked = _without_markers(text)
     brackets = _BRACKET if _ENDING in text else _LIKELY_BRACKET
     safe = brackets.sub(lambda match: _safe(unmarked, match), unmarked)
-    return text if safe == text else safe
+    if safe == text:
+        return text
+    return safe
 
 
 def _is_safe(text: str) -> bool:
@@ -88,11 +90,9 @@ def _is_safe(text: str) -> bool:
 
 
 def _safe(text: str, bracket: re.Match[str]) -> str:
-    return (
-        _ESCAPED.get(bracket[0], "&lt;")
-        if _CONTROL.match(text, bracket.start())
-        else bracket[0]
-    )
+    if _CONTROL.match(text, bracket.start()):
+        return _ESCAPED.get(bracket[0], "&lt;")
+    return bracket[0]
 
 
 def marked_texts(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -116,7 +116,9 @@ def _without_markers(text: str) -> str:
         if _is_marker(text, at):
             pieces += [text[done:at], "&lt;"]
             done = at + 1
-    return "".join([*pieces, text[done:]]) if pieces else text
+    if pieces:
+        return "".join([*pieces, text[done:]])
+    return text
 
 
 def _openers(text: str) -> Iterator[int]:

@@ -84,11 +84,9 @@ class Reasons:
         if whole is not None:
             return whole
         parts = [self._one(part) for part in reason.split(_PART)]
-        return (
-            "；".join(part for part in parts if part is not None)
-            if None not in parts
-            else self.otherwise
-        )
+        if None not in parts:
+            return "；".join(part for part in parts if part is not None)
+        return self.otherwise
 
     def _one(self, reason: str) -> str | None:
         for pattern, translation in self.translations:
@@ -174,7 +172,9 @@ class TemplateFiles(BaseLoader):
     def place(self, name: str, line: int | None) -> str:
         """Return the file and line for an error message."""
         path = self.find(name) or name
-        return f"{path}:{line}" if line else str(path)
+        if line:
+            return f"{path}:{line}"
+        return str(path)
 
     def source(self, name: str) -> str:
         """Return the text of a template."""
@@ -208,11 +208,10 @@ class TemplateFiles(BaseLoader):
             if path is None:
                 raise TemplateNotFound(name)
             try:
-                text = (
-                    self.recorded[name]
-                    if name in self.recorded
-                    else read_file(path).decode("utf-8-sig")
-                )
+                if name in self.recorded:
+                    text = self.recorded[name]
+                else:
+                    text = read_file(path).decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 problem = f"the byte at offset {error.start} is not UTF-8"
                 raise PromptError(
@@ -503,11 +502,10 @@ class Prompts:
                 for file in folder.glob(f"*/*{SUFFIX}")
             }
         hint = did_you_mean(self.language if languages else name, names)
-        alternative = (
-            f"if not, write prompts/{path}"
-            if hint.startswith("did")
-            else f"or write prompts/{path}"
-        )
+        if hint.startswith("did"):
+            alternative = f"if not, write prompts/{path}"
+        else:
+            alternative = f"or write prompts/{path}"
         return PromptError(
             problem,
             where=where,
@@ -571,9 +569,10 @@ def _messages(template: Template, variables: dict[str, Any]) -> Iterator[Message
         yield {"role": "user", "content": whole}
         return
     for role in ("system", "user"):
-        content = (
-            joined(context.blocks[role][0](context)) if role in context.blocks else ""
-        )
+        if role in context.blocks:
+            content = joined(context.blocks[role][0](context))
+        else:
+            content = ""
         if role == "user" or content.strip():
             yield {"role": role, "content": content}
 
@@ -594,11 +593,10 @@ def _refuse(error: Exception, files: TemplateFiles, allowed: Iterable[str]) -> N
             remedy="fix the template",
         ) from None
     if isinstance(error, (BoundError, *_EXHAUSTED)):
-        problem = (
-            str(error)
-            if isinstance(error, BoundError)
-            else "it is nested too deeply or calls itself"
-        )
+        if isinstance(error, BoundError):
+            problem = str(error)
+        else:
+            problem = "it is nested too deeply or calls itself"
         raise PromptError(
             f"cannot be filled: {problem}",
             where=_line(error),
@@ -614,11 +612,10 @@ def _refuse(error: Exception, files: TemplateFiles, allowed: Iterable[str]) -> N
 def _unknown(where: str, name: str, allowed: frozenset[str]) -> PromptError:
     placeholders = ", ".join(sorted(allowed))
     close = did_you_mean(name, allowed)
-    hint = (
-        f"{close} the placeholders are {placeholders}"
-        if close.startswith("did")
-        else f"use one of {placeholders}"
-    )
+    if close.startswith("did"):
+        hint = f"{close} the placeholders are {placeholders}"
+    else:
+        hint = f"use one of {placeholders}"
     return PromptError(f"unknown placeholder '{name}'", where=where, remedy=hint)
 
 

@@ -35,7 +35,9 @@ CYCLES = 20
 
 def letter(index: int) -> str:
     """Return the name of a case's response: A, B, …, Z, then its number."""
-    return chr(ord("A") + index) if index < 26 else str(index + 1)
+    if index < 26:
+        return chr(ord("A") + index)
+    return str(index + 1)
 
 
 def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
@@ -138,11 +140,9 @@ def _cycles(verdicts: Sequence[Verdict]) -> str | None:
 
 
 def _ranking(ranking: Ranking | None) -> str | None:
-    return (
-        None
-        if ranking is None
-        else " > ".join(" = ".join(map(letter, group)) for group in ranking)
-    )
+    if ranking is None:
+        return None
+    return " > ".join(" = ".join(map(letter, group)) for group in ranking)
 
 
 def _filled(**values: Any) -> JsonObject:
@@ -152,11 +152,9 @@ def _filled(**values: Any) -> JsonObject:
 
 
 def _winner(winner: str | None, unit: Unit) -> str | None:
-    return (
-        letter(unit["AB".index(winner)])
-        if winner in ("A", "B") and len(unit) == 2
-        else winner
-    )
+    if winner in ("A", "B") and len(unit) == 2:
+        return letter(unit["AB".index(winner)])
+    return winner
 
 
 def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject:
@@ -200,7 +198,9 @@ def _item(verdict: ItemVerdict, item: ChecklistItem) -> JsonObject:
 
 
 def _vote(vote: float | str | None, unit: Unit) -> str | float | None:
-    return vote if isinstance(vote, float | int) else _winner(vote, unit)
+    if isinstance(vote, float | int):
+        return vote
+    return _winner(vote, unit)
 
 
 Asked: TypeAlias = Callable[
@@ -583,7 +583,9 @@ def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
 
 
 def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-8", "replace"))
 
 
 def _encode(value: Any) -> str:
@@ -633,6 +635,6 @@ def _cut(value: Any, length: int) -> Any:
             else _cut(inner, length)
             for key, inner in value.items()
         }
-    return (
-        [_cut(inner, length) for inner in value] if isinstance(value, list) else value
-    )
+    if isinstance(value, list):
+        return [_cut(inner, length) for inner in value]
+    return value

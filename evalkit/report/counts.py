@@ -38,11 +38,9 @@ class Spending:
     def latency(self, share: float) -> float | None:
         """Return a quantile of the latencies, or `None` if there are none."""
         ordered = sorted(self.latencies)
-        return (
-            ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-            if ordered
-            else None
-        )
+        if ordered:
+            return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        return None
 
 
 @dataclass(slots=True)

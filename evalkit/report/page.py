@@ -136,7 +136,9 @@ def asset(name: str) -> str:
 
 def language_of(config: RunConfig) -> str:
     """Return the initial language of a page, `en` or `zh`: the language of the run's prompts."""
-    return "zh" if config.prompt.language.startswith("zh") else "en"
+    if config.prompt.language.startswith("zh"):
+        return "zh"
+    return "en"
 
 
 def translator_of(result: RunResult) -> Translator:
@@ -392,11 +394,14 @@ def _spent(result: RunResult) -> list[tuple[str, Words]]:
             for kind, n in result.tokens.items()
         )
     )
-    cost = (
-        PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
-    )
+    if result.cost_usd is None:
+        cost = PAGE["unknown"]
+    else:
+        cost = (dollars(result.cost_usd),) * 2
     facts: list[tuple[str, Words]] = [("calls", (english, chinese)), ("cost", cost)]
-    return [*facts, ("tokens", tokens)] if result.tokens else facts
+    if result.tokens:
+        return [*facts, ("tokens", tokens)]
+    return facts
 
 
 def run_files(

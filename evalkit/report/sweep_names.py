@@ -15,11 +15,9 @@ _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")
 def settings_of(name: str) -> dict[str, str]:
     """Return a job's overrides by key from its name in the leaderboard; empty if it is not a list of overrides."""
     parts = [part.partition("=") for part in _OVERRIDE.split(name)]
-    return (
-        {key.strip(): value for key, _, value in parts}
-        if all(sign for _, sign, _ in parts)
-        else {}
-    )
+    if all(sign for _, sign, _ in parts):
+        return {key.strip(): value for key, _, value in parts}
+    return {}
 
 
 def folded_names(board: Leaderboard) -> dict[str, str]:

@@ -138,7 +138,9 @@ def _short(key: str, varying: Sequence[str]) -> str:
     """Return the last part of a key, or the whole key if another key has the same last part."""
     last = key.rpartition(".")[2]
     alike = [name for name in varying if name.rpartition(".")[2] == last]
-    return last if len(alike) == 1 else key.removeprefix("criteria.")
+    if len(alike) == 1:
+        return last
+    return key.removeprefix("criteria.")
 
 
 def _name(
@@ -230,8 +232,6 @@ def _of(figure: Figure, dataset: str) -> Figure:
 
 
 def _beyond(total: int) -> Words | None:
-    return (
-        filled(SWEEP["beyond"], most=f"{MOST_ROWS:,}", total=f"{total:,}")
-        if total > MOST_ROWS
-        else None
-    )
+    if total > MOST_ROWS:
+        return filled(SWEEP["beyond"], most=f"{MOST_ROWS:,}", total=f"{total:,}")
+    return None

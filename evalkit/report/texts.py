@@ -45,7 +45,9 @@ def _part(part: str) -> Text:
 def _argument(name: str, value: str) -> Joined | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
     words = name in ("units", "effect", "facet", "answer", "state", "what")
-    return joined(map(_part, value.split(" × ")), Text(" × ")) if words else value
+    if words:
+        return joined(map(_part, value.split(" × ")), Text(" × "))
+    return value
 
 
 @cache
@@ -81,23 +83,25 @@ def metric_title(name: str) -> Text | str:
     if name.startswith("judge/"):
         _, judge, metric = name.split("/", 2)
         return gettext("{judge}: {metric}", judge=judge, metric=metric)
-    return name if match is None else _title(match)
+    if match is None:
+        return name
+    return _title(match)
 
 
 def metric_measure(name: str) -> Text | str:
     """Return what a metric measures: its title, without a benchmark's name."""
     match = CATALOG.find(name)
-    return name if match is None else _measure(match)
+    if match is None:
+        return name
+    return _measure(match)
 
 
 def _title(match: Match) -> Text:
     title = _measure(match)
     benchmark = match.spec.benchmark
-    return (
-        gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title)
-        if benchmark
-        else title
-    )
+    if benchmark:
+        return gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title)
+    return title
 
 
 def _measure(match: Match) -> Text:

@@ -113,7 +113,9 @@ def _evidence(look: Look) -> str:
     size = look.facts.evidence if look.facts is not None else 1.0
     if size < 100:
         return f"{size:.2g}"
-    return f"{size:,.0f}" if size <= 1e6 else ">1,000,000"
+    if size <= 1e6:
+        return f"{size:,.0f}"
+    return ">1,000,000"
 
 
 def _share(metric: Metric) -> str:
@@ -209,4 +211,6 @@ def _figure(
         for look, metric in differences
         if metric is not None
     ]
-    return forest_figure(name, FIGURES[name], rows, *bounds(rows)) if rows else None
+    if rows:
+        return forest_figure(name, FIGURES[name], rows, *bounds(rows))
+    return None

@@ -56,7 +56,9 @@ def claim_finished(folder: Path) -> AbstractContextManager[object]:
     Raises:
         ConfigError: If another process has it, or it cannot be written.
     """
-    return claim_folder(folder) if folder.is_dir() else nullcontext()
+    if folder.is_dir():
+        return claim_folder(folder)
+    return nullcontext()
 
 
 def check_free(
@@ -143,11 +145,10 @@ def check_no_sweep(folder: Path) -> None:
 def written_files(folder: Path) -> set[str]:
     """Return the names of the files that the run, or later commands about it, wrote to a folder."""
     listed = read_object(folder / layout.MANIFEST).get("files")
-    names = (
-        {name for name in listed if isinstance(name, str)}
-        if isinstance(listed, list)
-        else set()
-    )
+    if isinstance(listed, list):
+        names = {name for name in listed if isinstance(name, str)}
+    else:
+        names = set()
     drawn = folder / layout.FIGURES
     figures = set[str]()
     if not drawn.is_symlink():  # else they are of another folder
@@ -245,7 +246,9 @@ def read_object(path: Path) -> JsonObject:
     """Return the object in a JSON file, empty if the file has none or cannot be read."""
     with suppress(OSError, ValueError):
         value = read_json(read_file(path))
-        return value if isinstance(value, dict) else {}
+        if isinstance(value, dict):
+            return value
+        return {}
     return {}
 
 

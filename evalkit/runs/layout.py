@@ -104,7 +104,9 @@ def files_of(config: RunConfig) -> tuple[str, ...]:
 
 def judgments_of(config: RunConfig) -> str:
     """Return the name of the file of judgments of a run of this config."""
-    return PARQUET if config.runner.judgments == "parquet" else JUDGMENTS
+    if config.runner.judgments == "parquet":
+        return PARQUET
+    return JUDGMENTS
 
 
 def simulated_judges(manifest: Json) -> list[str]:

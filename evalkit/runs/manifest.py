@@ -209,11 +209,9 @@ def _texts(value: Any, change: Callable[[str], str]) -> Any:
         return change(value)
     if isinstance(value, Mapping):
         return {key: _texts(part, change) for key, part in value.items()}
-    return (
-        [_texts(part, change) for part in value]
-        if isinstance(value, list | tuple)
-        else value
-    )
+    if isinstance(value, list | tuple):
+        return [_texts(part, change) for part in value]
+    return value
 
 
 def _escaped(text: str) -> str:

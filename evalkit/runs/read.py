@@ -192,7 +192,9 @@ def _alike(folder: Path) -> Path | None:
     except OSError:
         return None
     close = get_close_matches(folder.name, names, n=1, cutoff=0.6)
-    return relative(folder.with_name(close[0])) if close else None
+    if close:
+        return relative(folder.with_name(close[0]))
+    return None
 
 
 def _damaged(where: str, why: object, remedy: str = _REMEDY) -> ConfigError:
@@ -202,7 +204,9 @@ def _damaged(where: str, why: object, remedy: str = _REMEDY) -> ConfigError:
 def _place(path: Path, keys: Sequence[str | int]) -> str:
     """Return a JSON file with the line of a key, if it has the key."""
     line = locate(keys, [path]).rpartition(":")[2] if keys else ""
-    return f"{path}:{line}" if line else str(path)
+    if line:
+        return f"{path}:{line}"
+    return str(path)
 
 
 def _content(path: Path, remedy: str = _REMEDY) -> bytes:
@@ -246,11 +250,10 @@ def _manifest(path: Path) -> JsonObject:
     for key, kind in (_OF_MANIFEST | _OPTIONAL).items():
         value = manifest.get(key)
         if not isinstance(value, kind) and (value is not None or key in _OF_MANIFEST):
-            problem = (
-                f"key '{key}' is missing"
-                if value is None
-                else f"key '{key}' has another type"
-            )
+            if value is None:
+                problem = f"key '{key}' is missing"
+            else:
+                problem = f"key '{key}' has another type"
             raise _damaged(
                 _place(path, (key,)) if value is not None else str(path), problem
             )

@@ -65,7 +65,9 @@ def _open(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
     # NumPy scalars, without importing NumPy; any other value in a case is kept as text.
-    return value.item() if hasattr(value, "item") else str(value)
+    if hasattr(value, "item"):
+        return value.item()
+    return str(value)
 
 
 def _encoder(*, allow_nan: bool) -> Callable[[Any], str]:
@@ -225,7 +227,9 @@ def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:
             None,
         )
     keys = [part for part in loc if isinstance(part, str)]
-    return _record_at(get_type_hints(hint)[keys[0]], keys[1:]) if keys else hint
+    if keys:
+        return _record_at(get_type_hints(hint)[keys[0]], keys[1:])
+    return hint
 
 
 _CHOICE = "|"  # pydantic adds this to the path of a type with several choices
@@ -301,7 +305,9 @@ def unescaped(value: Any) -> Any:
     """Undo `escaped`."""
     if not isinstance(value, str) or not value.startswith("'"):
         return value
-    return value[1:] if _ESCAPED.match(value) else value
+    if _ESCAPED.match(value):
+        return value[1:]
+    return value
 
 
 _WHERE: Final = "runner.judgments=parquet"

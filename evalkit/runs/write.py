@@ -185,7 +185,9 @@ def _finite(name: str, values: Iterable[Any], encode: Any) -> Iterator[bytes]:
 
 
 def _bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+    if isinstance(text, bytes):
+        return text
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _write_all(folder: Path, contents: Mapping[str, Iterable[bytes]]) -> None:

@@ -80,9 +80,10 @@ class Admission:
     def of(host: str, port: int, *, largest: int, seconds: float) -> Admission:
         """Return the checks of a server; one that listens elsewhere than on this machine accepts every `Host`."""
         names = {f"[{name}]" if ":" in name else name for name in LOOPBACK}
-        hosts = (
-            frozenset(f"{name}:{port}" for name in names) if host in LOOPBACK else None
-        )
+        if host in LOOPBACK:
+            hosts = frozenset(f"{name}:{port}" for name in names)
+        else:
+            hosts = None
         return Admission(hosts, largest, seconds)
 
     def check(self, request: Request) -> None:
@@ -211,11 +212,10 @@ def listen(host: str, port: int) -> socket.socket:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         )
     except OSError as bad:
-        why = (
-            "is in use"
-            if bad.errno == errno.EADDRINUSE
-            else f"cannot be used on {host} ({bad.strerror})"
-        )
+        if bad.errno == errno.EADDRINUSE:
+            why = "is in use"
+        else:
+            why = f"cannot be used on {host} ({bad.strerror})"
         raise ConfigError(
             why, where=f"port {port}", remedy="choose another, or omit --port"
         ) from None

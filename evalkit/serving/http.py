@@ -194,7 +194,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     ]
 
     async def replayed() -> Message:
-        return messages.pop() if messages else await receive()
+        if messages:
+            return messages.pop()
+        return await receive()
 
     return replayed
 

@@ -178,7 +178,9 @@ class Judge:
         judge.config = config
         judge._evaluator = None
         judge._sessions = WeakKeyDictionary()
-        return judge if judge.changed else self
+        if judge.changed:
+            return judge
+        return self
 
     @awaits_plainly
     async def __call__(self, **fields: Any) -> JudgeVerdict:
@@ -338,7 +340,9 @@ class Judge:
             case = reader.read(unit, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
         case = replace(case, metadata={**case.metadata, **metadata})
-        return replace(case, id=str(row["id"])) if unit is not row else case
+        if unit is not row:
+            return replace(case, id=str(row["id"]))
+        return case
 
     async def judged(
         self, cases: Sequence[Case]

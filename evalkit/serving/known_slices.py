@@ -47,7 +47,9 @@ class _KnownSlice:
         if inside is False and self.ends is None:
             # A value that the validation did not have is like none.
             new = not any(is_member(cell, value) for value in self.values)
-            return None if new else False
+            if new:
+                return None
+            return False
         return inside
 
 

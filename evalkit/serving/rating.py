@@ -189,12 +189,12 @@ class AdaptedJudge:
             return SHARES[winner]
         if score is not None:
             rubric = self.judge.config.rubric
-            return (
-                None
-                if rubric.real
-                else (score - rubric.min) / (rubric.max - rubric.min)
-            )
-        return float(class_name in self.passing) if self.passing else None
+            if rubric.real:
+                return None
+            return (score - rubric.min) / (rubric.max - rubric.min)
+        if self.passing:
+            return float(class_name in self.passing)
+        return None
 
 
 def _columns(metadata: Mapping[str, Any] | None) -> JsonObject:

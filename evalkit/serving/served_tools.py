@@ -36,7 +36,9 @@ def _with_criteria_of(config: RunConfig, tool: Tool) -> Tool:
 
     def validated() -> list[Any]:
         # A name alone stands for the validated criterion, with its description and weight.
-        return names[:] if compares else [ScoreCriterion(name=name) for name in names]
+        if compares:
+            return names[:]
+        return [ScoreCriterion(name=name) for name in names]
 
     field = copy(tool.arguments.model_fields["criteria"])
     field.default_factory = validated

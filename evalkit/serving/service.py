@@ -251,11 +251,10 @@ class Service:
         if share is None and verdict["score"] is not None:
             raise Refusal(422, NO_SCALE)
         if share is None:
-            reason = (
-                verdict["reason"]
-                if verdict["class_name"] is None
-                else "name the classes that pass: ?passing=NAME"
-            )
+            if verdict["class_name"] is None:
+                reason = verdict["reason"]
+            else:
+                reason = "name the classes that pass: ?passing=NAME"
             raise Refusal(
                 503 if verdict["class_name"] is None else 422, f"no score: {reason}"
             )
@@ -488,7 +487,9 @@ def problem(errors: Sequence[Any]) -> str:
     if errors[0]["type"] == "json_invalid":
         return "the body is not valid JSON"
     where = ".".join(str(part) for part in errors[0]["loc"] if part != "body")
-    return f"{where[:100]}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
+    if where:
+        return f"{where[:100]}: {errors[0]['msg']}"
+    return str(errors[0]["msg"])
 
 
 def _raise_if_failed(error: str | None, kind: str | None) -> None:

@@ -367,10 +367,14 @@ def _ranges(cases: Iterable[Case]) -> tuple[Counter[str], dict[str, tuple[int, i
 def script(text: str) -> str:
     """Return the script of most letters of a text, such as Latin or Han; empty without letters."""
     counts = Counter(map(_script_of, islice(filter(str.isalpha, text), LETTERS)))
-    return counts.most_common(1)[0][0] if counts else ""
+    if counts:
+        return counts.most_common(1)[0][0]
+    return ""
 
 
 @lru_cache(4096)
 def _script_of(letter: str) -> str:
     name = unicodedata.name(letter, "unknown").split()[0].capitalize()
-    return "Han" if name == "Cjk" else name
+    if name == "Cjk":
+        return "Han"
+    return name

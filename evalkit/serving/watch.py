@@ -99,11 +99,10 @@ def look_config(config: RunConfig, key: str) -> RunConfig:
 
 
 def _looking(judge: JudgeConfig, key: str) -> JudgeConfig:
-    judges = (
-        None
-        if judge.judges is None
-        else tuple(_looking(member, key) for member in judge.judges)
-    )
+    if judge.judges is None:
+        judges = None
+    else:
+        judges = tuple(_looking(member, key) for member in judge.judges)
     return judge.model_copy(update={"look": key, "judges": judges})
 
 

@@ -45,9 +45,9 @@ def store_url(url: str | None) -> str:
 def store_location(url: str) -> str:
     """Return a URL for messages: the path of a file, or any other URL without user and password."""
     path = url.removeprefix("sqlite:///")
-    return (
-        redact(without_password(url)) if "://" in path else str(Path(path).expanduser())
-    )
+    if "://" in path:
+        return redact(without_password(url))
+    return str(Path(path).expanduser())
 
 
 def is_local(url: str) -> bool:
@@ -101,16 +101,16 @@ def open_store(config: StoreConfig) -> Store | None:
         PluginError: If there is no backend for the URL.
         StoreError: If the store cannot be opened, or is missing in mode `read_only`.
     """
-    return (
-        None
-        if config.mode == "off"
-        else open_url(store_url(config.url), read_only=config.mode == "read_only")
-    )
+    if config.mode == "off":
+        return None
+    return open_url(store_url(config.url), read_only=config.mode == "read_only")
 
 
 def shared_state(store: Store | None) -> SharedState | None:
     """Return a store as the place of its users' shared state; `None` if it has none."""
-    return store if isinstance(store, SharedState) else None
+    if isinstance(store, SharedState):
+        return store
+    return None
 
 
 class _GuardedBackend(Guarded):

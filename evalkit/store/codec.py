@@ -112,11 +112,10 @@ def completions_in(
         try:
             completions[key.decode()] = completion_in(key, model, value, digest)
         except (ValueError, AttributeError) as error:
-            shown_key = (
-                key[:64].decode("ascii", "backslashreplace")
-                if isinstance(key, bytes)
-                else repr(key)[:64]
-            )
+            if isinstance(key, bytes):
+                shown_key = key[:64].decode("ascii", "backslashreplace")
+            else:
+                shown_key = repr(key)[:64]
             problem = (
                 f"{store}: the completion with key {shown_key} is damaged; rerun with"
                 " store.mode=refresh"
@@ -148,11 +147,10 @@ def state_in(store: object, name: bytes, value: bytes) -> tuple[str, str]:
     try:
         return name.decode(), value.decode()
     except (ValueError, AttributeError) as error:
-        shown_name = (
-            name.decode("utf-8", "backslashreplace")
-            if isinstance(name, bytes)
-            else repr(name)
-        )
+        if isinstance(name, bytes):
+            shown_name = name.decode("utf-8", "backslashreplace")
+        else:
+            shown_name = repr(name)
         raise StoreError(
             f"{store}: the shared text '{shown_name[:200]}' is damaged; {REPAIR}"
         ) from error

@@ -377,13 +377,11 @@ class PostgresStore(DatabaseStore):
 
     def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         query = "SELECT key, model, value, digest FROM evalkit_completions WHERE key = ANY (?)"
-        return (
-            self._session.run(
+        if keys:
+            return self._session.run(
                 lambda connection: _execute(connection, query, [*keys]).fetchall()
             )
-            if keys
-            else []
-        )
+        return []
 
     def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
         # Not a cursor: a long transaction would keep the server from cleaning up, and end with its
@@ -513,7 +511,9 @@ def _bytes(value: object) -> object:
     """Return a text, and each text in a list, as bytes."""
     if isinstance(value, str):
         return value.encode()
-    return [*map(_bytes, value)] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [*map(_bytes, value)]
+    return value
 
 
 def _place(key: str) -> int:

@@ -432,7 +432,9 @@ class SqliteStore(DatabaseStore):
 
     def _uri(self) -> str:
         uri = self.path.resolve().as_uri()
-        return f"{uri}?{self._read_only_mode()}" if self.read_only else uri
+        if self.read_only:
+            return f"{uri}?{self._read_only_mode()}"
+        return uri
 
     def _read_only_mode(self) -> str:
         # SQLite writes next to a WAL file even to read it. If the folder is read-only, the file
@@ -441,7 +443,9 @@ class SqliteStore(DatabaseStore):
             not os.access(self.path.parent, os.W_OK)
             and not Path(f"{self.path}-wal").exists()
         )
-        return "immutable=1" if frozen else "mode=ro"
+        if frozen:
+            return "immutable=1"
+        return "mode=ro"
 
     def _ready(self, db: sqlite3.Connection) -> sqlite3.Connection:
         try:

@@ -201,11 +201,9 @@ def _reversed(request: JudgeRequest) -> JudgeRequest:
 
 
 def _sample(requests: Sequence[JudgeRequest]) -> str:
-    return (
-        f"tried {example_answer(requests[0])[:200]!r}"
-        if requests
-        else "there were no requests"
-    )
+    if requests:
+        return f"tried {example_answer(requests[0])[:200]!r}"
+    return "there were no requests"
 
 
 def _flip_faults(judgment: Judgment, mirrored: Judgment) -> Iterator[str]:
@@ -257,11 +255,10 @@ def _read(
     for _ in range(_MAX_STEPS):
         # A request with a `then` asks for the judge's own answer, unless the completion is an odd
         # one.
-        reply = (
-            _OWN_ANSWER
-            if current.then is not None and completion not in ODD.values()
-            else completion
-        )
+        if current.then is not None and completion not in ODD.values():
+            reply = _OWN_ANSWER
+        else:
+            reply = completion
         try:
             read = evaluator.read(current, reply)
             again = evaluator.read(current, reply)
@@ -310,11 +307,9 @@ def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
 def example_answer(request: JudgeRequest) -> str:
     """Return an answer in the format of a request, or of the request that needs its answer; empty for free text."""
     answer = (request.then or request).answer
-    return (
-        ""
-        if answer is None
-        else json.dumps(_example(answer.schema, 0), ensure_ascii=False)
-    )
+    if answer is None:
+        return ""
+    return json.dumps(_example(answer.schema, 0), ensure_ascii=False)
 
 
 def _example(schema: Mapping[str, Any], index: int) -> Any:
@@ -341,4 +336,6 @@ def _example(schema: Mapping[str, Any], index: int) -> Any:
             schema.get("minimum", 0) + (index if kind == "integer" else 0),
             schema.get("maximum", index),
         )
-    return True if kind == "boolean" else "text"
+    if kind == "boolean":
+        return True
+    return "text"

@@ -108,11 +108,10 @@ async def _call_faults(judge: Judge, request: JudgeRequest) -> list[str]:
             f"complete raises {type(error).__name__} ({error}): raise evalkit.errors.CallError for"
             " a failed call"
         ]
-    problems = (
-        []
-        if sane(completion) == completion
-        else ["its completion has text or numbers that a file cannot hold"]
-    )
+    if sane(completion) == completion:
+        problems = []
+    else:
+        problems = ["its completion has text or numbers that a file cannot hold"]
     if not completion.text and completion.refusal is None:
         problems.append("it answers a simple request with an empty text and no refusal")
     if completion.cost_usd is not None and completion.cost_usd < 0:

@@ -62,4 +62,6 @@ def _fields_below(model: type[BaseModel], path: Sequence[str | int]) -> list[str
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) <= 80:
+        return text
+    return f"{text[:79]}…"

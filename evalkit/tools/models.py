@@ -241,7 +241,9 @@ class ScoreCriterion(ToolInput):
     @classmethod
     def _from_name(cls, value: Any) -> Any:
         """Read a text as the name of a criterion, as the criteria of comparisons are given."""
-        return {"name": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"name": value}
+        return value
 
 
 class ScoreExample(ToolInput):

@@ -101,11 +101,10 @@ def scored(
     structured = settings.output.structured
     success = verdict.score is not None
     answers = list(_answers(judgments, (0,)))
-    equal = (
-        _weighted(settings, case, judgments, dict.fromkeys(names, 1.0)).score
-        if success
-        else None
-    )
+    if success:
+        equal = _weighted(settings, case, judgments, dict.fromkeys(names, 1.0)).score
+    else:
+        equal = None
     best = _nearest(answers, _mean, equal)
     summary = best.content.get("summary") if best and structured else None
     return DirectScoreResult(
@@ -253,11 +252,9 @@ def _choice(answer: _Answer) -> Winner | None:
 
 
 def _reasoning(answer: _Answer, *, structured: bool) -> str:
-    return (
-        str(answer.content.get("result", {}).get("reasoning", ""))
-        if structured
-        else answer.text
-    )
+    if structured:
+        return str(answer.content.get("result", {}).get("reasoning", ""))
+    return answer.text
 
 
 def _mean(answer: _Answer) -> float | None:
@@ -293,11 +290,9 @@ def _nearest(
         for answer in answers
         if (value := score(answer)) is not None
     ]
-    return (
-        min(distances, key=lambda pair: pair[0])[1]
-        if distances
-        else next(iter(answers), None)
-    )
+    if distances:
+        return min(distances, key=lambda pair: pair[0])[1]
+    return next(iter(answers), None)
 
 
 def _noted(

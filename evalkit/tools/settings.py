@@ -67,14 +67,14 @@ def pairwise_settings(
     def adjust(values: JsonObject) -> JsonObject:
         policy = values["swap"]["policy"]
         allow = values["tie"]["allow"]
-        both = (
-            arguments.swap_positions
-            if "swap_positions" in arguments.model_fields_set
-            else policy == "both"
-        )
-        ties = (
-            arguments.allow_tie if "allow_tie" in arguments.model_fields_set else allow
-        )
+        if "swap_positions" in arguments.model_fields_set:
+            both = arguments.swap_positions
+        else:
+            both = policy == "both"
+        if "allow_tie" in arguments.model_fields_set:
+            ties = arguments.allow_tie
+        else:
+            ties = allow
         if policy == "random":
             raise _contradiction(
                 "swap.policy",

@@ -72,7 +72,9 @@ def make_tracker(config: TrackingConfig) -> Tracker | None:
     """
     if not config.enabled:
         return None
-    return _mlflow(config) if config.tracker == MLFLOW else _own(config)
+    if config.tracker == MLFLOW:
+        return _mlflow(config)
+    return _own(config)
 
 
 def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
@@ -81,7 +83,9 @@ def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
 
     here = MlflowTracker(tracking_uri(config), config)
     recorder = running() if config.background else None
-    return here if recorder is None else BackgroundTracker(recorder, here)
+    if recorder is None:
+        return here
+    return BackgroundTracker(recorder, here)
 
 
 def warm_up(config: TrackingConfig) -> None:

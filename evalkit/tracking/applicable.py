@@ -69,7 +69,9 @@ def _unused_sections(config: RunConfig) -> list[str]:
     sections = [name for name in NOT_MEASURED if name not in _MEASURED_ANYWAY]
     if config.mode.name in _ONE_RESPONSE:
         return [*sections, "swap", "tie"]
-    return [*sections, "rubric"] if config.mode.name == "pairwise" else sections
+    if config.mode.name == "pairwise":
+        return [*sections, "rubric"]
+    return sections
 
 
 @cache

@@ -167,11 +167,10 @@ def recording_errors(uri: str, folder: str | None) -> AbstractContextManager[Non
     Raises:
         TrackingError: with the cause and how to send the run later.
     """
-    later = (
-        f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later"
-        if folder
-        else KEPT
-    )
+    if folder:
+        later = f"{folder} is complete: `evalkit track {shlex.quote(folder)}` sends it later"
+    else:
+        later = KEPT
     problem = f"{without_password(uri)}: the run was not recorded in MLflow"
     return mlflow_errors(
         lambda cause: TrackingError(f"{problem}: {cause}; {later}"), TrackingError
@@ -309,7 +308,9 @@ def server_environment() -> dict[str, str]:
 
 def sqlite_file(uri: str) -> Path | None:
     """Return the file of an SQLite URI, or `None` for any other URI."""
-    return Path(uri.removeprefix(SQLITE)) if uri.startswith(SQLITE) else None
+    if uri.startswith(SQLITE):
+        return Path(uri.removeprefix(SQLITE))
+    return None
 
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}

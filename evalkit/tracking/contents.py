@@ -67,11 +67,10 @@ def param_text(key: str, value: Any) -> str:
     """Return a param's value as text, short enough for MLflow and without secrets."""
     if _SECRET.search(key):
         return "(hidden)"
-    text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    )
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return shorten(without_password(text), MAX_PARAM)
 
 
@@ -130,11 +129,9 @@ def _ordered(result: RunResult, every: bool) -> list[str]:
     ]
     first = list(dict.fromkeys(main))[:MAIN]
     ordered = list(dict.fromkeys([*first, *_of_probes(present)]))
-    return (
-        [*ordered, *(name for name in present if name not in set(ordered))]
-        if every
-        else ordered
-    )
+    if every:
+        return [*ordered, *(name for name in present if name not in set(ordered))]
+    return ordered
 
 
 def _of_probes(names: Sequence[str]) -> list[str]:
@@ -221,7 +218,9 @@ def run_name(result: RunResult, chosen: str | None) -> str:
 
 def milliseconds(stamp: str | None) -> int | None:
     """Return an ISO 8601 time as milliseconds since 1970."""
-    return int(datetime.fromisoformat(stamp).timestamp() * 1000) if stamp else None
+    if stamp:
+        return int(datetime.fromisoformat(stamp).timestamp() * 1000)
+    return None
 
 
 def judgment_table(result: RunResult) -> Table:
@@ -253,13 +252,11 @@ def verdict_table(result: RunResult) -> Table:
 
     def texts(verdict: Verdict) -> str | None:
         case = cases.get(verdict.case_id)
-        return (
-            "\n\n".join(
+        if case:
+            return "\n\n".join(
                 f"[{letters((i,))}] {case.responses[i].text}" for i in verdict.unit
             )
-            if case
-            else None
-        )
+        return None
 
     columns: dict[str, Callable[[Verdict], Any]] = {
         "item": lambda v: _item(v.case_id, v.unit),
@@ -291,11 +288,9 @@ def table_note(tables: Mapping[str, Table], result: RunResult) -> str | None:
         for name, n in counts.items()
         if n > held[name]
     ]
-    return (
-        f"tables hold {' and '.join(cut)}; the .jsonl files have all rows"
-        if cut
-        else None
-    )
+    if cut:
+        return f"tables hold {' and '.join(cut)}; the .jsonl files have all rows"
+    return None
 
 
 def _table(rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]]) -> Table:
@@ -333,7 +328,9 @@ def _item(case_id: str, unit: Unit) -> str:
 
 
 def _cell(text: str | None) -> str | None:
-    return None if text is None else shorten(text, MAX_CELL)
+    if text is None:
+        return None
+    return shorten(text, MAX_CELL)
 
 
 def _compact(values: Mapping[str, float]) -> str:

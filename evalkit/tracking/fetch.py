@@ -197,14 +197,14 @@ def _records(uri: str, name: str, named: str) -> list[JsonObject]:
                 filter_string=f"name = {quote}{name}{quote}", max_results=2
             )
             if len(several) != 1:
-                problem = (
-                    "several datasets have this name" if several else "no such dataset"
-                )
-                remedy = (
-                    f"name it by its id, {_ID}…"
-                    if several
-                    else "set tracking.uri to the store that holds it"
-                )
+                if several:
+                    problem = "several datasets have this name"
+                else:
+                    problem = "no such dataset"
+                if several:
+                    remedy = f"name it by its id, {_ID}…"
+                else:
+                    remedy = "set tracking.uri to the store that holds it"
                 raise DatasetError(
                     f"{problem} in {without_password(uri)}", where=named, remedy=remedy
                 )

@@ -321,7 +321,9 @@ def _artifact_location(uri: str, experiment: str) -> str | None:
     """Return `mlruns/` next to an SQLite file; MLflow's default is the current folder."""
     file = sqlite_file(uri)
     slug = re.sub(r"[^\w.-]+", "_", experiment).strip("._") or "experiment"
-    return (file.parent / "mlruns" / slug).as_uri() if file else None
+    if file:
+        return (file.parent / "mlruns" / slug).as_uri()
+    return None
 
 
 def _log_numbers(
@@ -417,16 +419,19 @@ def prompt_tags(
     except (MlflowException, NotImplementedError) as problem:
         reason = " ".join((str(problem) or type(problem).__name__).split())
         return {NOTE: f"not registered: {reason}"[:500]}
-    return {LINKED: json.dumps(linked)} if linked else {}
+    if linked:
+        return {LINKED: json.dumps(linked)}
+    return {}
 
 
 def registered_name(template: str) -> str:
     """Return the name of a template's MLflow prompt: `en/pairwise.md.j2` is `evalkit.en.pairwise`."""
     stem = template.removesuffix(".j2").removesuffix(".md").replace("/", ".")
     plain = _STRANGE.sub("-", stem)
-    suffix = (
-        "" if plain == stem else f"-{hashlib.sha256(template.encode()).hexdigest()[:6]}"
-    )
+    if plain == stem:
+        suffix = ""
+    else:
+        suffix = f"-{hashlib.sha256(template.encode()).hexdigest()[:6]}"
     return f"evalkit.{plain}{suffix}"
 
 

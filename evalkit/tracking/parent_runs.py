@@ -235,11 +235,10 @@ def contradictions(board: Json) -> dict[str, float]:
     names = {row["job"]: row["name"] for row in board["rows"]}
     values: dict[str, float | None] = {}
     for contradiction in listed:
-        pair = (
-            f"/{names[contradiction['scores']]} against {names[contradiction['comparisons']]}"
-            if len(listed) > 1
-            else ""
-        )
+        if len(listed) > 1:
+            pair = f"/{names[contradiction['scores']]} against {names[contradiction['comparisons']]}"
+        else:
+            pair = ""
         metric = contradiction["metrics"]["between/contradiction"]
         values |= {
             f"between/contradiction{pair}{end}": metric.get(key) for end, key in _ENDS
@@ -289,6 +288,8 @@ def _value(column: str, text: str) -> str | float | None:
     if "/" not in column and column not in ("rank", "tie_rate"):
         return str(unescaped(text))
     try:
-        return float(text) if text else None
+        if text:
+            return float(text)
+        return None
     except ValueError:
         return text

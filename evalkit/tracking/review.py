@@ -230,11 +230,10 @@ def send_tasks(
                 if (annotator, task.case_id, task.unit) not in sent
             ]
             traces = log_tasks(uri, experiment, result, new, annotator)
-            earlier = (
-                f", {len(tasks) - len(new)} of them sent earlier"
-                if len(new) < len(tasks)
-                else ""
-            )
+            if len(new) < len(tasks):
+                earlier = f", {len(tasks) - len(new)} of them sent earlier"
+            else:
+                earlier = ""
             queues[annotator] = (
                 _queue(uri, experiment, result, annotator, traces, len(tasks[0].unit))
                 + earlier
@@ -351,20 +350,20 @@ def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
         client = open_client(uri)
         name = f"{experiment_name(config)} labels"
         found_experiment = client.get_experiment_by_name(name)
-        traces = (
-            list(_traces(client, str(found_experiment.experiment_id), run_of(result)))
-            if found_experiment
-            else []
-        )
+        if found_experiment:
+            traces = list(
+                _traces(client, str(found_experiment.experiment_id), run_of(result))
+            )
+        else:
+            traces = []
         feedback = [
             (trace, assessment) for trace in traces for assessment in _given(trace)
         ]
     if not feedback:
-        remedy = (
-            "run `evalkit label RUN --to mlflow`"
-            if not traces
-            else "annotators label in MLflow: `evalkit ui`"
-        )
+        if not traces:
+            remedy = "run `evalkit label RUN --to mlflow`"
+        else:
+            remedy = "annotators label in MLflow: `evalkit ui`"
         raise ConfigError(
             f"none of this run's {len(traces)} tasks has a label",
             where=uri,
@@ -422,17 +421,16 @@ def _label(
     order = shown_of(tags[SHOWN], location)
     source = str(assessment.source.source_id or "")
     annotator = tags.get(ANNOTATOR, "human") if source in NOBODY else source
-    value = (
-        assessment.feedback.value
-        if getattr(assessment, "feedback", None) is not None
-        else assessment.expectation.value
-    )
+    if getattr(assessment, "feedback", None) is not None:
+        value = assessment.feedback.value
+    else:
+        value = assessment.expectation.value
     unit = tuple(sorted(order))
     if len(unit) == 1 and reader is not None:
         name = reader.class_of(value, location)
-        return (
-            None if name is None else Label(tags[CASE], unit, annotator, name, location)
-        )
+        if name is None:
+            return None
+        return Label(tags[CASE], unit, annotator, name, location)
     if len(unit) == 1:
         return Label(tags[CASE], unit, annotator, _grade(value, location), location)
     return Label(

@@ -66,7 +66,9 @@ def kind(verdict: Verdict, *, missing: bool) -> Kind:
     decision = verdict.winner or verdict.class_name
     if decision and verdict.label is not None and verdict.label != decision:
         return "mismatch"
-    return "tie" if verdict.winner == "TIE" else "plain"
+    if verdict.winner == "TIE":
+        return "tie"
+    return "plain"
 
 
 def _in_turn(queues: list[list[list[int]]]) -> Iterator[list[int]]:
@@ -83,7 +85,9 @@ CLASS = "class"
 
 def question_of(result: RunResult, size: int) -> str:
     """Return the name of annotators' feedback on units of `size` responses of a run."""
-    return CLASS if size == 1 and result.config.rubric.classes else QUESTIONS[size]
+    if size == 1 and result.config.rubric.classes:
+        return CLASS
+    return QUESTIONS[size]
 
 
 MOST_ITEMS = 50
@@ -192,23 +196,20 @@ def _by_annotators(verdict: Verdict | None, case: Case | None) -> list[Assessmen
         {} if label is None else {"label": label}
     )
     size = 1 if verdict is not None and len(verdict.unit) == 1 else 2
-    name = (
-        CLASS
-        if size == 1 and any(isinstance(value, str) for value in labels.values())
-        else QUESTIONS[size]
-    )
+    if size == 1 and any(isinstance(value, str) for value in labels.values()):
+        name = CLASS
+    else:
+        name = QUESTIONS[size]
     feedback: list[Assessment] = [
         Feedback(name=name, value=value, source=AssessmentSource("HUMAN", annotator))
         for annotator, value in labels.items()
     ]
-    return (
-        feedback
-        if label is None
-        else [
-            *feedback,
-            Expectation("label", label, source=AssessmentSource("HUMAN", "label")),
-        ]
-    )
+    if label is None:
+        return feedback
+    return [
+        *feedback,
+        Expectation("label", label, source=AssessmentSource("HUMAN", "label")),
+    ]
 
 
 def _labels_of(
@@ -231,13 +232,15 @@ def _labels_of(
 def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
     """Return the label of a unit: the verdict's, or the grade of its only response."""
     if verdict is None or verdict.label is not None or case is None:
-        return verdict.label if verdict else None
+        if verdict:
+            return verdict.label
+        return None
     response = case.responses[verdict.unit[0]]
-    return (
-        (response.class_name if response.grade is None else response.grade)
-        if len(verdict.unit) == 1
-        else None
-    )
+    if len(verdict.unit) == 1:
+        if response.grade is None:
+            return response.class_name
+        return response.grade
+    return None
 
 
 _PREVIEW = 1_000
@@ -393,9 +396,9 @@ def _judged(
 
 def _duration(judgment: Judgment) -> int:
     """Return the milliseconds that a call took, at least 1."""
-    return (
-        max(1, round(1000 * judgment.completion.latency)) if judgment.completion else 1
-    )
+    if judgment.completion:
+        return max(1, round(1000 * judgment.completion.latency))
+    return 1
 
 
 def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
@@ -419,7 +422,9 @@ def _info(judged: TracedJudgment, experiment: str, run: str) -> TraceInfo:
 def _outcome(judgment: Judgment) -> str:
     if judgment.error is not None:
         return f"{judgment.status}: {judgment.error}"
-    return judgment.completion.text if judgment.completion else judgment.status
+    if judgment.completion:
+        return judgment.completion.text
+    return judgment.status
 
 
 def _totals(judgment: Judgment) -> dict[str, str]:
@@ -444,11 +449,9 @@ def _usage(judgment: Judgment) -> dict[str, int]:
 
 def _cost(judgment: Judgment) -> dict[str, float]:
     cost = judgment.completion.cost_usd if judgment.completion else None
-    return (
-        {}
-        if cost is None
-        else {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
-    )
+    if cost is None:
+        return {}
+    return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": cost}
 
 
 def _spans(judged: TracedJudgment) -> list[Span]:
@@ -505,9 +508,9 @@ def _inputs(judged: TracedJudgment) -> JsonObject:
 
 
 def _ordinal(position: int) -> str:
-    return (
-        ("first", "second", "third")[position] if position < 3 else f"{position + 1}th"
-    )
+    if position < 3:
+        return ("first", "second", "third")[position]
+    return f"{position + 1}th"
 
 
 RUN = "evalkit.run"

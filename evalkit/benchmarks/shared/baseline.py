@@ -77,11 +77,10 @@ def contests(view: View) -> tuple[Floats, Ints, dict[str, Bools]]:
     ]
     margins = np.where(view.passes == NONE, np.nan, view.passes)
     if view.outcome.passes is not None:
-        margins = (
-            view.order_margins()
-            if view.both
-            else over_orders(view.order_margins())[:, None]
-        )
+        if view.both:
+            margins = view.order_margins()
+        else:
+            margins = over_orders(view.order_margins())[:, None]
     turn = np.array([turn for _, turn in sides], dtype=np.int64)
     return (
         view.of_first(margins, np.nan) * turn[:, None],
@@ -104,4 +103,6 @@ def sides_of(case: Case, named: str | None) -> tuple[str, int]:
     baseline = case.metadata.get("baseline") or named or usual
     if baseline not in (first, second):
         return "", 0
-    return (second, -1) if baseline == first else (first, 1)
+    if baseline == first:
+        return (second, -1)
+    return (first, 1)

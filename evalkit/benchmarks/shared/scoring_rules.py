@@ -121,11 +121,9 @@ class View:
 
     def mean_margin(self) -> Floats:
         """Return each pair's mean margin over orders; NaN if none is readable."""
-        return (
-            self.outcome.margin
-            if self.outcome.passes is None
-            else over_orders(self.order_margins())
-        )
+        if self.outcome.passes is None:
+            return self.outcome.margin
+        return over_orders(self.order_margins())
 
     def of_first(self, values: NDArray[Any], missing: float) -> NDArray[Any]:
         """Return the values of each case's first two responses, from those of all pairs."""
@@ -160,7 +158,9 @@ class View:
 
     def scores(self) -> Floats | None:
         """Return each response's score before normalization, NaN if missing; `None` if there are no scores."""
-        return None if self.outcome.scores is None else self.outcome.scores.raw
+        if self.outcome.scores is None:
+            return None
+        return self.outcome.scores.raw
 
     def criterion_scores(self, name: str) -> Floats | None:
         """Return each response's score on one criterion, the mean of its samples; `None` if it was not judged."""
@@ -236,9 +236,10 @@ def blend(
                 why,
             ),
         )
-    shares = (
-        np.ones(len(parts)) if weights is None else np.array(weights, dtype=np.float64)
-    )
+    if weights is None:
+        shares = np.ones(len(parts))
+    else:
+        shares = np.array(weights, dtype=np.float64)
     shares *= total / shares.sum()
     ends = np.cumsum([0, *(len(part.table.columns) for part in statistics)])
     low, high = shares @ np.array([part.worst for part in statistics], dtype=np.float64)
@@ -287,7 +288,9 @@ def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
 def without(names: Iterable[str], present: Container[str]) -> str | None:
     """Return a note on the parts that are missing from a mean."""
     missing = ", ".join(name for name in names if name not in present)
-    return f"without {missing}" if missing else None
+    if missing:
+        return f"without {missing}"
+    return None
 
 
 def rates(
@@ -384,11 +387,10 @@ def grades_of(view: View, name: str) -> Floats:
     grades: list[float] = []
     for case in view.cases:
         case_grades = (case.metadata.get("grades") or {}).get(name) or []
-        case_grades = (
-            case_grades
-            if len(case_grades) == len(case.responses)
-            else [None] * len(case.responses)
-        )
+        if len(case_grades) == len(case.responses):
+            case_grades = case_grades
+        else:
+            case_grades = [None] * len(case.responses)
         grades += [
             float("nan") if grade is None else float(grade) for grade in case_grades
         ]

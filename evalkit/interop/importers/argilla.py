@@ -142,7 +142,9 @@ def _flat_responses(
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []
 
 
 def _response(question: Any, answer: Json, tally: Counter[str]) -> Iterator[Assessment]:

@@ -72,11 +72,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
     reasons = _reasons(rows)
     units = [_unit(row, index, reasons) for index, row in enumerate(roots)]
     data = [_metadata(row) for row in roots]
-    notes = (
-        [f"spans that are no answers, omitted: {len(rows) - len(roots)}"]
-        if len(roots) < len(rows)
-        else []
-    )
+    if len(roots) < len(rows):
+        notes = [f"spans that are no answers, omitted: {len(rows) - len(roots)}"]
+    else:
+        notes = []
     return read_assessed(
         path, with_raters_in_data(units, data, options), options, notes
     )
@@ -84,7 +83,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _attributes(row: Json) -> Json:
     attributes = row.get("span_attributes")
-    return attributes if isinstance(attributes, Mapping) else {}
+    if isinstance(attributes, Mapping):
+        return attributes
+    return {}
 
 
 def _is_answer(row: Json) -> bool:
@@ -100,9 +101,10 @@ def _reasons(rows: Sequence[Json]) -> dict[tuple[str, str], str]:
         if _attributes(row).get("type") != "score":
             continue
         for holder in (row.get("metadata"), row.get("output")):
-            inner = (
-                holder.get("metadata", holder) if isinstance(holder, Mapping) else None
-            )
+            if isinstance(holder, Mapping):
+                inner = holder.get("metadata", holder)
+            else:
+                inner = None
             rationale = inner.get("rationale") if isinstance(inner, Mapping) else None
             if isinstance(rationale, str):
                 name = str(_attributes(row).get("name"))
@@ -112,7 +114,9 @@ def _reasons(rows: Sequence[Json]) -> dict[tuple[str, str], str]:
 
 def _metadata(row: Json) -> Json:
     metadata = row.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+    if isinstance(metadata, Mapping):
+        return metadata
+    return {}
 
 
 def _unit(row: Json, index: int, reasons: Mapping[tuple[str, str], str]) -> Assessed:

@@ -95,12 +95,13 @@ def _either(*names: str) -> Callable[[Case], Any]:
 def _cases(whole: Any) -> list[Any]:
     if isinstance(whole, Mapping):
         run = whole.get(_WRAPPED, whole)
-        whole = (
-            [case for name in _LISTS for case in run.get(name) or ()]
-            if isinstance(run, Mapping)
-            else []
-        )
-    return whole if isinstance(whole, list) else []
+        if isinstance(run, Mapping):
+            whole = [case for name in _LISTS for case in run.get(name) or ()]
+        else:
+            whole = []
+    if isinstance(whole, list):
+        return whole
+    return []
 
 
 def _get(case: Case, name: str) -> Any:

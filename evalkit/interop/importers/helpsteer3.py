@@ -65,7 +65,9 @@ def _winner(value: Any) -> str | None:
         return None
     if strength == 0:
         return "TIE"
-    return "A" if strength < 0 else "B"
+    if strength < 0:
+        return "A"
+    return "B"
 
 
 def _people(row: Json) -> Iterator[Assessment]:

@@ -117,7 +117,9 @@ def _whole(sample: Any) -> Any:
         if isinstance(value, str):
             name = value.removeprefix(_ATTACHED)
             attached = attachments.get(name) if name != value else None
-            return attached if isinstance(attached, str) else value
+            if isinstance(attached, str):
+                return attached
+            return value
         if isinstance(value, list):
             return [whole(inner) for inner in value]
         if isinstance(value, Mapping):
@@ -135,11 +137,10 @@ def _notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
     total = (evaluation.get("dataset") or {}).get("samples")
     epochs = (evaluation.get("config") or {}).get("epochs") or 1
     if status != "success" or log.get("invalidated"):
-        of = (
-            f" of {total * epochs}"
-            if isinstance(total, int) and isinstance(epochs, int)
-            else ""
-        )
+        if isinstance(total, int) and isinstance(epochs, int):
+            of = f" of {total * epochs}"
+        else:
+            of = ""
         state = "invalidated" if log.get("invalidated") else f"incomplete ({status})"
         yield f"the log is {state}: it has {len(samples)}{of} samples"
     edits = [
@@ -270,7 +271,9 @@ def _graders(name: str, evaluation: Json, samples: Sequence[Sample]) -> Sequence
     role = _models(_get(evaluation.get("model_roles"), "grader"))
     if graded or declared or _MODEL_GRADED in name:
         return declared or role or [*graded][:1] or [name]
-    return [name] if name == _UNNAMED else []
+    if name == _UNNAMED:
+        return [name]
+    return []
 
 
 def _models(value: Any) -> list[str]:
@@ -280,13 +283,17 @@ def _models(value: Any) -> list[str]:
 
 
 def _get(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping):
+        return value.get(key)
+    return None
 
 
 def _original(score: Any) -> Any:
     """Return a score as its scorer gave it; `None` if a person added it."""
     first = (_get(score, "history") or [score])[0]
-    return None if _get(first, "provenance") else first
+    if _get(first, "provenance"):
+        return None
+    return first
 
 
 def _edits(score: Any) -> Iterator[tuple[str, float | None]]:
@@ -312,7 +319,9 @@ def _votes(score: Any, graders: Sequence[str]) -> Iterator[tuple[str, Json]]:
 
 def _failure(sample: Sample) -> str:
     error = sample.get("error")
-    return "" if _scores(sample) else str(_get(error, "message") or error or "")
+    if _scores(sample):
+        return ""
+    return str(_get(error, "message") or error or "")
 
 
 def _metadata(sample: Sample) -> JsonObject:
@@ -327,7 +336,9 @@ def _metadata(sample: Sample) -> JsonObject:
 def _messages(sample: Sample) -> list[Any] | None:
     """Return the messages of a sample if its answer took more than one."""
     messages = sample.get("messages") or []
-    return messages if len(messages) > 2 or is_more_than_text(messages) else None
+    if len(messages) > 2 or is_more_than_text(messages):
+        return messages
+    return None
 
 
 def _output(sample: Sample) -> str:
@@ -348,27 +359,28 @@ def _parts(name: str, vote: Json, grader: str, is_judge: bool) -> Iterator[Part]
     """Yield the values of a scorer, by key if it has several; the first has its text."""
     value = vote.get("value")
     reason = vote.get("explanation")
-    values = (
-        {f"{name}.{key}": item for key, item in value.items()}
-        if isinstance(value, Mapping)
-        else {name: value}
-    )
+    if isinstance(value, Mapping):
+        values = {f"{name}.{key}": item for key, item in value.items()}
+    else:
+        values = {name: value}
     for key, item in values.items():
         score = _grade(item)
-        error = (
-            "" if score is not None else str(vote.get("reason") or f"{key} is {item}")
-        )
+        if score is not None:
+            error = ""
+        else:
+            error = str(vote.get("reason") or f"{key} is {item}")
         yield Part(key, score, grader, is_judge, reason, error)
         reason = None
 
 
 def _grade(value: Any) -> float | None:
-    grade = (
-        _GRADES.get(value, _GRADES.get(value.lower()))
-        if isinstance(value, str)
-        else None
-    )
-    return number(value) if grade is None else grade
+    if isinstance(value, str):
+        grade = _GRADES.get(value, _GRADES.get(value.lower()))
+    else:
+        grade = None
+    if grade is None:
+        return number(value)
+    return grade
 
 
 IMPORTER = Importer(

@@ -58,7 +58,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _epoch(row: Json) -> int:
     epoch = str(row.get("epoch") or 1)
-    return max(0, int(epoch) - 1) if epoch.isdecimal() and len(epoch) < 7 else 0
+    if epoch.isdecimal() and len(epoch) < 7:
+        return max(0, int(epoch) - 1)
+    return 0
 
 
 def _said(name: str, value: Any) -> Assessment:

@@ -65,7 +65,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _data(row: Json) -> Json:
     data = row.get("data")
-    return data if isinstance(data, Mapping) else {}
+    if isinstance(data, Mapping):
+        return data
+    return {}
 
 
 def _unit(task: Json, tally: Counter[str]) -> Assessed:
@@ -94,7 +96,9 @@ def _annotator(value: Any) -> str:
     """Return the name of an annotator: an id, or an object with an id and an email."""
     if isinstance(value, Mapping):
         value = value.get("email") or value.get("id")
-    return f"annotator {value}" if isinstance(value, int) else str(value or "annotator")
+    if isinstance(value, int):
+        return f"annotator {value}"
+    return str(value or "annotator")
 
 
 def _results(

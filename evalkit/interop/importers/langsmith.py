@@ -81,7 +81,9 @@ def _feedback(row: Json) -> list[Json]:
 
 def _source_of(result: Json) -> str:
     """Return the source of an evaluator's result; one that copies people's scores is named after them."""
-    return "api" if is_persons(str(result.get("key"))) else "model"
+    if is_persons(str(result.get("key"))):
+        return "api"
+    return "model"
 
 
 def _run_feedback(run: Any) -> list[Json]:
@@ -101,7 +103,9 @@ def _run_feedback(run: Any) -> list[Json]:
 def _only_value(stats: Json) -> Any:
     """Return the word of statistics of one feedback: counts by word."""
     values = stats.get("values")
-    return next(iter(values), None) if isinstance(values, Mapping) else None
+    if isinstance(values, Mapping):
+        return next(iter(values), None)
+    return None
 
 
 def _type(feedback: Json) -> str:

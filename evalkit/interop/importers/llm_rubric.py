@@ -37,11 +37,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If a probability is missing.
     """
     tables = _tables(path if path.is_dir() else path.parent)
-    file = (
-        path
-        if path.is_file()
-        else next(table for table in tables if _sniff(peek(table)))
-    )
+    if path.is_file():
+        file = path
+    else:
+        file = next(table for table in tables if _sniff(peek(table)))
     question = options.dimension or _OVERALL
     rows = [(location, row) for location, row in rows_of(file)]
     questions = dict.fromkeys(

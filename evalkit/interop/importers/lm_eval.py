@@ -93,11 +93,9 @@ def _records(sample: Sample, model: str | None, metrics: Json) -> Iterator[Recor
 def _metrics(sample: Sample) -> JsonObject:
     """Return the metrics of a sample, named as in the tool's results: metric,filter."""
     names = sample.get("metrics")
-    return (
-        {f"{name},{sample.get('filter')}": sample.get(name) for name in names}
-        if isinstance(names, list)
-        else {}
-    )
+    if isinstance(names, list):
+        return {f"{name},{sample.get('filter')}": sample.get(name) for name in names}
+    return {}
 
 
 def _model(path: Path) -> str | None:

@@ -56,9 +56,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
         for index, row in enumerate(rows)
     ]
     bad = sum("bad" in str(row.get("winner")) for row in rows)
-    notes = (
-        [f"votes that both are bad, read as ties: {bad} of {len(rows)}"] if bad else []
-    )
+    if bad:
+        notes = [f"votes that both are bad, read as ties: {bad} of {len(rows)}"]
+    else:
+        notes = []
     present = Options(answers=options.answers) if options.judge in judges else options
     return read_assessed(path, units, present, notes)
 
@@ -84,7 +85,9 @@ def _winner(row: Json, value: Any) -> str | None:
     if value in (row.get("model_a"), row.get("model_b")):
         if row.get("model_a") == row.get("model_b"):
             return None
-        return "A" if value == row.get("model_a") else "B"
+        if value == row.get("model_a"):
+            return "A"
+        return "B"
     return _WINNERS.get(str(value).strip().casefold())
 
 

@@ -148,11 +148,9 @@ def _kind(feedback: Sequence[Json]) -> Unit:
     values = [
         value for assessment in feedback if (value := _value(assessment)) is not None
     ]
-    return (
-        "response"
-        if values and all(number(value) is not None for value in values)
-        else "class"
-    )
+    if values and all(number(value) is not None for value in values):
+        return "response"
+    return "class"
 
 
 def _failed(assessment: Json, judged: Mapping[tuple[str, str], None]) -> bool:
@@ -186,11 +184,10 @@ def _records(
                 _JUDGE,
                 source,
             ) or (error and _source(assessment, "type") != _PERSON):
-                verdict_cells = (
-                    {"failure": str(error.get("error_message"))}
-                    if isinstance(error, Mapping)
-                    else {verdict: _value(assessment)}
-                )
+                if isinstance(error, Mapping):
+                    verdict_cells = {"failure": str(error.get("error_message"))}
+                else:
+                    verdict_cells = {verdict: _value(assessment)}
                 yield record_of(
                     {
                         **cells,
@@ -291,9 +288,10 @@ def _call(span: Json) -> tuple[JsonObject, JsonObject]:
         "type": "function",
         "function": {"name": name, "arguments": _attribute(span, "Inputs")},
     }
-    content = (
-        result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    )
+    if isinstance(result, str):
+        content = result
+    else:
+        content = json.dumps(result, ensure_ascii=False)
     return {"role": "assistant", "content": None, "tool_calls": [call], SPAN: id_}, {
         "role": "tool",
         "name": name,

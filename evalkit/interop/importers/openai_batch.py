@@ -86,11 +86,10 @@ def read_batch(
             judgments.append(replace(judgment, sample=sample))
     used = {judgment.case_id for judgment in judgments}
     absent = len(cases) - len(used)
-    notes = (
-        [f"cases without a response in the batch: {absent} of {len(cases)}"]
-        if absent
-        else []
-    )
+    if absent:
+        notes = [f"cases without a response in the batch: {absent} of {len(cases)}"]
+    else:
+        notes = []
     notes += (
         [f"additional answers to one request, read as samples: {repeated}"]
         if repeated

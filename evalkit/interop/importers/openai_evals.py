@@ -52,7 +52,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _source(row: Json) -> Json:
     item = row.get(_ITEM)
-    return item if isinstance(item, Mapping) else {}
+    if isinstance(item, Mapping):
+        return item
+    return {}
 
 
 def _item(row: Json, index: int) -> Assessed:
@@ -88,9 +90,10 @@ def _result(result: Json) -> Assessment:
     source: Source = JUDGE if is_model else CODE
     score = result.get("score")
     passed = result.get("passed")
-    word = (
-        {True: "pass", False: "fail"}.get(passed) if isinstance(passed, bool) else None
-    )
+    if isinstance(passed, bool):
+        word = {True: "pass", False: "fail"}.get(passed)
+    else:
+        word = None
     sample = result.get("sample")
     model = sample.get("model") if isinstance(sample, Mapping) else None
     label = result.get("label")

@@ -95,7 +95,9 @@ def _value(value: Any) -> Any:
         return [_value(element) for element in inner.get("values") or ()]
     if kind == "kvlistValue":
         return _attributes(inner.get("values"))
-    return int(inner) if kind == "intValue" else inner
+    if kind == "intValue":
+        return int(inner)
+    return inner
 
 
 def _record(key: str, spans: list[Json]) -> Iterator[Record]:
@@ -103,9 +105,10 @@ def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     for span in spans:
         attributes = span["attributes"]
         system = json_value(attributes.get(_SYSTEM))
-        before = (
-            [{"role": "system", "content": system}] if isinstance(system, list) else []
-        )
+        if isinstance(system, list):
+            before = [{"role": "system", "content": system}]
+        else:
+            before = []
         inputs = listed_messages(json_value(attributes.get(_INPUT)))
         outputs = listed_messages(json_value(attributes.get(_OUTPUT)))
         if inputs and outputs:
@@ -184,7 +187,9 @@ def listed_messages(value: Any) -> list[JsonObject]:
         else message
         for message in value
     ]
-    return messages if all(map(is_message, messages)) else []
+    if all(map(is_message, messages)):
+        return messages
+    return []
 
 
 IMPORTER: Final = Importer(

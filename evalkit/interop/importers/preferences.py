@@ -91,7 +91,9 @@ def _side(sign: int, *, turned: bool) -> str:
     """Return the side of a pair that is preferred: 1 is the chosen response, -1 the rejected one."""
     if sign == 0:
         return "TIE"
-    return "A" if (sign > 0) != turned else "B"
+    if (sign > 0) != turned:
+        return "A"
+    return "B"
 
 
 def _sign(row: Json, chosen: str, rejected: str) -> int | None:

@@ -117,7 +117,9 @@ def _proposed(row: Json) -> list[Assessment]:
     """Return the label of a task as a judge's if it names its source, which is a model."""
     source = row["meta"].get("source") or row["meta"].get("model")
     label = row.get("label")
-    return [assessment(_CRITERION, source, JUDGE, label)] if source else []
+    if source:
+        return [assessment(_CRITERION, source, JUDGE, label)]
+    return []
 
 
 IMPORTER: Final = Importer(

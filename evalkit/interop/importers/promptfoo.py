@@ -52,11 +52,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     lines = inner_suffix(path) == "jsonl"
     whole = {} if lines else load_object(path)
-    results = (
-        [row for _, row in rows_of(path)]
-        if lines
-        else list(whole["results"]["results"])
-    )
+    if lines:
+        results = [row for _, row in rows_of(path)]
+    else:
+        results = list(whole["results"]["results"])
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
     models = _models(rows)
@@ -85,11 +84,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
         _UNNAMED,
     )
     repeated = len({row.get("testIdx") for row in rows}) - len(set(tests.values()))
-    notes = (
-        [f"tests that repeat another one, read as more answers to it: {repeated}"]
-        if repeated
-        else []
-    )
+    if repeated:
+        notes = [
+            f"tests that repeat another one, read as more answers to it: {repeated}"
+        ]
+    else:
+        notes = []
     return replace(parsed, notes=(*parsed.notes, *notes))
 
 
@@ -108,7 +108,9 @@ def _variables(row: Row) -> Row:
 def _prompt(row: Row) -> Row:
     """Return the prompt of an output: its text as `raw`, and its label if it has one."""
     prompt = row.get("prompt") or {}
-    return prompt if isinstance(prompt, Mapping) else {"raw": prompt}
+    if isinstance(prompt, Mapping):
+        return prompt
+    return {"raw": prompt}
 
 
 def _failure(row: Row) -> str | None:
@@ -116,7 +118,9 @@ def _failure(row: Row) -> str | None:
     if not row.get("gradingResult"):
         return str(error or "not graded")
     # The error can also report a failed assertion.
-    return str(error) if error and row.get("failureReason") in (None, _FAULT) else None
+    if error and row.get("failureReason") in (None, _FAULT):
+        return str(error)
+    return None
 
 
 def _parts(row: Row, default: str) -> Iterator[Part]:
@@ -129,11 +133,10 @@ def _parts(row: Row, default: str) -> Iterator[Part]:
             continue
         reason = str(part.get("reason") or "")
         value = assertion.get("value")
-        failure = (
-            reason or "failed"
-            if (part.get("metadata") or {}).get("graderError")
-            else ""
-        )
+        if (part.get("metadata") or {}).get("graderError"):
+            failure = reason or "failed"
+        else:
+            failure = ""
         score = None if failure else number(part.get("score"))
         is_judge = any(word in kind.removeprefix("not-") for word in _BY_MODEL)
         yield Part(
@@ -174,7 +177,9 @@ def _assertions(row: Row) -> list[Row]:
 
 def _assertion(part: Row) -> Row:
     assertion = part.get("assertion")
-    return assertion if isinstance(assertion, Mapping) else {}
+    if isinstance(assertion, Mapping):
+        return assertion
+    return {}
 
 
 def _kind(part: Row) -> str:
@@ -231,11 +236,10 @@ def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
     for provider, labels in prompts.items():
         labeled = len(set(labels.values())) == len(labels) and all(labels.values())
         for index, label in labels.items():
-            part = (
-                f", {label if labeled else f'prompt {index}'}"
-                if len(labels) > 1
-                else ""
-            )
+            if len(labels) > 1:
+                part = f", {label if labeled else f'prompt {index}'}"
+            else:
+                part = ""
             names[provider, index] = provider + part
     return names
 

@@ -108,13 +108,13 @@ def _of_file(location: str) -> tuple[tuple[str, str], str]:
 
 def _verdict(row: Json) -> JsonObject:
     score = row.get("score")
-    margin = (
-        _lead(score)
-        if isinstance(score, list)
-        else _SCORES.get(score)
-        if isinstance(score, int)
-        else None
-    )
+    if isinstance(score, list):
+        margin = _lead(score)
+    else:
+        if isinstance(score, int):
+            margin = _SCORES.get(score)
+        else:
+            margin = None
     if row.get("text") == "error" and margin is None:
         return {"failure": "the review is 'error'", "text": None}
     return {"margin": margin, "error": f"score is {score}"}

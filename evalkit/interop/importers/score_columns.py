@@ -132,7 +132,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 def _choice(value: Any) -> Any:
     """Return the side of a pair for a choice, and any other value unchanged."""
-    return _CHOICES.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _CHOICES.get(value, value)
+    return value
 
 
 def _id(row: Json, index: int) -> Any:
@@ -210,7 +212,9 @@ def _azure_part(
 
 def _azure_name(judge: str, metric: str) -> str:
     """Return the name of a metric, with that of its evaluator if it is another."""
-    return metric if judge == metric else f"{judge}.{metric}"
+    if judge == metric:
+        return metric
+    return f"{judge}.{metric}"
 
 
 def _said(row: Json, judge: str, by_part: Mapping[str, str]) -> Assessment:

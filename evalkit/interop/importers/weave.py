@@ -67,11 +67,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
         units.append(Assessed(_cells(row, example, index), tuple(entries)))
         data.append(example)
     omitted = len(rows) - len(units)
-    notes = (
-        [f"calls without a score or an annotation, omitted: {omitted}"]
-        if omitted
-        else []
-    )
+    if omitted:
+        notes = [f"calls without a score or an annotation, omitted: {omitted}"]
+    else:
+        notes = []
     return read_assessed(
         path, with_raters_in_data(units, data, options), options, notes
     )
@@ -80,15 +79,18 @@ def _read(path: Path, options: Options) -> ParsedFile:
 def _scores(row: Json) -> Json | None:
     output = row.get("output")
     scores = output.get("scores") if isinstance(output, Mapping) else None
-    return scores if isinstance(scores, Mapping) else None
+    if isinstance(scores, Mapping):
+        return scores
+    return None
 
 
 def _feedback(row: Json) -> list[Json]:
     summary = row.get("summary")
     weave = summary.get("weave") if isinstance(summary, Mapping) else None
-    listed = (
-        weave.get("feedback") if isinstance(weave, Mapping) else row.get("feedback")
-    )
+    if isinstance(weave, Mapping):
+        listed = weave.get("feedback")
+    else:
+        listed = row.get("feedback")
     parts = listed if isinstance(listed, list) else []
     return [part for part in parts if isinstance(part, Mapping)]
 
@@ -139,7 +141,9 @@ def _example(row: Json) -> Json:
     inputs = row.get("inputs")
     inputs = inputs if isinstance(inputs, Mapping) else {}
     example = inputs.get("example")
-    return example if isinstance(example, Mapping) else inputs
+    if isinstance(example, Mapping):
+        return example
+    return inputs
 
 
 def _cells(row: Json, example: Json, index: int) -> JsonObject:

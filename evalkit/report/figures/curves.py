@@ -78,11 +78,10 @@ def reliability(curves: Json) -> Figure | None:
     for point in bins:
         at = x(point["confidence"])
         label = f"{point['from']:.1f}-{point['to']:.1f}: n = {point['n']}, {point['accuracy']:.2f}"
-        bar = (
-            []
-            if point["low"] is None
-            else [line(at, y(point["low"]), at, y(point["high"]), "whisker")]
-        )
+        if point["low"] is None:
+            bar = []
+        else:
+            bar = [line(at, y(point["low"]), at, y(point["high"]), "whisker")]
         elements.append(
             hint(
                 label,
@@ -233,11 +232,10 @@ def histogram(
     high = max(values)
     # a bar for each value, or for 12 classes of equal width
     count = len(values) if len(values) <= 12 else 12
-    ends = (
-        [low + (high - low) * k / count for k in range(count + 1)]
-        if len(values) > 12
-        else None
-    )
+    if len(values) > 12:
+        ends = [low + (high - low) * k / count for k in range(count + 1)]
+    else:
+        ends = None
     bars = [_shares(counts, values, ends) for counts in (judge, annotators) if counts]
     tallest = max(max(shares) for shares in bars)
     y = Axis(0.0, tallest, HEIGHT - 44, 40.0)
@@ -256,11 +254,10 @@ def histogram(
                 class_=f"bar bar{k}",
             )
             elements.append(hint(f"{100 * share:.1f}%", bar))
-    middles = (
-        [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)]
-        if ends
-        else [f"{value:g}" for value in values]
-    )
+    if ends:
+        middles = [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)]
+    else:
+        middles = [f"{value:g}" for value in values]
     elements += _ticks(middles)
     for k, name in enumerate(("judge", "people")[: len(bars)]):
         elements.append(

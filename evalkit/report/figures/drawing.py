@@ -92,7 +92,9 @@ def node(tag: str, *children: object, **attributes: object) -> Markup:
 
 
 def _value(value: object) -> str:
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return str(value)
 
 
 def hint(words: str, *children: object) -> Markup:
@@ -148,9 +150,9 @@ def line(
 def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
     """Return a line through points."""
     coordinates = " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    return (
-        node("path", d=f"M{coordinates}", class_=class_) if coordinates else Markup("")
-    )
+    if coordinates:
+        return node("path", d=f"M{coordinates}", class_=class_)
+    return Markup("")
 
 
 def levels(x: Axis, y: Axis, label: Callable[[str], str] = str) -> list[Markup]:

@@ -69,11 +69,9 @@ def main_figures(metrics: Metrics) -> list[Figure]:
 def _by_class(metrics: Metrics) -> list[str]:
     """Return the names of the metrics of each class; those of more than `MOST` classes would not be read."""
     names = class_names(metrics)
-    return (
-        [f"class/{name}/{end}" for name in names for end in OF_CLASS]
-        if len(names) <= MOST
-        else []
-    )
+    if len(names) <= MOST:
+        return [f"class/{name}/{end}" for name in names for end in OF_CLASS]
+    return []
 
 
 def _by_chance(metrics: Metrics) -> dict[str, float]:
@@ -111,7 +109,9 @@ def _rows(
 
 def _panel(name: str, rows: Sequence[Row], low: float, high: float) -> Figure | None:
     title, caption = FIGURES[name]
-    return forest_figure(name, (title, caption), rows, low, high) if rows else None
+    if rows:
+        return forest_figure(name, (title, caption), rows, low, high)
+    return None
 
 
 def forest_figure(
@@ -124,9 +124,10 @@ def forest_figure(
 ) -> Figure:
     """Return a figure of rows, and a narrow version if there are few rows; see `forest`."""
     title, caption = words
-    narrow = (
-        _narrow_forest(rows, low, high, title) if len(rows) <= MOST_NARROW else None
-    )
+    if len(rows) <= MOST_NARROW:
+        narrow = _narrow_forest(rows, low, high, title)
+    else:
+        narrow = None
     return Figure(
         name,
         title,

@@ -47,11 +47,10 @@ def by_metric(
     if not measured:
         return None
     spec = CATALOG[name]
-    digits = (
-        _digits([metric for _, metric in measured])
-        if spec.high is None and spec.low == 0
-        else 2
-    )
+    if spec.high is None and spec.low == 0:
+        digits = _digits([metric for _, metric in measured])
+    else:
+        digits = 2
     elements = [
         Row((names[row.job],) * 2, metric, CATALOG.chance(name), digits=digits)
         for row, metric in measured
@@ -72,7 +71,9 @@ def by_metric(
 
 def _digits(metrics: Sequence[Metric]) -> int:
     largest = max((metric.value or 0.0 for metric in metrics), default=0.0)
-    return max(2, 2 - floor(log10(largest))) if largest > 0 else 2
+    if largest > 0:
+        return max(2, 2 - floor(log10(largest)))
+    return 2
 
 
 def pareto_front(

@@ -237,8 +237,6 @@ def corrected(metrics: Metrics) -> Figure | None:
                 Row(metric_words(judged.name), judged, faint=True),
                 Row(metric_words(right.name), right),
             ]
-    return (
-        forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0)
-        if rows
-        else None
-    )
+    if rows:
+        return forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0)
+    return None

@@ -182,12 +182,12 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
         y = 26.0 + height * names.index((row["column"], row["value"]))
         value_estimate = row["estimate"]
         p = row["p_holm"]
-        words = (
-            ""
-            if value_estimate is None
-            else fixed(value_estimate, 2)
-            + ("*" if p is not None and p <= 1 - confidence else "")
-        )
+        if value_estimate is None:
+            words = ""
+        else:
+            words = fixed(value_estimate, 2) + (
+                "*" if p is not None and p <= 1 - confidence else ""
+            )
         share = min(max(value_estimate or 0.0, 0.0), 1.0)
         tooltip = (
             f"{row['n']:,}:"

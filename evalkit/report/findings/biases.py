@@ -37,21 +37,20 @@ def position_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 def _consistency(consistency: Metric, judged: Metric | None) -> Finding:
     high = consistency.low is not None and consistency.low >= 0.8
     tied = judged is not None and (judged.value or 0) >= MANY_TIES
-    text = (
-        ngettext(
+    if tied:
+        text = ngettext(
             "Keeps its verdict when the order of the only pair is swapped, but the verdict is a"
             " tie.",
             "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped, but most of"
             " these verdicts are ties.",
             consistency.n,
         )
-        if tied
-        else ngettext(
+    else:
+        text = ngettext(
             "Keeps its verdict in {rate} of {n:,} pair when the order is swapped.",
             "Keeps its verdict in {rate} of {n:,} pairs when the order is swapped.",
             consistency.n,
         )
-    )
     return finding(consistency, "good" if high and not tied else "warn", text)
 
 
@@ -117,17 +116,16 @@ def length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     if longer is None or length_at_label(metrics) is not None or longer.n < 2:
         return
     labeled = known(metrics, "agreement/accuracy") is not None
-    text = (
-        gettext(
+    if labeled:
+        text = gettext(
             "The longer answer wins {rate} of {n:,} decided pairs; the labels do not show whether"
             " that is a preference for length."
         )
-        if labeled
-        else gettext(
+    else:
+        text = gettext(
             "The longer answer wins {rate} of {n:,} decided pairs; without labels, this does not"
             " show whether that is a preference for length."
         )
-    )
     clear = side(longer, 0.5) in ("above", "below")
     yield finding(longer, "warn" if clear else "info", text)
 
@@ -135,7 +133,9 @@ def length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 def length_at_label(metrics: Metrics) -> Metric | None:
     """Return the slope of verdicts on length at equal label, `None` where the labels do not determine it."""
     slope = known(metrics, "length/slope_at_label")
-    return None if slope is None or side(slope, 0.0) == "unknown" else slope
+    if slope is None or side(slope, 0.0) == "unknown":
+        return None
+    return slope
 
 
 def label_length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
@@ -165,17 +165,16 @@ def order_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     if effect is None or repeat is None or side(effect, 0.0) == "unknown":
         return
     swayed = side(effect, 0.0) == "above"
-    text = (
-        gettext(
+    if swayed:
+        text = gettext(
             "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the"
             " order lowers this by {points} points."
         )
-        if swayed
-        else gettext(
+    else:
+        text = gettext(
             "Asked twice in the same order, it repeats its verdict in {rate} of pairs; swapping the"
             " order has no clear effect beyond that ({points} points)."
         )
-    )
     yield finding(effect, "warn" if swayed else "info", text.fill(rate=percent(repeat)))
 
 

@@ -84,11 +84,9 @@ def _of_rates(metrics: Metrics) -> Iterator[Finding]:
 
 def _beyond(judged: Metric, right: Metric) -> str | None:
     """Return on which side of the corrected interval the judge's rate is; `None` if it is inside or labels are few."""
-    return (
-        None
-        if judged.value is None
-        else {"below": "above", "above": "below"}.get(side(right, judged.value))
-    )
+    if judged.value is None:
+        return None
+    return {"below": "above", "above": "below"}.get(side(right, judged.value))
 
 
 def _of_classes(metrics: Metrics) -> Iterator[Finding]:

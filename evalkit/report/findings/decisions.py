@@ -91,7 +91,9 @@ def tone(decision: Decision) -> Tone:
     """Return whether a decision is good or bad news."""
     tone: Tone = "bad" if decision.reason == "missing" else TONES[decision.use]
     limited = decision.limits or decision.where
-    return "warn" if limited and tone == "good" else tone
+    if limited and tone == "good":
+        return "warn"
+    return tone
 
 
 def sentence(decision: Decision, metrics: Metrics) -> Text:
@@ -160,7 +162,9 @@ def _ranges_of_units(metrics: Metrics) -> dict[str, str]:
     note = "" if lean is None else lean.note or ""
     match = _RANGES.search(note)
     names = ("low", "high", "least", "most")
-    return dict.fromkeys(names, "?") if match is None else match.groupdict()
+    if match is None:
+        return dict.fromkeys(names, "?")
+    return match.groupdict()
 
 
 _RANGES: Final = re.compile(
@@ -220,17 +224,23 @@ def _limit_kind(limit: Limit, decision: Decision) -> str:
     kind = limit.kind
     rate = None if limit.rate is None else limit.rate.value
     if kind == "lean_system" and decision.unit == "response":
-        return "lean_system_score" if decision.share is None else kind
+        if decision.share is None:
+            return "lean_system_score"
+        return kind
     if kind == "lean_class" and rate is not None and rate < _RARE:
         return "lean_rare_class"
     if kind == "follows_column" and decision.share is None:
         return "follows_column_scores"
     if kind == "missing_gap":
-        return "missing_more" if (limit.metric.value or 0.0) > 0 else "missing_less"
+        if (limit.metric.value or 0.0) > 0:
+            return "missing_more"
+        return "missing_less"
     if kind == "margin":
         about = _MARGINS.get(decision.unit, "class" if limit.subject else "score")
         is_rare = rate is not None and min(rate, 1 - rate) < _RARE
-        return f"margin_rare_{about}" if is_rare else f"margin_{about}"
+        if is_rare:
+            return f"margin_rare_{about}"
+        return f"margin_{about}"
     return kind
 
 
@@ -286,7 +296,9 @@ def _short_percent(rate: Metric) -> str:
 
 def _two_digits(value: float) -> str:
     """Return a positive number as an integer, or with one decimal below 2."""
-    return f"{value:.1f}" if 0 < value < 2 else f"{value:.0f}"
+    if 0 < value < 2:
+        return f"{value:.1f}"
+    return f"{value:.0f}"
 
 
 def reason_text(decision: Decision) -> Message:

@@ -131,11 +131,10 @@ def findings(
     all_findings = [finding for find in FINDERS for finding in find(metrics, run)]
     ties = known(metrics, "tie_rate")
     missing = known(metrics, "agreement/accuracy")
-    lost = (
-        missing.missing / (missing.n + missing.missing)
-        if missing is not None and missing.missing
-        else 0.0
-    )
+    if missing is not None and missing.missing:
+        lost = missing.missing / (missing.n + missing.missing)
+    else:
+        lost = 0.0
     many = (
         ties is not None
         and (ties.value or 0) >= MANY_TIES

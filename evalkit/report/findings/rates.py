@@ -138,17 +138,16 @@ def aggregate_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     if rate is None or not rate.value:
         return
     weighed = WEIGHED in (rate.note or "")
-    text = (
-        gettext(
+    if weighed:
+        text = gettext(
             "Verdicts follow the weighted criteria; in {rate} of judgments, the judge's overall"
             " winner is a different one."
         )
-        if weighed
-        else gettext(
+    else:
+        text = gettext(
             "Verdicts follow the judge's overall winner; in {rate} of judgments, the weighted"
             " criteria have a different winner."
         )
-    )
     yield finding(rate, "info", text)
 
 
@@ -164,11 +163,10 @@ def score_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
             text = gettext(
                 "Uses {count} different scores", count=f"{distinct.value:.0f}"
             )
-        end = (
-            gettext("{finding}, so it hardly separates responses.")
-            if few
-            else gettext("{finding}.")
-        )
+        if few:
+            end = gettext("{finding}, so it hardly separates responses.")
+        else:
+            end = gettext("{finding}.")
         yield finding(
             "score/distinct", "bad" if few else "info", end.fill(finding=text)
         )

@@ -93,7 +93,9 @@ def dataset_name(
 ) -> str:
     """Return the name of a choice's dataset if the leaderboard has several, otherwise an empty text."""
     several = any(row.dataset != choice.dataset for row in board.rows)
-    return datasets.get(choice.dataset) or choice.dataset[:12] if several else ""
+    if several:
+        return datasets.get(choice.dataset) or choice.dataset[:12]
+    return ""
 
 
 def choice_findings(
@@ -271,13 +273,11 @@ def _listed(names: Sequence[Message], most: int = NAMED) -> Message:
     """Return the first of some names, and the number of the others."""
     first_names = joined(names[:most], gettext("; "))
     unnamed = len(names) - most
-    return (
-        gettext(
+    if unnamed > 0:
+        return gettext(
             "{names} and {more} more", names=first_names, more=unnamed, all=len(names)
         )
-        if unnamed > 0
-        else first_names
-    )
+    return first_names
 
 
 def _names(rows: Sequence[Standing], names: Mapping[str, str]) -> Message:
@@ -308,11 +308,9 @@ def _group(
 def _missing_share(row: Standing, by: str) -> float:
     """Return the share of units without a usable answer among those that a configuration is ranked by."""
     metric = row.metrics.get(by)
-    return (
-        metric.missing / (metric.n + metric.missing)
-        if metric is not None and metric.missing
-        else 0.0
-    )
+    if metric is not None and metric.missing:
+        return metric.missing / (metric.n + metric.missing)
+    return 0.0
 
 
 def _measure(by: str) -> Text | str:

@@ -37,25 +37,28 @@ def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Findin
     """Return how often verdicts are cyclic, and whether that differs from random verdicts."""
     tone: Tone = "warn" if rate.value else "info"
     if rate.value:
-        text = (
-            gettext("Contradicts itself (A > B > C > A) in {rate} of {n:,} cases")
-            if rate.n
-            else gettext("Contradicts itself (A > B > C > A) in {rate} of cases")
-        )
+        if rate.n:
+            text = gettext(
+                "Contradicts itself (A > B > C > A) in {rate} of {n:,} cases"
+            )
+        else:
+            text = gettext("Contradicts itself (A > B > C > A) in {rate} of cases")
     else:
-        text = (
-            gettext("No contradiction (A > B > C > A) was found: {rate} of {n:,} cases")
-            if rate.n
-            else gettext("No contradiction (A > B > C > A) was found: {rate} of cases")
-        )
+        if rate.n:
+            text = gettext(
+                "No contradiction (A > B > C > A) was found: {rate} of {n:,} cases"
+            )
+        else:
+            text = gettext(
+                "No contradiction (A > B > C > A) was found: {rate} of cases"
+            )
     text = text.fill(rate=percent(rate), n=rate.n)
     if chance is None or chance.value is None:
         return finding("conflict/rate", tone, gettext("{finding}.", finding=text))
-    where = (
-        side(ratio, 1.0)
-        if ratio is not None and ratio.low is not None
-        else side(rate, chance.value)
-    )
+    if ratio is not None and ratio.low is not None:
+        where = side(ratio, 1.0)
+    else:
+        where = side(rate, chance.value)
     expected: Text | str = f"{100 * chance.value:.0f}%"
     if where != "unknown" and ratio is not None and ratio.low is not None:
         expected = gettext(

@@ -67,8 +67,8 @@ def _names(systems: Sequence[str], metrics: Metrics, group: str) -> Message:
         entries.append(system if metric is None else f"{system} {interval(metric)}")
     names = joined(entries, pgettext("names", ", "))
     unnamed = len(systems) - NAMED
-    return (
-        gettext("{names} and {more} more", names=names, more=unnamed, all=len(systems))
-        if unnamed > 0
-        else names
-    )
+    if unnamed > 0:
+        return gettext(
+            "{names} and {more} more", names=names, more=unnamed, all=len(systems)
+        )
+    return names
