@@ -84,13 +84,17 @@ def side(metric: Metric, level: float) -> Side:
         return "unknown"
     if metric.low <= level <= metric.high:
         return "unclear"
-    return "above" if metric.low > level else "below"
+    if metric.low > level:
+        return "above"
+    return "below"
 
 
 def known(metrics: Metrics, name: str) -> Metric | None:
     """Return a metric if it has a value, otherwise `None`."""
     metric = metrics.get(name)
-    return metric if metric is not None and metric.value is not None else None
+    if metric is not None and metric.value is not None:
+        return metric
+    return None
 
 
 def one_order(metrics: Metrics) -> bool:
@@ -126,16 +130,16 @@ def kind_of(metrics: Metrics) -> Kind:
         return PAIRS
     if graded is not None and labels(graded):
         return SCORES
-    return (
-        SCORES
-        if graded is not None and CONSISTENCY not in metrics and not labels(pairs)
-        else PAIRS
-    )
+    if graded is not None and CONSISTENCY not in metrics and not labels(pairs):
+        return SCORES
+    return PAIRS
 
 
 def labels(metric: Metric | None) -> int:
     """Return how many labels a metric of agreement has, with those of missing answers."""
-    return 0 if metric is None else metric.n + metric.missing
+    if metric is None:
+        return 0
+    return metric.n + metric.missing
 
 
 def deciding_agreement(kind: Kind, metrics: Metrics) -> Metric | None:
@@ -148,11 +152,9 @@ def deciding_agreement(kind: Kind, metrics: Metrics) -> Metric | None:
     metric = next(
         (metric for name in kind.agreement if (metric := known(metrics, name))), None
     )
-    return (
-        known(metrics, DECIDED)
-        if metric is None and kind is PAIRS and not one_order(metrics)
-        else metric
-    )
+    if metric is None and kind is PAIRS and not one_order(metrics):
+        return known(metrics, DECIDED)
+    return metric
 
 
 def beyond_chance(metric: Metric) -> Metric:
@@ -190,7 +192,9 @@ def labels_at_hand(metrics: Metrics) -> int:
     """Return how many units have a label."""
     of_all = known(metrics, RIGHT)
     counted = labels(labeled_metric(kind_of(metrics), metrics))
-    return counted if of_all is None else max(counted, of_all.n)
+    if of_all is None:
+        return counted
+    return max(counted, of_all.n)
 
 
 def units_in_data(metrics: Metrics) -> int | None:
@@ -207,7 +211,9 @@ def units_in_data(metrics: Metrics) -> int | None:
         ),
     }
     metric = next((metrics[name] for name in counts[kind] if name in metrics), None)
-    return None if metric is None else labels(metric)
+    if metric is None:
+        return None
+    return labels(metric)
 
 
 def judges_of(metrics: Metrics) -> list[str]:

@@ -174,7 +174,9 @@ def _order(
     low, high, lowest, highest = _ends(agreement, confidence)
     if min(low, lowest) > SUBSTANTIAL:
         return True
-    return False if max(high, highest) < SUBSTANTIAL else None
+    if max(high, highest) < SUBSTANTIAL:
+        return False
+    return None
 
 
 def decide_for_judges(
@@ -435,4 +437,6 @@ def _useless(metrics: Metrics, low: float, high: float) -> Reason:
         return "reversed"
     if constant_verdict(metrics) is not None:
         return "constant"
-    return "chance" if low <= 0 else "hardly_better"
+    if low <= 0:
+        return "chance"
+    return "hardly_better"

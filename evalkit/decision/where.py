@@ -67,7 +67,9 @@ def _note(metric: Metric) -> dict[str, Any]:
         content = json.loads(metric.note or "")
     except ValueError:
         return {}
-    return content if isinstance(content, dict) else {}
+    if isinstance(content, dict):
+        return content
+    return {}
 
 
 def _where(metric: Metric) -> Where | None:

@@ -111,11 +111,9 @@ class Budget:
     @property
     def left(self) -> float | None:
         """The amount that is neither spent nor reserved, in USD; `None` without a cap."""
-        return (
-            None
-            if self._usd is None or self._shared is not None
-            else max(0.0, self._usd - self._committed())
-        )
+        if self._usd is None or self._shared is not None:
+            return None
+        return max(0.0, self._usd - self._committed())
 
     async def reserve(
         self, ceiling: float | None, limited: float | None = None
@@ -290,11 +288,10 @@ class AnswerLengths:
         longest = AMPLE * self._longest.get(judge, 0)
         if self._observed[judge] < ENOUGH:
             earlier = self.earlier.get(judge)
-            guess = (
-                UNOBSERVED * expected_tokens(request.answer)
-                if earlier is None
-                else AMPLE * earlier
-            )
+            if earlier is None:
+                guess = UNOBSERVED * expected_tokens(request.answer)
+            else:
+                guess = AMPLE * earlier
             longest = max(longest, guess)
         return max(LEAST, longest)
 

@@ -42,11 +42,9 @@ class Escalated:
         self, case: Case, judgments: Sequence[Judgment]
     ) -> Sequence[JudgeRequest]:
         """Return the follow-up requests of the inner evaluator."""
-        return (
-            self._inner.follow(case, judgments)
-            if isinstance(self._inner, FollowUpEvaluator)
-            else ()
-        )
+        if isinstance(self._inner, FollowUpEvaluator):
+            return self._inner.follow(case, judgments)
+        return ()
 
 
 async def ask_in_turn(
@@ -88,8 +86,6 @@ async def ask_in_turn(
         if not (units := escalated(judgments)):
             break
         remaining = Escalated(evaluator, units)
-    return (
-        replace(result, whole=None)
-        if result.interrupted and len(members) > 1
-        else result
-    )
+    if result.interrupted and len(members) > 1:
+        return replace(result, whole=None)
+    return result

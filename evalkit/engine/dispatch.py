@@ -173,7 +173,9 @@ class AskedAnswers:
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored answers to these keys that this command has requested."""
         requested = [key for key in keys if key in self._asked]
-        return self._store.get_many(requested) if requested else {}
+        if requested:
+            return self._store.get_many(requested)
+        return {}
 
     def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
         """Store completions."""
@@ -272,9 +274,9 @@ def backoff(
     if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
         return None
     ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1))
-    return (
-        ceiling * draw() if retry_after is None else retry_after + FIRST_WAIT * draw()
-    )
+    if retry_after is None:
+        return ceiling * draw()
+    return retry_after + FIRST_WAIT * draw()
 
 
 class Sender:
@@ -544,7 +546,9 @@ class Sender:
             self._raise_if_over()
             await self._clock.pause_unless(self._aborted, wait)
             wait = min(2 * wait, LONGEST_LOOK)
-        return claimed if isinstance(claimed, Completion) else None
+        if isinstance(claimed, Completion):
+            return claimed
+        return None
 
     async def _retry(self, call: PlannedCall) -> Completion | Failure:
         attempt = 1

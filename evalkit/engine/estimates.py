@@ -68,7 +68,9 @@ class Part:
             return 0.0
         if (price := price_of(self.judge, batch=self.batch)) is None:
             answer_cost = None if self.batch else self.length.cost_usd
-            return None if answer_cost is None else self.plan.unique * answer_cost
+            if answer_cost is None:
+                return None
+            return self.plan.unique * answer_cost
         return (
             self.plan.prompt_tokens * price.input + self.answer_tokens * price.output
         ) / 1e6
@@ -157,7 +159,9 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
     sending = [part for part in parts if part.plan.unique]
     if runner.kind == "batch":
-        return None if sending else 0.0
+        if sending:
+            return None
+        return 0.0
     # the slowest bound counts: each judge's limits per minute, all slots, and the slots
     # of each judge
     bounds = [

@@ -40,7 +40,9 @@ def _reading(
     """Return where stored answers are read; in mode `refresh` only those that this command has stored."""
     if store is None or mode == "off":
         return None
-    return AskedAnswers(store, asked_keys) if mode == "refresh" else store
+    if mode == "refresh":
+        return AskedAnswers(store, asked_keys)
+    return store
 
 
 GRACE_SECONDS = 30.0
@@ -600,7 +602,9 @@ class _Run:
         again = await self._first_judgment(replace(call, stored=None), again=True)
         # without a new answer, the stored one counts
         never_sent = again.status == "failed" and again.error_kind in NEVER_SENT
-        return judgment if never_sent else again
+        if never_sent:
+            return judgment
+        return again
 
     async def _first_judgment(
         self, call: PlannedCall, *, again: bool = False

@@ -229,9 +229,10 @@ def _steps(
     if not isinstance(read, JudgeRequest) or read.then == call.request.then:
         return (call,)
     key = call_key(specs[call.judge], read)
-    answer = (
-        store.get_many([key]).get(key) if store is not None and call.stored else None
-    )
+    if store is not None and call.stored:
+        answer = store.get_many([key]).get(key)
+    else:
+        answer = None
     return (
         call,
         *_steps(

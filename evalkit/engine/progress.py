@@ -21,7 +21,9 @@ def add(first: T, second: T) -> T:
     def total(first: Any, second: Any) -> Any:
         if first is None or second is None:
             return None
-        return add(first, second) if is_dataclass(first) else first + second
+        if is_dataclass(first):
+            return add(first, second)
+        return first + second
 
     sums = {
         part.name: total(getattr(first, part.name), getattr(second, part.name))

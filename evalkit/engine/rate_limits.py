@@ -276,11 +276,10 @@ class SharedWindow:
             paced = (now - start + unused / pace) * pace // 1 if pace < inf else inf
             calls = sum(block.calls for block in taken)
             used = sum(block.tokens for block in taken)
-            by_tokens = (
-                (self._tpm - used - owed) // tokens
-                if tokens and self._tpm < inf
-                else inf
-            )
+            if tokens and self._tpm < inf:
+                by_tokens = (self._tpm - used - owed) // tokens
+            else:
+                by_tokens = inf
             # Like one worker's: an amount above the limit fits into an empty window.
             granted = int(
                 max(
@@ -352,20 +351,16 @@ class SharedLimits:
         rpm = getattr(judge, "rpm", None)
         tpm = getattr(judge, "tpm", None)
         name = f"limit/{judge.spec.model} {judge.spec.api_base or ''}"
-        return (
-            None
-            if rpm is None and tpm is None
-            else SharedWindow(self.state, name, rpm, tpm)
-        )
+        if rpm is None and tpm is None:
+            return None
+        return SharedWindow(self.state, name, rpm, tpm)
 
     def budget(self, runner: RunnerConfig) -> SharedBudget | None:
         """Return the shared budget; `None` if it is not shared."""
         shared = runner.budget_usd if runner.budget_scope == "store" else None
-        return (
-            None
-            if shared is None
-            else SharedBudget(self.state, f"budget/{self.study}", shared)
-        )
+        if shared is None:
+            return None
+        return SharedBudget(self.state, f"budget/{self.study}", shared)
 
 
 def _change(
@@ -480,11 +475,10 @@ class JudgeLimit:
             self._counts
         ):  # the prompt, corrected by past counts, plus the longest or the mean answer
             ratio = self._counted / self._guessed if self._guessed else 1.0
-            answer = (
-                self._longest
-                if self._longest is not None
-                else self._answer_tokens / self._answers
-            )
+            if self._longest is not None:
+                answer = self._longest
+            else:
+                answer = self._answer_tokens / self._answers
             tokens = prompt_tokens(request) * ratio + answer
         self._waiting += 1
         try:

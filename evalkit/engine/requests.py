@@ -78,7 +78,9 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
 
 def steps_left(request: JudgeRequest) -> int:
     """Return the number of requests that need the answer of this one, one after the other."""
-    return 0 if request.then is None else 1 + steps_left(request.then)
+    if request.then is None:
+        return 0
+    return 1 + steps_left(request.then)
 
 
 _ENCODED: list[tuple[AnswerFormat | Json | None, bytes]] = [(None, b"null")]
@@ -90,11 +92,10 @@ def encoded(value: AnswerFormat | Json | None) -> bytes:
         if cached is value:
             return encoded
     assert value is not None  # null is always cached
-    content = (
-        {"name": value.name, "schema": dict(value.schema)}
-        if isinstance(value, AnswerFormat)
-        else dict(value)
-    )
+    if isinstance(value, AnswerFormat):
+        content = {"name": value.name, "schema": dict(value.schema)}
+    else:
+        content = dict(value)
     encoded = canonical_json(content)
     _ENCODED.insert(1, (value, encoded))
     del _ENCODED[_REMEMBERED:]
@@ -227,11 +228,9 @@ class Kind:
 
     def guess(self) -> float:
         """Return the estimated tokens of one answer from its format, without stored answers."""
-        return (
-            self.likely / self.to_request
-            if self.likely
-            else expected_tokens(self.answer)
-        )
+        if self.likely:
+            return self.likely / self.to_request
+        return expected_tokens(self.answer)
 
     def half_width(self) -> float | None:
         """Return half the width of the 95% interval of the mean tokens of the answers to request.
@@ -258,7 +257,9 @@ class Kind:
 def response_tokens(case: Case) -> float:
     """Return the estimated mean tokens of a case's responses; 0 if it has none."""
     lengths = [characters(response.text) for response in case.responses]
-    return sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN if lengths else 0.0
+    if lengths:
+        return sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN
+    return 0.0
 
 
 def prompt_tokens(request: JudgeRequest) -> int:
@@ -268,7 +269,9 @@ def prompt_tokens(request: JudgeRequest) -> int:
 
 def expected_tokens(answer: AnswerFormat | None) -> int:
     """Return the estimated tokens of an answer in a format, with a few words per text."""
-    return FREE_TEXT if answer is None else _within(answer.schema, _TEXT)
+    if answer is None:
+        return FREE_TEXT
+    return _within(answer.schema, _TEXT)
 
 
 def _within(schema: Json, text: int) -> int:
@@ -284,7 +287,9 @@ def _within(schema: Json, text: int) -> int:
             min(_ITEMS, int(schema.get("maxItems", _ITEMS))),
         )
         return _SYNTAX + item_tokens * count
-    return text if schema.get("type") == "string" and "enum" not in schema else _VALUE
+    if schema.get("type") == "string" and "enum" not in schema:
+        return text
+    return _VALUE
 
 
 def sample_fits(answer: AnswerFormat | None, completion: Completion) -> bool:

@@ -131,7 +131,9 @@ def adapted(
 def lower_rung(shape: Shape) -> Shape | None:
     """Return the shape with the next simpler format; `None` if there is none."""
     index = RUNGS.index(shape.rung) + 1
-    return replace(shape, rung=RUNGS[index]) if index < len(RUNGS) else None
+    if index < len(RUNGS):
+        return replace(shape, rung=RUNGS[index])
+    return None
 
 
 def _lower_top(complaint: str, top: int) -> int | None:

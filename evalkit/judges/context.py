@@ -26,7 +26,9 @@ def room(config: JudgeConfig, entry: Json, served: int | None) -> int | None:
     whole = config.context or served
     if whole is None:
         listed = entry.get("max_input_tokens")
-        return listed if type(listed) is int and listed > 0 else None
+        if type(listed) is int and listed > 0:
+            return listed
+        return None
     return max(
         1, whole - (0 if config.rewards or config.decides else config.max_tokens or 0)
     )
@@ -58,9 +60,9 @@ async def excess(
     tokens = await count()
     if tokens is None:
         estimate = message_tokens(messages)
-        return (
-            f"about {estimate:,} tokens, and {fits:,} fit (estimated)"
-            if estimate > CERTAIN * fits
-            else None
-        )
-    return f"{tokens:,} tokens, and {fits:,} fit" if tokens > fits else None
+        if estimate > CERTAIN * fits:
+            return f"about {estimate:,} tokens, and {fits:,} fit (estimated)"
+        return None
+    if tokens > fits:
+        return f"{tokens:,} tokens, and {fits:,} fit"
+    return None

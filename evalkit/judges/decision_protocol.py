@@ -68,7 +68,9 @@ def _systemone_question(question: Json) -> JsonObject:
 
 
 def _joined(label: str, description: str | None) -> str:
-    return f"{label}: {description}" if description else label
+    if description:
+        return f"{label}: {description}"
+    return label
 
 
 def _openai_question(key: str, question: Json) -> JsonObject:

@@ -47,12 +47,16 @@ def error_of(parsed: Any, status: int = 0) -> tuple[str, str | None] | None:
     whole = None if parsed.get("choices") else parsed
     error = parsed.get("error") or _other_error(parsed) or whole
     if not isinstance(error, Mapping):
-        return None if error is None else (_message(error, status), None)
+        if error is None:
+            return None
+        return (_message(error, status), None)
     message = next(filter(None, (error.get(name) for name in _WORDS)), None)
     code = next((error[name] for name in _CODES if error.get(name) is not None), None)
     code = code if code is not None else error.get("type") if message else None
     if not message and code is None:
-        return (_without_words(status), None) if status >= 400 else None
+        if status >= 400:
+            return (_without_words(status), None)
+        return None
     name = None if code is None else text_of(code)
     return _message(message or code, status), name
 
@@ -72,7 +76,9 @@ def _message(value: object, status: int) -> str:
     if isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
         value = "; ".join(filter(None, map(_problem, value))) or value
     text = text_of(value)
-    return text if text.strip() else _without_words(status)
+    if text.strip():
+        return text
+    return _without_words(status)
 
 
 def _problem(part: Mapping[str, Any]) -> str:
@@ -86,7 +92,9 @@ def _problem(part: Mapping[str, Any]) -> str:
 
 
 def _without_words(status: int) -> str:
-    return f"{_NO_MESSAGE} (status {status})" if status else _NO_MESSAGE
+    if status:
+        return f"{_NO_MESSAGE} (status {status})"
+    return _NO_MESSAGE
 
 
 def text_of(value: object) -> str:

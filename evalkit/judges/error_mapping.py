@@ -469,12 +469,16 @@ def _end_of_traceback(traceback: re.Match[str]) -> str:
     if traceback.string[: traceback.start()].strip():
         return ""  # the text before it is the message
     *_, last = traceback["frames"].strip().splitlines() or [""]
-    return last if last and not last.lstrip().startswith("File ") else _NO_REASON
+    if last and not last.lstrip().startswith("File "):
+        return last
+    return _NO_REASON
 
 
 def writable(text: str) -> str:
     """Return a text that UTF-8 can encode: JSON may contain unpaired surrogates."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def _unwrapped(text: str) -> str:
@@ -482,11 +486,10 @@ def _unwrapped(text: str) -> str:
     try:
         body = json.loads(text)
         error = body.get("error") or body if isinstance(body, dict) else {}
-        message = (
-            (error.get("message") or error.get("detail"))
-            if isinstance(error, dict)
-            else error
-        )
+        if isinstance(error, dict):
+            message = error.get("message") or error.get("detail")
+        else:
+            message = error
         return str(message or text)
     except (ValueError, RecursionError):
         return text

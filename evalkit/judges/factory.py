@@ -143,7 +143,9 @@ def _transports(config: JudgeConfig) -> Mapping[str, str]:
     """Return the transports for an endpoint, by name."""
     if config.endpoint == "chat":
         return TRANSPORTS
-    return DECIDERS if config.decides else ENDPOINTS
+    if config.decides:
+        return DECIDERS
+    return ENDPOINTS
 
 
 def make_arbiter(config: RunConfig) -> Judge | None:
@@ -194,9 +196,9 @@ def _described(config: JudgeConfig) -> list[JsonObject]:
 
 def _arbiter(config: RunConfig) -> JudgeConfig | None:
     swap = config.swap
-    return (
-        swap.arbiter if swap.policy == "both" and swap.resolve == "third_pass" else None
-    )
+    if swap.policy == "both" and swap.resolve == "third_pass":
+        return swap.arbiter
+    return None
 
 
 def spec_of(
@@ -320,7 +322,9 @@ def _model(config: JudgeConfig) -> str:
             raise JudgeSetupError(f"'{base}' is not a URL", where=where, remedy=remedy)
         if (secret := secret_in(base)) is not None:
             raise JudgeSetupError(secret, where=where, remedy=remedy_for(where))
-    return smollm2.identified(model) if model.startswith(LOCAL) else model
+    if model.startswith(LOCAL):
+        return smollm2.identified(model)
+    return model
 
 
 async def check_judges(config: RunConfig) -> str:

@@ -477,11 +477,10 @@ def _stand_in(answer: Answer) -> JsonObject:
     body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
     if (prompt := answer.usage.prompt_tokens) is not None:
         written = answer.usage.completion_tokens
-        details = (
-            {"prompt_tokens_details": {"cached_tokens": answer.cached}}
-            if answer.cached
-            else {}
-        )
+        if answer.cached:
+            details = {"prompt_tokens_details": {"cached_tokens": answer.cached}}
+        else:
+            details = {}
         body["usage"] = {
             "prompt_tokens": prompt,
             "completion_tokens": written,
@@ -678,11 +677,9 @@ class LiteLLMTransport:
 
     def entry(self) -> Json:
         """Return the model's entry in LiteLLM's price list."""
-        return (
-            {}
-            if self._litellm is None
-            else entry_of(self._litellm.model_cost, self.config.model or "")
-        )
+        if self._litellm is None:
+            return {}
+        return entry_of(self._litellm.model_cost, self.config.model or "")
 
     async def close(self) -> None:
         """Release LiteLLM's connections."""

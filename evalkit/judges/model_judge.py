@@ -221,11 +221,9 @@ class ModelJudge:
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
-        return (
-            0.0
-            if self.free
-            else setup.ceiling(self.transport.entry(), self.config, request)
-        )
+        if self.free:
+            return 0.0
+        return setup.ceiling(self.transport.entry(), self.config, request)
 
     async def too_long(self, request: JudgeRequest) -> str | None:
         """Return why a request does not fit the model's context, as far as that is known without sending it."""
@@ -353,9 +351,10 @@ class ModelJudge:
         if self._shape != sent:  # another request changed it in the meantime
             return True
         # An error of the server's own names a parameter in passing.
-        names = (
-            set() if error.http_status >= 500 else set(self.spec.params) - sent.dropped
-        )
+        if error.http_status >= 500:
+            names = set()
+        else:
+            names = set(self.spec.params) - sent.dropped
         shape = adapted(
             sent,
             error.message,
@@ -382,7 +381,9 @@ class ModelJudge:
         if TOP not in self.spec.params or TOP in shape.dropped:
             return None
         number = self.spec.params[TOP] if shape.top is None else shape.top
-        return number if isinstance(number, int) else None
+        if isinstance(number, int):
+            return number
+        return None
 
     def _adapt(self, sent: Shape, shape: Shape, error: CallError) -> None:
         change = describe(sent, shape)

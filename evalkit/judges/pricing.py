@@ -30,11 +30,12 @@ _VARYING = {"tiered_pricing", "off_peak_pricing"}
 def price_list() -> Json:
     """Return the price list by model name; empty if LiteLLM does not have one."""
     spec = find_spec("litellm")
-    paths = (
-        [Path(folder) / _FILE for folder in spec.submodule_search_locations or ()]
-        if spec
-        else []
-    )
+    if spec:
+        paths = [
+            Path(folder) / _FILE for folder in spec.submodule_search_locations or ()
+        ]
+    else:
+        paths = []
     prices: Json = json.loads(
         next((path.read_text("utf-8") for path in paths if path.is_file()), "{}")
     )
@@ -63,11 +64,10 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     model = config.model or ""
     if model.startswith(FREE):
         return Price(input=0, output=0)
-    listed = (
-        batch_entry(entry_of(price_list(), model))
-        if batch
-        else entry_of(price_list(), model)
-    )
+    if batch:
+        listed = batch_entry(entry_of(price_list(), model))
+    else:
+        listed = entry_of(price_list(), model)
     reading = listed.get("input_cost_per_token")
     writing = listed.get("output_cost_per_token")
     if (batch and config.api_base is not None) or reading is None or writing is None:
@@ -89,7 +89,9 @@ def is_bounded(config: JudgeConfig) -> bool:
 
 def tier_of(served: str | None, requested: object) -> object:
     """Return the service tier that sets a call's price: the one that served it, or else the one requested."""
-    return requested if served in _ANY_TIER else served
+    if served in _ANY_TIER:
+        return requested
+    return served
 
 
 def listed_cost(
@@ -140,11 +142,9 @@ def listed_cost(
         reading, writing = (
             batch_entry(entry)[f"{way}_cost_per_token"] for way in ("input", "output")
         )
-        return (
-            None
-            if reading is None or writing is None
-            else float(prompt * reading + written * writing) or None
-        )
+        if reading is None or writing is None:
+            return None
+        return float(prompt * reading + written * writing) or None
     input_price = entry["input_cost_per_token"]
     reused = min(cached, prompt)
     reread = entry.get(

@@ -168,7 +168,9 @@ def finish_of(reason: object) -> str:
     if end == "complete":
         if folded in ("tool_use", "tool_call", "function_calls"):
             return "tool_calls"
-        return folded if folded in _TOOL_ENDS else "stop"
+        if folded in _TOOL_ENDS:
+            return folded
+        return "stop"
     if end == "length" and folded != CONTEXT_FULL:
         return "length"
     if end == "refused" and folded in _FILTER_WORDS:
@@ -242,9 +244,13 @@ def _text_in(answer: Answer, rung: Rung) -> str:
     if rung != "tool":
         if not content.strip():
             return answer.arguments
-        return content if "{" not in content else f"{content}\n{answer.arguments}"
+        if "{" not in content:
+            return content
+        return f"{content}\n{answer.arguments}"
     # A second verdict next to the tool call would be hidden otherwise.
-    return answer.arguments if "{" not in content else f"{content}\n{answer.arguments}"
+    if "{" not in content:
+        return answer.arguments
+    return f"{content}\n{answer.arguments}"
 
 
 def priced(
@@ -310,11 +316,9 @@ def bad_response(message: str, *, retryable: bool = True) -> CallError:
 
 
 def _get(container: object, name: str) -> Any:
-    return (
-        container.get(name)
-        if isinstance(container, Mapping)
-        else getattr(container, name, None)
-    )
+    if isinstance(container, Mapping):
+        return container.get(name)
+    return getattr(container, name, None)
 
 
 def _is_list(value: object) -> bool:
@@ -339,18 +343,18 @@ def _content(content: object) -> str | None:
         for part in content
         if isinstance(part, str) or _get(part, "type") in ("text", "output_text")
     ]
-    return (
-        writable("".join(parts))
-        if parts and all(isinstance(part, str) for part in parts)
-        else None
-    )
+    if parts and all(isinstance(part, str) for part in parts):
+        return writable("".join(parts))
+    return None
 
 
 def _arguments(call: object) -> str | None:
     arguments = _get(_get(call, "function"), "arguments")
     if isinstance(arguments, Mapping):
         return _dumped(arguments)
-    return writable(arguments) if isinstance(arguments, str) and arguments else None
+    if isinstance(arguments, str) and arguments:
+        return writable(arguments)
+    return None
 
 
 def _dumped(parsed: Json) -> str | None:
@@ -366,7 +370,9 @@ def _text(*values: object) -> str | None:
 
 
 def _name(value: object) -> str | None:
-    return writable(value)[:_LONGEST_NAME] if isinstance(value, str) and value else None
+    if isinstance(value, str) and value:
+        return writable(value)[:_LONGEST_NAME]
+    return None
 
 
 def _usage(usage: object) -> Usage:
@@ -374,11 +380,15 @@ def _usage(usage: object) -> Usage:
         _count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens")
     )
     # LiteLLM fills in zeros if the provider does not report usage; every prompt has tokens.
-    return Usage(prompt, completion) if prompt else Usage()
+    if prompt:
+        return Usage(prompt, completion)
+    return Usage()
 
 
 def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+    if type(value) is int and 0 <= value <= MOST_TOKENS:
+        return value
+    return None
 
 
 def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
@@ -390,11 +400,10 @@ def _logprobs(content: object) -> tuple[TokenLogprob, ...] | None:
         token = _get(entry, "token")
         top = _get(entry, "top_logprobs")
         chosen = _logprob(entry)
-        listed = (
-            [_logprob(alternative) for alternative in top]
-            if isinstance(top, list)
-            else []
-        )
+        if isinstance(top, list):
+            listed = [_logprob(alternative) for alternative in top]
+        else:
+            listed = []
         if chosen is None or any(alternative is None for alternative in listed):
             return None
         alternatives = tuple(
@@ -418,11 +427,9 @@ def _logprob(entry: object) -> tuple[str, float] | None:
         return None
     if logprob is None or not isfinite(logprob):
         return writable(token), _LEAST
-    return (
-        None
-        if logprob > _ROUNDING
-        else (writable(token), max(_LEAST, min(0.0, float(logprob))))
-    )
+    if logprob > _ROUNDING:
+        return None
+    return (writable(token), max(_LEAST, min(0.0, float(logprob))))
 
 
 def _raw(values: object, token: str) -> tuple[int, ...] | None:
@@ -431,11 +438,9 @@ def _raw(values: object, token: str) -> tuple[int, ...] | None:
         type(byte) is int and 0 <= byte < 256 for byte in values
     ):
         return None
-    return (
-        None
-        if bytes(values) == token.encode("utf-8", "surrogatepass")
-        else tuple(values)
-    )
+    if bytes(values) == token.encode("utf-8", "surrogatepass"):
+        return None
+    return tuple(values)
 
 
 def _writable_token(token: TokenLogprob) -> TokenLogprob:
@@ -599,7 +604,9 @@ def _answer_from(
         raise bad_response(f"the answer is not a JSON object: {start}")
     if error:
         raise _error_in_answer(parsed, error, status, headers)
-    return answer_of(parsed, split_thoughts=True) if read is None else read(parsed)
+    if read is None:
+        return answer_of(parsed, split_thoughts=True)
+    return read(parsed)
 
 
 _UNKNOWN = 422

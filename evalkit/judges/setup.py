@@ -70,9 +70,9 @@ def proxy_of(address: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
-    return (
-        None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
-    )
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)
 
 
 async def check_reachable(api_base: str, *, judge: str) -> None:
@@ -142,7 +142,9 @@ def top_rung(
         return "json_schema"
     if "tools" in supported and functions:
         return "tool"
-    return "json_object" if "response_format" in supported else "text"
+    if "response_format" in supported:
+        return "json_object"
+    return "text"
 
 
 def settings(shape: Shape, request: JudgeRequest, params: Json) -> JsonObject:
@@ -331,7 +333,9 @@ def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | 
 
 def _longest_image(model: str) -> int:
     """Return the most tokens that a picture is charged as; gpt-4o-mini's are a multiple of all others."""
-    return _PER_IMAGE_OF_MINI if "4o-mini" in model else _PER_IMAGE
+    if "4o-mini" in model:
+        return _PER_IMAGE_OF_MINI
+    return _PER_IMAGE
 
 
 _UNSUPPORTED = re.compile(
@@ -462,7 +466,9 @@ def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     keys_only = bool(missing) and all(
         name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing
     )
-    return missing if keys_only and not environment.get("keys_in_environment") else ()
+    if keys_only and not environment.get("keys_in_environment"):
+        return missing
+    return ()
 
 
 def _no_key(target: Target, problem: str) -> AccessError:

@@ -153,7 +153,9 @@ class _View:
     def winner(self, *, tie_allowed: bool) -> str:
         """Return the better of two; for equal worth, a tie, or the first one shown if ties are forbidden."""
         best, second = self.order
-        return "TIE" if tie_allowed and self.worth[best] == self.worth[second] else best
+        if tie_allowed and self.worth[best] == self.worth[second]:
+            return "TIE"
+        return best
 
     @property
     def confidence(self) -> float:
@@ -184,11 +186,9 @@ def answer(model: str, call: Json) -> str | None:
     if not shown_texts:
         # Either the judge must write its own answer (mode.commit_first), or a template has no
         # markers.
-        return (
-            f"{_REASON} It has no answer of its own."
-            if schema is None and "[[" not in prompt
-            else None
-        )
+        if schema is None and "[[" not in prompt:
+            return f"{_REASON} It has no answer of its own."
+        return None
     first = next(iter(shown_texts.values()))
     items = next((text for tag, text in tags if tag == "requirements"), None)
     if items is not None and len(shown_texts) == 1:
@@ -216,12 +216,14 @@ def _itemized(
     response: str, items: str, prompt: str, schema: Json | None, call: Json
 ) -> str:
     """Return the answer to a criterion, or to one numbered criterion on each line."""
-    several = (
-        "items" in schema["properties"] if schema is not None else "[[1:" in prompt
-    )
-    criteria = (
-        [text for _, text in _NUMBERED.findall(items)] if several else [items.strip()]
-    )
+    if schema is not None:
+        several = "items" in schema["properties"]
+    else:
+        several = "[[1:" in prompt
+    if several:
+        criteria = [text for _, text in _NUMBERED.findall(items)]
+    else:
+        criteria = [items.strip()]
     truths = [_uniform("item", response, criterion) < 0.5 for criterion in criteria]
     answers: dict[int, bool] = {}
     for number, (criterion, truth) in enumerate(zip(criteria, truths, strict=True), 1):
@@ -241,9 +243,10 @@ def _itemized(
             {"item": number, "reason": _REASON, "answer": "met" if met else "not_met"}
             for number, met in answers.items()
         ]
-        alone = (
-            {name: filled[0][name] for name in ("reason", "answer")} if filled else {}
-        )
+        if filled:
+            alone = {name: filled[0][name] for name in ("reason", "answer")}
+        else:
+            alone = {}
         return json.dumps({"items": filled} if several else alone)
     yes, no = _ITEM_WORDS["zh" if "满足]]" in prompt else "en"]
     if not several:
@@ -260,7 +263,9 @@ def _itemized(
 def _name(tag: str) -> str:
     """Return the letter or label of a response from its tag; empty for a single response."""
     label = _LABEL.search(tag)
-    return label[1] if label else tag.removeprefix("response").removeprefix("_").upper()
+    if label:
+        return label[1]
+    return tag.removeprefix("response").removeprefix("_").upper()
 
 
 def _schema_of(call: Json) -> Json | None:
@@ -351,7 +356,9 @@ def _noise(seed: int, *texts: str) -> float:
 
 def _quality(text: str) -> float:
     labeled = _labeled().get(text)
-    return _uniform("quality", text) if labeled is None else labeled
+    if labeled is None:
+        return _uniform("quality", text)
+    return labeled
 
 
 @cache
@@ -432,7 +439,9 @@ def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "")
             _fill(schema["items"], view, "", position, about)
             for position in range(schema.get("minItems", 0))
         ]
-    return schema.get("minimum", 0) if kind in ("integer", "number") else _REASON
+    if kind in ("integer", "number"):
+        return schema.get("minimum", 0)
+    return _REASON
 
 
 def _score(schema: Json, share: float) -> float:
@@ -446,7 +455,9 @@ def _on_scale(low: float, high: float, step: float | None, share: float) -> floa
     if step is None:
         return round(low + share * (high - low), 3)
     value = round(low + round(share * (high - low) / step) * step, 6)
-    return int(value) if float(value).is_integer() else value
+    if float(value).is_integer():
+        return int(value)
+    return value
 
 
 def _in_words(system: str, prompt: str, view: _View) -> str:
@@ -457,11 +468,17 @@ def _in_words(system: str, prompt: str, view: _View) -> str:
         step = _STEP.search(system)
         low, high = (float(bounds[1]), float(bounds[2])) if bounds else (1.0, 5.0)
         score = _on_scale(low, high, float(step[1]) if step else 1, view.share(""))
-        return f"[[{score}]]" if brackets else f"Score: {score}"
+        if brackets:
+            return f"[[{score}]]"
+        return f"Score: {score}"
     winner = view.winner(tie_allowed="[[C]]" in prompt or "Tie" in prompt)
     if brackets:
-        return "[[C]]" if winner == "TIE" else f"[[{winner}]]"
-    return "Tie" if winner == "TIE" else f"Response {winner}"
+        if winner == "TIE":
+            return "[[C]]"
+        return f"[[{winner}]]"
+    if winner == "TIE":
+        return "Tie"
+    return f"Response {winner}"
 
 
 class SimulatedTransport(InProcess):

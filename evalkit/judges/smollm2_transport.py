@@ -70,11 +70,9 @@ def tighten(
     """
 
     def tight(part: Any) -> Any:
-        return (
-            tighten(part, string_limit=string_limit, list_limit=list_limit)
-            if isinstance(part, Mapping)
-            else part
-        )
+        if isinstance(part, Mapping):
+            return tighten(part, string_limit=string_limit, list_limit=list_limit)
+        return part
 
     kinds = schema.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]

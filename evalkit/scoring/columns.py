@@ -426,7 +426,9 @@ class VerdictColumns(Units):
     @property
     def judge(self) -> str:
         """The name of the judge, or of the panel."""
-        return "".join(self.judgments.by) if self.panel is None else self.panel
+        if self.panel is None:
+            return "".join(self.judgments.by)
+        return self.panel
 
     @property
     def codes(self) -> Codes:
@@ -557,7 +559,9 @@ class ClassColumns(Units):
     def chances(self) -> Floats:
         """The probabilities, (n, classes); NaN in rows without."""
         unknown = np.full((len(self), len(self.names)), np.nan)
-        return unknown if self.probabilities is None else self.probabilities
+        if self.probabilities is None:
+            return unknown
+        return self.probabilities
 
     def with_verdicts(
         self,

@@ -71,7 +71,9 @@ class RunEntry:
     @property
     def stop(self) -> str:
         """The metric that may stop the run; empty if none may."""
-        return "" if self.config.runner.stop is None else self.config.runner.stop.metric
+        if self.config.runner.stop is None:
+            return ""
+        return self.config.runner.stop.metric
 
     def on(self, cases: Sequence[Case]) -> RunEntry:
         """Return the run on some of its cases, which may have other labels.
@@ -149,11 +151,9 @@ def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
     positions = array(
         "q", (position for position, value in enumerate(values) if holds(value))
     )
-    return (
-        values
-        if len(positions) == len(values)
-        else ReorderedSequence(values, positions)
-    )
+    if len(positions) == len(values):
+        return values
+    return ReorderedSequence(values, positions)
 
 
 def _check_same(
@@ -610,11 +610,12 @@ def _difference(
     )
     finite = draws[np.isfinite(draws)]
     error = float(finite.std()) if len(finite) else 0.0
-    detectable = (
-        round_metric(tests.smallest_detectable(error, scoring.confidence, size))
-        if error > 1e-12
-        else None
-    )
+    if error > 1e-12:
+        detectable = round_metric(
+            tests.smallest_detectable(error, scoring.confidence, size)
+        )
+    else:
+        detectable = None
     return Difference(
         first_run.entry.name,
         second_run.entry.name,
@@ -688,9 +689,10 @@ def _between(
     tally = first_run.verdicts.pairs
     read = (first != NONE) & (second != NONE)
     table = Confusion.of(tally, first, second, read, ~read, CLASSES)
-    vary = (
-        all(np.ptp(winner[read]) for winner in (first, second)) if read.any() else False
-    )
+    if read.any():
+        vary = all(np.ptp(winner[read]) for winner in (first, second))
+    else:
+        vary = False
     why = "no pair has a verdict in both"
     if read.any():
         why = (
@@ -727,4 +729,6 @@ def _halo(first_run: RunEntry, second_run: RunEntry) -> list[Statistic]:
     same = [(item.id, item.criterion) for item in alone.items] == [
         (i.id, i.criterion) for i in together.items
     ]
-    return [halo_statistic(alone, together)] if same else []
+    if same:
+        return [halo_statistic(alone, together)]
+    return []

@@ -204,11 +204,9 @@ class Drift:
     @property
     def noisy(self) -> bool | None:
         """Whether flips are not shown to be more than the judge's noise; `None` if the noise is unknown."""
-        return (
-            None
-            if self.beyond is None or self.beyond.low is None
-            else self.beyond.low <= 0
-        )
+        if self.beyond is None or self.beyond.low is None:
+            return None
+        return self.beyond.low <= 0
 
     @property
     def changed(self) -> bool:
@@ -243,7 +241,9 @@ def _json(value: Any) -> Any:
         return {key: _json(nested) for key, nested in value.items()}
     if isinstance(value, Metric | Changes):
         return asdict(value)
-    return value.json() if isinstance(value, Decision) else value
+    if isinstance(value, Decision):
+        return value.json()
+    return value
 
 
 def measure_drift(
@@ -302,11 +302,10 @@ def measure_drift(
         agreement=_agreement(kind, metrics, comparison),
         shift=None if (shift := comparison.difference(SCORE)) is None else shift.metric,
     )
-    drift = (
-        replace(drift, **_flips(first, second, kind.unit, scoring))
-        if separable
-        else drift
-    )
+    if separable:
+        drift = replace(drift, **_flips(first, second, kind.unit, scoring))
+    else:
+        drift = drift
     state, reason = _state(drift)
     needed = _needed(drift, reason, scoring.confidence) if state == "unknown" else None
     return replace(drift, state=state, reason=reason, labels_needed=needed)
@@ -629,9 +628,7 @@ def _needed(drift: Drift, reason: str, confidence: float) -> int | None:
         and flips.value
         and drift.margin
     ):
-        return (
-            labels_to_decide(drift.margin, sqrt(flips.value), confidence)
-            if flips.n >= FEW_LABELS
-            else None
-        )
+        if flips.n >= FEW_LABELS:
+            return labels_to_decide(drift.margin, sqrt(flips.value), confidence)
+        return None
     return None

@@ -46,11 +46,9 @@ def _classes_only(
 
 def _stated(config: RunConfig) -> bool:
     """Return whether verdicts can have a confidence or a probability."""
-    return (
-        _weighs(config)
-        if config.rubric.classes
-        else config.rubric.real or config.mode.name != "pointwise"
-    )
+    if config.rubric.classes:
+        return _weighs(config)
+    return config.rubric.real or config.mode.name != "pointwise"
 
 
 SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
@@ -247,7 +245,9 @@ class Gate:
         states = {ruling.state for ruling in self.rulings}
         if "failed" in states or (self.strict and "undecided" in states):
             return "failed"
-        return "undecided" if "undecided" in states else "held"
+        if "undecided" in states:
+            return "undecided"
+        return "held"
 
     def json(self) -> JsonObject:
         """Return the gate as JSON values."""
@@ -282,16 +282,14 @@ def judge_metrics(
                 )
             elif number == "value" and (rule.by or gate.by) == "interval":
                 state, why = _by_interval(metric, sign, limit)
-                needed = (
-                    labels_for(metric, limit, confidence)
-                    if state == "undecided"
-                    else None
-                )
-                hint = (
-                    f"; about {needed:,} more labels would probably decide"
-                    if needed
-                    else ""
-                )
+                if state == "undecided":
+                    needed = labels_for(metric, limit, confidence)
+                else:
+                    needed = None
+                if needed:
+                    hint = f"; about {needed:,} more labels would probably decide"
+                else:
+                    hint = ""
                 yield replace(
                     _ruling(metric, text, state, why + hint), labels_needed=needed
                 )

@@ -37,7 +37,9 @@ a ranking."""
 def kind_of(judgment: Judgment) -> str:
     """Return the reason why a judgment has no value, or its status if it has one."""
     cut_off = judgment.status == "failed" and judgment.error_kind == "budget"
-    return "budget" if cut_off else judgment.status
+    if cut_off:
+        return "budget"
+    return judgment.status
 
 
 def is_list(judgment: Judgment) -> bool:
@@ -121,7 +123,9 @@ def _check(judgment: Judgment) -> None:
 def _margin(scores: Mapping[int, float], unit: Unit) -> float | None:
     """Return the difference of a pair's scores or the score of a single response, `None` if one is missing."""
     values = [scores[index] for index in unit if index in scores]
-    return values[0] - sum(values[1:]) if len(values) == len(unit) else None
+    if len(values) == len(unit):
+        return values[0] - sum(values[1:])
+    return None
 
 
 MISSING: Final = -1
@@ -258,11 +262,9 @@ class JudgmentColumns:
     @property
     def weighted(self) -> Bools:
         """Which judgments have probabilities, and so an expectation, (n,)."""
-        return (
-            np.zeros(len(self), dtype=bool)
-            if self.mass is None
-            else np.asarray(~np.isnan(self.mass))
-        )
+        if self.mass is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.asarray(~np.isnan(self.mass))
 
     @property
     def asked(self) -> JudgmentColumns:
@@ -537,11 +539,9 @@ def _content(judgment: Judgment) -> tuple[Any, ...] | None:
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
     unit, order = shape
-    return (
-        (unit[0], unit[-1], order != unit, unit, order)
-        if unit
-        else (-1, -1, False, unit, order)
-    )
+    if unit:
+        return (unit[0], unit[-1], order != unit, unit, order)
+    return (-1, -1, False, unit, order)
 
 
 def _renumbered(
@@ -555,7 +555,9 @@ def _renumbered(
 
 
 def _number(value: float | None) -> float:
-    return np.nan if value is None else value
+    if value is None:
+        return np.nan
+    return value
 
 
 UNKNOWN_UNIT: Final = (

@@ -90,17 +90,17 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
         weights[labeled] = 1 / shares
         return LabelWeights(weights / weights[labeled].mean(), len(chosen))
     unknown = chosen.count(UNKNOWN)
-    return (
-        LabelWeights(labeled.astype(np.float64), len(chosen), unknown)
-        if unknown
-        else None
-    )
+    if unknown:
+        return LabelWeights(labeled.astype(np.float64), len(chosen), unknown)
+    return None
 
 
 def given_weights(cases: Sequence[Case]) -> Floats | None:
     """Return the weights of cases by which comparisons with labels are weighted; `None` if there are none."""
     chosen = label_weights(cases)
-    return None if chosen is None or chosen.unknown else chosen.weights
+    if chosen is None or chosen.unknown:
+        return None
+    return chosen.weights
 
 
 def weigh_labels(
@@ -155,11 +155,10 @@ def _weighted(
     """
     table = statistic.table
     if id(table) not in scaled:
-        columns = (
-            np.stack(table.columns, axis=1, dtype=np.float64)
-            if table.columns
-            else np.zeros((table.cases, 0))
-        )
+        if table.columns:
+            columns = np.stack(table.columns, axis=1, dtype=np.float64)
+        else:
+            columns = np.zeros((table.cases, 0))
         # shape (cases, columns)
         scaled[id(table)] = columns * weights[:, None]
     value = statistic.value
@@ -314,11 +313,9 @@ def _labels_for_leans(
     # Scores without a scale have no lean of a rate that labels could settle.
     unknown = Metric(LABELS_NEEDED, None, n=at_hand, note=TOO_FEW)
     most_demanding = max(totals, key=lambda counts: counts[1], default=None)
-    return (
-        unknown
-        if most_demanding is None
-        else _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED + few)
-    )
+    if most_demanding is None:
+        return unknown
+    return _more_labels(most_demanding, at_hand, LEAN_AS_ESTIMATED + few)
 
 
 def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
@@ -334,7 +331,9 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
         limit: the limit.
         confidence: the confidence of the interval.
     """
-    return units_for(metric, limit, confidence) if _is_by_labels(metric) else None
+    if _is_by_labels(metric):
+        return units_for(metric, limit, confidence)
+    return None
 
 
 def units_for(metric: Metric, limit: float, confidence: float) -> int | None:
@@ -461,7 +460,9 @@ def _clusters_without_error(
     """
     tail = (1 - confidence) / 2
     loss = reach / (1 - tail ** (1 / n))
-    return log(tail) / log(1 - distance / loss) if distance < loss else 1.0
+    if distance < loss:
+        return log(tail) / log(1 - distance / loss)
+    return 1.0
 
 
 def _quantile(n: int, confidence: float) -> float:

@@ -350,11 +350,9 @@ def _with_contradiction(
         for contradiction in measured
         if contender.job in (contradiction.scores, contradiction.comparisons)
     ]
-    return (
-        replace(contender, metrics={**contender.metrics, **involved[0].metrics})
-        if len(involved) == 1
-        else contender
-    )
+    if len(involved) == 1:
+        return replace(contender, metrics={**contender.metrics, **involved[0].metrics})
+    return contender
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
@@ -374,7 +372,9 @@ def _ranked_by(contenders: Sequence[Contender]) -> str | None:
 
 def _value(contender: Contender, name: str | None) -> float | None:
     metric = contender.metrics.get(name) if name else None
-    return metric.value if metric else None
+    if metric:
+        return metric.value
+    return None
 
 
 @frozen
@@ -479,11 +479,10 @@ class _Group:
                 if frozenset((row.job, job)) in differ
             ]
             better = sum(rival < position for rival in apart)
-            behind = (
-                None
-                if position == top
-                else self._difference(row.job, order[top], level)
-            )
+            if position == top:
+                behind = None
+            else:
+                behind = self._difference(row.job, order[top], level)
             ranked[position] = replace(
                 row,
                 rank_low=1 + better,
@@ -624,12 +623,12 @@ def _leads(
 def _hit(by: str | None, verdict: Verdict) -> int:
     if by == CONSISTENCY:
         consistent = verdict.orders.consistent if verdict.orders else None
-        return NONE if consistent is None else int(consistent)
-    return (
-        NONE
-        if verdict.winner is None or verdict.label is None
-        else int(verdict.winner == verdict.label)
-    )
+        if consistent is None:
+            return NONE
+        return int(consistent)
+    if verdict.winner is None or verdict.label is None:
+        return NONE
+    return int(verdict.winner == verdict.label)
 
 
 def _spearman(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic:

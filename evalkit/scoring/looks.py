@@ -125,7 +125,9 @@ class Baseline:
             return "incomplete"
         if self.changed is not None:
             return "changed"
-        return "same" if len(self.complete) > BASELINE else "baseline"
+        if len(self.complete) > BASELINE:
+            return "same"
+        return "baseline"
 
 
 def answers_of(
@@ -231,7 +233,9 @@ def _right(answer: Answer, label: Answer, unit: float) -> float:
     ):
         return np.nan
     if isinstance(answer, str) or isinstance(label, str):
-        return np.nan if answer in ("missing", "abstained") else float(answer == label)
+        if answer in ("missing", "abstained"):
+            return np.nan
+        return float(answer == label)
     return max(0.0, 1 - abs(answer - label) / unit)
 
 

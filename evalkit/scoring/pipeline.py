@@ -211,11 +211,10 @@ def score_without_intervals(
     fitted = None
     subsets = list[Statistic]()
     if (panel := run.panel) is not None and run.cascade is None:
-        fitted = (
-            kind.refit(panel, run.verdicts, judges)
-            if kind.refit and panel.vote == DAWID_SKENE
-            else None
-        )
+        if kind.refit and panel.vote == DAWID_SKENE:
+            fitted = kind.refit(panel, run.verdicts, judges)
+        else:
+            fitted = None
         best, subsets, table = _subsets(run, panel, clusters, weights)
         measures += best
         details |= {"panel": table} if table else {}
@@ -429,7 +428,9 @@ class _Run:
             ]
             measures = [*checklist_measures, *kept]
         chosen = label_weights(self.kind.cases)
-        return measures if chosen is None else [*weigh_labels(measures, chosen)]
+        if chosen is None:
+            return measures
+        return [*weigh_labels(measures, chosen)]
 
 
 def _resolve_run(
@@ -511,11 +512,9 @@ def _kind_of(
     items: Sequence[tuple[ItemVerdict, ...]] = (),
 ) -> _Kind:
     classes = config.rubric.named_classes
-    return (
-        _comparisons(config, cases, judgments, items)
-        if classes is None
-        else _choices(config, cases, classes)
-    )
+    if classes is None:
+        return _comparisons(config, cases, judgments, items)
+    return _choices(config, cases, classes)
 
 
 def _checklist_metrics(
@@ -563,11 +562,10 @@ def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
     if config.rubric.classes:
         return ()
     winners = None if run.panel is None else winners_at(run.panel, config, judges)
-    margins = (
-        None
-        if winners is None
-        else np.concatenate([judge_columns.margin for judge_columns in judges])
-    )
+    if winners is None:
+        margins = None
+    else:
+        margins = np.concatenate([judge_columns.margin for judge_columns in judges])
     return frontier(verdicts, config.tie.min_confidence, winners, margins)
 
 
@@ -582,11 +580,9 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     expected = members if judged <= set(members) else sorted(judged)
     names = [name for name in expected if name in judged]
     check_names(names)
-    return (
-        Panel.of(config, expected, names)
-        if names and max(len(names), len(members)) > 1
-        else None
-    )
+    if names and max(len(names), len(members)) > 1:
+        return Panel.of(config, expected, names)
+    return None
 
 
 def _subsets(
@@ -632,11 +628,9 @@ def _if_unlabeled(
     measures: Sequence[Statistic | Metric],
 ) -> Sequence[Statistic | Metric]:
     """Return a judge's rates corrected by labels if some answers have a label and others have none."""
-    return (
-        measures
-        if any(metric.note and RANDOM in metric.note for metric in measures)
-        else ()
-    )
+    if any(metric.note and RANDOM in metric.note for metric in measures):
+        return measures
+    return ()
 
 
 def _metrics(
@@ -719,11 +713,9 @@ def resolve(
     )
     verdicts = resolve_pairs(config, cases, regular, pairs, thirds)
     ranks = of_one_judge(cases, judgments, pairs.sizes, 1)
-    return (
-        replace(verdicts, scores=score_lists(config, cases, ranks), ranks=ranks)
-        if len(ranks)
-        else verdicts
-    )
+    if len(ranks):
+        return replace(verdicts, scores=score_lists(config, cases, ranks), ranks=ranks)
+    return verdicts
 
 
 def cascade_of(

@@ -93,11 +93,10 @@ def values_of(
     compares = answers.passes is not None
     method = config.scoring.normalize
     independent = not (scale.real or compares or config.scoring.length_control)
-    ends = (
-        {"none": (scale.min, scale.max), "minmax": (0.0, 1.0)}.get(method)
-        if independent
-        else None
-    )
+    if independent:
+        ends = {"none": (scale.min, scale.max), "minmax": (0.0, 1.0)}.get(method)
+    else:
+        ends = None
     return values | {
         "verdicts": answers,
         "compared": answers if compares else None,

@@ -105,7 +105,9 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
 def mean_length(case: Case) -> float:
     """Return the mean number of characters of a case's responses."""
     lengths = [len(response.text) for response in case.responses]
-    return sum(lengths) / len(lengths) if lengths else float("nan")
+    if lengths:
+        return sum(lengths) / len(lengths)
+    return float("nan")
 
 
 class TooManySlicesError(ValueError):
@@ -211,7 +213,9 @@ def _edge(edge: Edge, otherwise: float) -> float:
         return otherwise
     if isinstance(edge, str):
         day = day_of(edge)
-        return otherwise if day is None else day
+        if day is None:
+            return otherwise
+        return day
     return edge
 
 
@@ -228,11 +232,9 @@ def check_slices(columns: Sequence[str], cases: Iterable[Case]) -> None:
 
 def _text(value: Any) -> str:
     """Return a value as a text; one with parts as JSON."""
-    return (
-        json.dumps(value, ensure_ascii=False, default=str)
-        if isinstance(value, dict | list)
-        else str(value)
-    )
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
 
 
 def _values(values: Iterable[str]) -> tuple[str, ...]:
@@ -254,7 +256,9 @@ def number_of(value: Any) -> float | None:
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < LARGEST else None
+    if abs(value) < LARGEST:
+        return float(value)
+    return None
 
 
 def day_of(value: Any) -> float | None:
@@ -291,7 +295,9 @@ def _bins(column: str, numbers: Floats, dates: bool, parts: int) -> Slices:
 
 
 def _start(edge: float, dates: bool) -> Edge:
-    return _shown(edge, dates) if dates else edge
+    if dates:
+        return _shown(edge, dates)
+    return edge
 
 
 def _shown(number: float, dates: bool) -> str:
@@ -541,7 +547,9 @@ def _differences(whole: Statistic, members: Bools) -> Floats:
             for weights in (inside, 1 - inside)
         )
         values.append(first - second)
-    return np.stack(values, axis=1) if values else np.zeros((len(members), 0))
+    if values:
+        return np.stack(values, axis=1)
+    return np.zeros((len(members), 0))
 
 
 def _shrink(

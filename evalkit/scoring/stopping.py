@@ -144,9 +144,10 @@ def with_sequences(
 
 def is_settled(config: RunConfig, metrics: Mapping[str, Metric]) -> bool:
     """Return whether the metric of `runner.stop` is known to its width."""
-    metric = (
-        None if config.runner.stop is None else metrics.get(config.runner.stop.metric)
-    )
+    if config.runner.stop is None:
+        metric = None
+    else:
+        metric = metrics.get(config.runner.stop.metric)
     if (
         config.runner.stop is None
         or metric is None

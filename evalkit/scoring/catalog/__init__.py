@@ -70,7 +70,9 @@ def _rows_of(benchmark: Benchmark) -> tuple[MetricSpec, ...]:
 def _catalog_of_group(group: str) -> Catalog | None:
     """Return the catalog of a benchmark's own metrics; `None` if the group is not a benchmark."""
     benchmark = benchmark_named(group)
-    return None if benchmark is None else _catalog(_rows_of(benchmark))
+    if benchmark is None:
+        return None
+    return _catalog(_rows_of(benchmark))
 
 
 _TABLE: Final = tomllib.loads(
@@ -115,11 +117,9 @@ def catalog_of(benchmark: str | None) -> Catalog:
     Raises:
         ConfigError: if the benchmark is unknown.
     """
-    return (
-        CATALOG
-        if benchmark is None
-        else Catalog((*_rows_of(find_benchmark(benchmark)), *CATALOG.rows))
-    )
+    if benchmark is None:
+        return CATALOG
+    return Catalog((*_rows_of(find_benchmark(benchmark)), *CATALOG.rows))
 
 
 @cache

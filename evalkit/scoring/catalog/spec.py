@@ -158,7 +158,9 @@ class Catalog:
     def spec(self, name: str) -> MetricSpec | None:
         """Return the row of a metric, `None` if it is not in the catalog."""
         match = self.find(name)
-        return None if match is None else match.spec
+        if match is None:
+            return None
+        return match.spec
 
     def __getitem__(self, name: str) -> MetricSpec:
         return self._home(name)._exact[name]
@@ -166,7 +168,9 @@ class Catalog:
     def _home(self, name: str) -> Catalog:
         """Return the catalog with a metric's group: this one, unless another has it."""
         group = name.partition("/")[0]
-        return self if group in self.groups else self._elsewhere(group) or self
+        if group in self.groups:
+            return self
+        return self._elsewhere(group) or self
 
     def _own(self, name: str) -> Match | None:
         home = self._home(name)
@@ -174,9 +178,10 @@ class Catalog:
             return Match(row, {})
         for pattern, row in home._patterns.get(name.partition("/")[0], ()):
             if (match := pattern.fullmatch(name)) is not None:
-                inner = (
-                    self.spec(match["metric"]) if "metric" in row.placeholders else None
-                )
+                if "metric" in row.placeholders:
+                    inner = self.spec(match["metric"])
+                else:
+                    inner = None
                 if inner is not None:  # of a slice: on the scale of the metric
                     scale = {
                         key: getattr(inner, key)
@@ -233,16 +238,16 @@ class Catalog:
     def better(self, name: str) -> Better | None:
         """Return whether higher or lower values of a metric are better; `None` if neither is, or it is unknown."""
         spec = self.spec(name)
-        return None if spec is None else spec.better
+        if spec is None:
+            return None
+        return spec.better
 
     def chance(self, name: str) -> float | None:
         """Return a metric's value for a judge that ignores the responses, if it is the same number in all runs."""
         spec = self.spec(name)
-        return (
-            spec.chance
-            if spec is not None and isinstance(spec.chance, float | int)
-            else None
-        )
+        if spec is not None and isinstance(spec.chance, float | int):
+            return spec.chance
+        return None
 
     def is_headline(self, name: str) -> bool:
         """Return whether the summary of a run shows a metric; never those of single judges of a panel."""

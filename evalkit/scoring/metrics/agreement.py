@@ -56,18 +56,17 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     label = verdicts.pairs.label
     right = verdicts.right
     choosing = labeled & (label != TIE)
-    why = (
-        UNREAD
-        if choosing.any()
-        else "no label names a winner"
-        if labeled.any()
-        else UNLABELED
-    )
-    why = (
-        "every verdict on a labeled pair is a tie"
-        if (choosing & present).any()
-        else why
-    )
+    if choosing.any():
+        why = UNREAD
+    else:
+        if labeled.any():
+            why = "no label names a winner"
+        else:
+            why = UNLABELED
+    if (choosing & present).any():
+        why = "every verdict on a labeled pair is a tie"
+    else:
+        why = why
     rate = verdicts.tally.rate
     table = verdicts.confusion(CLASSES)
     return [
@@ -99,7 +98,9 @@ def _one_class(verdicts: VerdictColumns) -> str:
     """Return why a coefficient of agreement over the labeled pairs is undefined."""
     labels = np.unique(verdicts.pairs.label[verdicts.read])
     if not len(labels):
-        return UNREAD if verdicts.labeled.any() else UNLABELED
+        if verdicts.labeled.any():
+            return UNREAD
+        return UNLABELED
     if len(labels) > 1:
         return "verdicts and labels are all of one class"
     return (
@@ -113,11 +114,10 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
     tally = verdicts.tally
     label = verdicts.pairs.label
     relevant = verdicts.labeled & passes.both & ~verdicts.withheld
-    why = (
-        "no labeled pair was read in both orders"
-        if passes.both
-        else "each pair was judged in one order"
-    )
+    if passes.both:
+        why = "no labeled pair was read in both orders"
+    else:
+        why = "each pair was judged in one order"
     why = why if verdicts.labeled.any() else UNLABELED
     orders = [
         tally.rate(

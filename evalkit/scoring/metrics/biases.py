@@ -61,11 +61,9 @@ def order_statistics(
     """
     preference = _false_preference(verdicts, passes, cases)
     several = len(judgments.by) > 1
-    return (
-        [preference]
-        if several
-        else [*_order_effects(config, verdicts, passes), preference]
-    )
+    if several:
+        return [preference]
+    return [*_order_effects(config, verdicts, passes), preference]
 
 
 def _order_effects(
@@ -90,11 +88,12 @@ def _order_effects(
     elif (size >= 2).any():
         why = "no pair has two readable samples in both orders"
     omitted = int((~complete).sum()) if complete.any() else 0
-    note = (
-        "pairs with fewer than two answers in an order are omitted and not bounded"
-        if omitted
-        else None
-    )
+    if omitted:
+        note = (
+            "pairs with fewer than two answers in an order are omitted and not bounded"
+        )
+    else:
+        note = None
     means = {
         "repeat_consistency": within,
         "swap_consistency": across,
@@ -321,13 +320,17 @@ def length_slopes(
 def _why_constant(x: Floats, empty: str) -> str:
     if not len(x):
         return empty
-    return "" if np.ptp(x) > 1e-9 else "the ratio of lengths is the same in every pair"
+    if np.ptp(x) > 1e-9:
+        return ""
+    return "the ratio of lengths is the same in every pair"
 
 
 def _scaled(values: Floats) -> Floats:
     """Return values divided by their standard deviation, not centered, so that 0 remains equal length."""
     spread = float(values.std()) if len(values) else 0.0
-    return np.asarray(values / spread) if spread > 1e-9 else np.zeros(len(values))
+    if spread > 1e-9:
+        return np.asarray(values / spread)
+    return np.zeros(len(values))
 
 
 def _why_one_sided(difference: Floats) -> str:
@@ -444,11 +447,10 @@ def self_statistics(
     present = verdicts.present
     tally = verdicts.tally
     nothing = "no pair has one response of the judge's own family"
-    why = (
-        "too few labels prefer an own response, or another one"
-        if mixed.any()
-        else nothing
-    )
+    if mixed.any():
+        why = "too few labels prefer an own response, or another one"
+    else:
+        why = nothing
     rates = [
         tally.rate(
             "self/preference",

@@ -123,14 +123,13 @@ def ece_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statisti
     table = Table.of(pairs.tally.columns(*excess, np.ones(n)))
     total = float(np.abs(table.sums[:BINS]).sum())
     # One more pair changes the sum over bins by at most 1.
-    worst = (
-        (
+    if n:
+        worst = (
             max(0.0, total - missing) / (n + missing),
             min(1.0, (total + missing) / (n + missing)),
         )
-        if n
-        else None
-    )
+    else:
+        worst = None
     return Statistic(
         name,
         table,
@@ -184,11 +183,10 @@ def recalibration(
     confidence = config.scoring.confidence
     enough = len(np.unique(clusters.of_rows(pairs.tally.case))) >= MIN_CASES
     unit = "cases" if clusters.number is None else "clusters"
-    why = (
-        ""
-        if enough
-        else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
-    )
+    if enough:
+        why = ""
+    else:
+        why = f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
     x = _logits(pairs.confidence)[:, None]
     constant = "" if why or x.any() else "every confidence is 0.5"
     statistics = [
@@ -249,7 +247,9 @@ def by_temperature(confidence: Floats, right: Floats, new: Floats) -> Floats:
         new: (m,) the confidences to recalibrate.
     """
     pairs = fit(_logits(confidence)[:, None], right).coefficients
-    return new if pairs is None else expit(pairs[0] * _logits(new))
+    if pairs is None:
+        return new
+    return expit(pairs[0] * _logits(new))
 
 
 def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:

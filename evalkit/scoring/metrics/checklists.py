@@ -200,11 +200,10 @@ def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
     met = label == MET
     not_met = label == NOT_MET
     answers = "met" if met[read].any() else "not met"
-    equal = (
-        f"labels are all {answers}: it would be 0 whatever the answers are"
-        if read.any()
-        else why
-    )
+    if read.any():
+        equal = f"labels are all {answers}: it would be 0 whatever the answers are"
+    else:
+        equal = why
     table = columns.confusion((MET, CANNOT, NOT_MET))
     return [
         tally.rate("checklist/accuracy", columns.right, read, unread, why=why),

@@ -74,11 +74,9 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
 def split_class_statistics(config: RunConfig, classes: ClassColumns) -> list[Statistic]:
     """Return `class/split`: the share of responses whose samples, or whose judges, contradict each other."""
     several = config.mode.samples > 1 or classes.votes
-    return (
-        [_rate(classes, "class/split", classes.split, ~classes.missing)]
-        if several
-        else []
-    )
+    if several:
+        return [_rate(classes, "class/split", classes.split, ~classes.missing)]
+    return []
 
 
 def _rate(
@@ -103,16 +101,13 @@ def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | Non
     if not abstained and not split:
         return None
     named = f"{answers - abstained - split} of {answers} answers name a class"
-    one_kind = (
-        f"{named}, the others abstain"
-        if abstained
-        else f"{named}, the others are split votes"
-    )
-    return (
-        f"{named}, the others abstain or are split votes"
-        if abstained and split
-        else one_kind
-    )
+    if abstained:
+        one_kind = f"{named}, the others abstain"
+    else:
+        one_kind = f"{named}, the others are split votes"
+    if abstained and split:
+        return f"{named}, the others abstain or are split votes"
+    return one_kind
 
 
 class LabeledClasses:
@@ -151,11 +146,14 @@ class LabeledClasses:
         """Return the metrics over all classes, and those of the positive class if there is one."""
         positive = self._columns.positive
         unread = self.unread
-        of_positive = (
-            {"tpr": "recall", "tnr": "specificity", "youden_j": "youden_j"}
-            if positive is not None
-            else {}
-        )
+        if positive is not None:
+            of_positive = {
+                "tpr": "recall",
+                "tnr": "specificity",
+                "youden_j": "youden_j",
+            }
+        else:
+            of_positive = {}
         first = [
             self._of_class(f"class/{name}", positive or 0, contrast)
             for name, contrast in of_positive.items()

@@ -119,7 +119,9 @@ class Target:
     @property
     def weight(self) -> Floats:
         """The weight of each label, (rows,)."""
-        return np.ones(len(self.judged)) if self.weights is None else self.weights
+        if self.weights is None:
+            return np.ones(len(self.judged))
+        return self.weights
 
     @property
     def groups(self) -> list[tuple[Bools, float]]:
@@ -268,7 +270,9 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
         estimates = np.stack([_estimate(part, k, of) for part in parts], axis=1)
         if len(targets) > 1:
             return onto_simplex(estimates)
-        return np.clip(estimates, 0.0, 1.0) if targets[0].proportion else estimates
+        if targets[0].proportion:
+            return np.clip(estimates, 0.0, 1.0)
+        return estimates
 
     shared = SharedStatistic(means)
     statistics = []
@@ -530,9 +534,9 @@ def _planned_tuning(targets: Sequence[Target], labels: int, remaining: int) -> f
         f = target.predicted[target.labeled]
         covariance += float(np.mean((y - y.mean()) * (f - f.mean())))
         variance += float(target.predicted.var())
-    return (
-        covariance / (variance * (1 + labels / remaining)) if variance > 1e-12 else 0.0
-    )
+    if variance > 1e-12:
+        return covariance / (variance * (1 + labels / remaining))
+    return 0.0
 
 
 def _row_variance(

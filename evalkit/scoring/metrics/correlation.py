@@ -124,9 +124,9 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     def largest(s: float) -> float:
         s += different
         pairs = untied_x + (different if s > 0 else new_pairs)
-        return (
-            min(1.0, max(-1.0, float(s / np.sqrt(pairs * every_y)))) if pairs else 0.0
-        )
+        if pairs:
+            return min(1.0, max(-1.0, float(s / np.sqrt(pairs * every_y))))
+        return 0.0
 
     return -largest(-agreement), largest(agreement)
 
@@ -163,7 +163,9 @@ def _bounds(
 
     def largest(sign: int) -> float:
         maximum = _largest(sign * direction, least, most, weight)
-        return -smallest(-sign * centered / length) if maximum is None else maximum
+        if maximum is None:
+            return -smallest(-sign * centered / length)
+        return maximum
 
     low_end, high_end = (
         float(np.clip(sign * largest(sign), -1.0, 1.0)) for sign in (-1, 1)
@@ -307,11 +309,15 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
         weighted=True,
         proportion=True,
     )
-    return statistic if two else replace(statistic, why="grades do not have two levels")
+    if two:
+        return statistic
+    return replace(statistic, why="grades do not have two levels")
 
 
 def _unbounded(missing: int) -> str | None:
-    return "missing scores are omitted and not bounded" if missing else None
+    if missing:
+        return "missing scores are omitted and not bounded"
+    return None
 
 
 def correlation_statistics(
@@ -626,11 +632,10 @@ def within_statistics(
     for name, r in correlations.items():
         defined = np.isfinite(r)
         omitted = int((several & ~defined).sum())
-        notes = (
-            [f"{omitted} cases with equal scores or equal grades are omitted"]
-            if omitted
-            else []
-        )
+        if omitted:
+            notes = [f"{omitted} cases with equal scores or equal grades are omitted"]
+        else:
+            notes = []
         statistic = Tally.each(tally.cases).mean(
             f"agreement/{name}_within",
             np.nan_to_num(r),

@@ -406,6 +406,6 @@ def _most_frequent(names: Sequence[str], codes: Ints) -> list[tuple[str, int]]:
     order = sorted(
         np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code)
     )
-    return (
-        [(names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
-    )
+    if len(order) > 1:
+        return [(names[code], code) for code in order[:MOST_SYSTEMS]]
+    return []

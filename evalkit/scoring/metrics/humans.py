@@ -102,11 +102,9 @@ def annotator_statistics(
 ) -> Tabled:
     """Return the metrics of annotators' choices or grades, and the table of annotators; empty without annotators."""
     annotations = read_annotations(cases, verdicts, responses)
-    return (
-        ([], {})
-        if annotations is None
-        else annotator_results(annotations, clusters, config.scoring.alt_test_epsilon)
-    )
+    if annotations is None:
+        return ([], {})
+    return annotator_results(annotations, clusters, config.scoring.alt_test_epsilon)
 
 
 def read_annotations(
@@ -224,11 +222,10 @@ def annotator_agreement(annotations: Annotations) -> Sequence[Statistic]:
     tally = Tally(annotations.case, annotations.cases)
     size = np.bincount(annotations.item, minlength=len(annotations.case))
     several = size > 1
-    why = (
-        "all labels are equal"
-        if several.any()
-        else "no item was labeled by two annotators"
-    )
+    if several.any():
+        why = "all labels are equal"
+    else:
+        why = "no item was labeled by two annotators"
     n = int(size[several].sum())
     if annotations.chosen:
         return Confusion.among(annotations.counts, tally).coefficients(
@@ -285,11 +282,10 @@ def leave_one_out(annotations: Annotations) -> list[Statistic]:
     unanswered = int((defined & ~answered).sum())
     judge = sums(annotations.judge, answered)
     unbounded = [UNBOUNDED] if unanswered else []
-    notes = (
-        []
-        if annotations.chosen
-        else ["Pearson correlation with the mean of the others"]
-    )
+    if annotations.chosen:
+        notes = []
+    else:
+        notes = ["Pearson correlation with the mean of the others"]
     return [
         Statistic(
             f"human/{name}",
@@ -448,7 +444,9 @@ def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
     spread = float(means.std(ddof=1))
     distance = float(means.mean()) - epsilon
     if spread < 1e-12:
-        return 0.0 if distance < 0 else 1.0
+        if distance < 0:
+            return 0.0
+        return 1.0
     return float(stdtr(len(means) - 1, distance / (spread / np.sqrt(len(means)))))
 
 

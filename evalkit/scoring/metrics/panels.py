@@ -67,11 +67,9 @@ class PanelVotes:
     def off(self, reference: Floats) -> Floats:
         """Return the difference of each vote from a reference (units,): of codes, whether they differ."""
         difference = self.values - reference
-        return (
-            difference
-            if self.numbers
-            else np.where(np.isnan(difference), np.nan, difference != 0)
-        )
+        if self.numbers:
+            return difference
+        return np.where(np.isnan(difference), np.nan, difference != 0)
 
     def of_others(self, judges: Ints) -> Floats:
         """Return the vote of all other judges, (units,): the most frequent code or the mean; NaN without one."""

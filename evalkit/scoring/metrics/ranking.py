@@ -592,11 +592,10 @@ def _separated(
     name = "ranking/separated"
     n = len(games.names) * (len(games.names) - 1) // 2
     if p_values is None:
-        why = (
-            NO_MAXIMUM
-            if np.isnan(resampled.rating[0]).any()
-            else "too few resamples determine the ratings"
-        )
+        if np.isnan(resampled.rating[0]).any():
+            why = NO_MAXIMUM
+        else:
+            why = "too few resamples determine the ratings"
         return Metric(name, None, n=n, missing=games.missing, note=why)
     i, j = np.triu_indices(len(games.names), 1)
     share = round_metric((p_values[i, j] <= 1 - scoring.confidence).mean())
@@ -621,11 +620,10 @@ def _details(
     rows: Sequence[JsonObject],
     p_values: Floats | None,
 ) -> JsonObject:
-    by = (
-        resampled.win_rate[0]
-        if np.isnan(resampled.rating[0]).all()
-        else resampled.rating[0]
-    )
+    if np.isnan(resampled.rating[0]).all():
+        by = resampled.win_rate[0]
+    else:
+        by = resampled.rating[0]
     order = [int(k) for k in by_value(by)]
     wins, ties = games.tables()
     tables = {

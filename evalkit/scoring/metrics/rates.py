@@ -82,9 +82,10 @@ def _share(verdicts: VerdictColumns, name: str, hit: Bools) -> Statistic:
 
 def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
     """Return the share of verdicts with the reason in `REASONS`."""
-    decided = (
-        verdicts.winner != TIE if name == "forced_rate" else verdicts.winner == TIE
-    )
+    if name == "forced_rate":
+        decided = verdicts.winner != TIE
+    else:
+        decided = verdicts.winner == TIE
     return _share(verdicts, name, decided & (verdicts.reason == REASONS[name]))
 
 
@@ -240,11 +241,9 @@ def _row(
 
     def mean(values: Sequence[float | None]) -> float | None:
         numbers = [value for value in values if value is not None]
-        return (
-            round_metric(sum(numbers) / len(numbers))
-            if len(numbers) == len(values)
-            else None
-        )
+        if len(numbers) == len(values):
+            return round_metric(sum(numbers) / len(numbers))
+        return None
 
     bounds = [share(hits, n + missing, missing) for hits, n, missing in counts]
     return {
@@ -274,11 +273,10 @@ def _missing_kinds(
         relevant.kind,
     )
     # judgment -> its pair or response
-    units = (
-        pairs.rows(relevant)
-        if scores is None
-        else scores.offset[relevant.case] + relevant.i
-    )
+    if scores is None:
+        units = pairs.rows(relevant)
+    else:
+        units = scores.offset[relevant.case] + relevant.i
     first_kinds = np.full(
         len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8
     )
@@ -333,11 +331,10 @@ def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Stat
     if not config.output.structured and not np.isfinite(judgments.criteria).any():
         return []
     follows = config.aggregate() == "overall"
-    margins = (
-        weigh(judgments, config.weights())
-        if follows
-        else pair_margins(config, judgments)
-    )
+    if follows:
+        margins = weigh(judgments, config.weights())
+    else:
+        margins = pair_margins(config, judgments)
     overall = sign(judgments.value)
     weighted = sign(margins)
     has_both = (overall != NONE) & (weighted != NONE)
@@ -377,17 +374,15 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Sta
     mass, open_ = (
         none if column is None else column for column in (rows.mass, rows.open)
     )
-    mixed = (
-        "judges with answers without probabilities are scored as stated"
-        if has.any() and not has.all()
-        else None
-    )
+    if has.any() and not has.all():
+        mixed = "judges with answers without probabilities are scored as stated"
+    else:
+        mixed = None
     unlikely = has.any() and float(np.mean(mass[has])) < UNLIKELY
-    note = (
-        "most of the probability was on tokens that are not values of the scale"
-        if unlikely
-        else None
-    )
+    if unlikely:
+        note = "most of the probability was on tokens that are not values of the scale"
+    else:
+        note = None
     why = "no judgment has probabilities"
     return [
         tally.rate(
@@ -413,9 +408,10 @@ def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     judgments = judgments.asked
     unread = "there are no answers"
     untimed = "no answer has a latency" if np.isfinite(judgments.cost).any() else unread
-    unpriced = (
-        "no answer has a price" if np.isfinite(judgments.latency).any() else unread
-    )
+    if np.isfinite(judgments.latency).any():
+        unpriced = "no answer has a price"
+    else:
+        unpriced = unread
     statistics = []
     for name, why in (("cost", unpriced), ("latency", untimed)):
         sums, complete = case_totals(judgments, name)
@@ -514,7 +510,9 @@ def _point(verdicts: VerdictColumns, threshold: float, winner: Codes) -> Frontie
 
 
 def _mean(hit: Bools, among: Bools) -> float | None:
-    return round_metric(hit[among].mean()) if among.any() else None
+    if among.any():
+        return round_metric(hit[among].mean())
+    return None
 
 
 def _weak_rate(verdicts: VerdictColumns, winner: Codes) -> float | None:
@@ -523,4 +521,6 @@ def _weak_rate(verdicts: VerdictColumns, winner: Codes) -> float | None:
         complete = winners[(winners != NONE).all(axis=1)]
         parts.append(weak_violation(*matrices(complete)))
     violations = np.concatenate([np.zeros(0, dtype=bool), *parts])
-    return round_metric(violations.mean()) if len(violations) else None
+    if len(violations):
+        return round_metric(violations.mean())
+    return None

@@ -358,7 +358,9 @@ class Design:
                 columns += by_case.columns(
                     counts * squares - sums**2, counts * (counts - 1)
                 )
-        return np.stack(columns, axis=1) if columns else np.zeros((crossed.cases, 0))
+        if columns:
+            return np.stack(columns, axis=1)
+        return np.zeros((crossed.cases, 0))
 
     def _exactly(self, totals: Floats) -> tuple[Floats, Floats]:
         """Return the sums and pairs that share exactly each effect's case, unit and facets, (rows, effects)."""
@@ -407,7 +409,9 @@ class Design:
     @property
     def every_effect(self) -> list[Effect]:
         """The effects that `components` estimates, in its order."""
-        return [*self.effects, self.top] if self.repeated else list(self.effects)
+        if self.repeated:
+            return [*self.effects, self.top]
+        return list(self.effects)
 
 
 def _sign(larger: Effect, smaller: Effect) -> int:
@@ -542,13 +546,13 @@ def variance_statistics(design: Design, parts: Sequence[str]) -> list[Statistic]
     estimated = {*names} if design.repeated else {*names[:-1]}
     statistics = []
     for index, name in enumerate(parts):
-        why = (
-            CONSTANT
-            if name in estimated
-            else once
-            if name == "sample"
-            else UNCROSSED.format(name)
-        )
+        if name in estimated:
+            why = CONSTANT
+        else:
+            if name == "sample":
+                why = once
+            else:
+                why = UNCROSSED.format(name)
         statistic = Statistic(
             f"variance/{name}",
             design.table,

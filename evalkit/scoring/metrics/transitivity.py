@@ -78,11 +78,10 @@ def edges_of(config: RunConfig, verdicts: VerdictColumns) -> Edges:
     elif rule == "single":
         winner = first
     else:
-        agreed = (
-            np.sign(first + second)
-            if rule == "net"
-            else np.where(first == second, first, TIE)
-        )
+        if rule == "net":
+            agreed = np.sign(first + second)
+        else:
+            agreed = np.where(first == second, first, TIE)
         winner = np.where(passes.complete, agreed, NONE)
     return Edges(
         verdicts.pairs, winner.astype(np.int8), verdicts.margin, verdicts.withheld
@@ -156,7 +155,9 @@ def chance_rate_both_ways(n: int, tie_rate: Floats) -> Floats:
 @cache
 def cyclic_shares(n: int) -> Floats:
     """Return, for each number of decided pairs, the share of random outcomes among `n` responses with a cycle."""
-    return enumerate_shares(n) if n <= EXACT_SIZE else simulate_shares(n)
+    if n <= EXACT_SIZE:
+        return enumerate_shares(n)
+    return simulate_shares(n)
 
 
 def enumerate_shares(n: int) -> Floats:
@@ -357,11 +358,10 @@ def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures
                 else Metric(f"conflict/{name}", None, missing=missing, note=NO_CASE)
             )
         return [*zeros, weak]
-    note = (
-        f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}"
-        if edges.both_ways
-        else AMONG
-    )
+    if edges.both_ways:
+        note = f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}"
+    else:
+        note = AMONG
     note += f"; {BY_RANKING}" if verdicts.listed else ""
     return [
         tournaments.rate("conflict/rate", tournaments.nodes > 0, note),
@@ -432,12 +432,13 @@ def _against_chance(tournaments: Tournaments) -> list[Statistic]:
 
     n, missing = int(tournaments.complete.sum()), int(tournaments.incomplete.sum())
     tie_rate = round_metric(tournaments.ties.sum() / max(1, pairs.sum()))
-    note = (
-        f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of"
-        f" {tie_rate:.3g}"
-        if n
-        else None
-    )
+    if n:
+        note = (
+            f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of"
+            f" {tie_rate:.3g}"
+        )
+    else:
+        note = None
     why = "random outcomes would make no cycle either" if n else NO_CASE
     most = float(divide(np.ones(1), chance(table.sums[None]))[0])
     return [

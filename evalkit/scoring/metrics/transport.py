@@ -163,7 +163,9 @@ def with_results(table: Json, metrics: Metrics) -> JsonObject:
 
 def _result(row: Json, metrics: Metrics, margin: float) -> str:
     if row["outside"] is not None:
-        return "refused" if row["outside"] > OUTSIDE else "untested"
+        if row["outside"] > OUTSIDE:
+            return "refused"
+        return "untested"
     gap = metrics[GAP + row["system"]]
     if (
         gap.low is None
@@ -172,4 +174,6 @@ def _result(row: Json, metrics: Metrics, margin: float) -> str:
         or (gap.low <= margin < gap.high)
     ):
         return "undecided"
-    return "pass" if -margin <= gap.low <= gap.high <= margin else "fail"
+    if -margin <= gap.low <= gap.high <= margin:
+        return "pass"
+    return "fail"

@@ -393,13 +393,13 @@ def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
     after = several & (process != PASS)
     unread = several & ~both
     why = NO_OUTCOME if passes.has_rule else passes.rule
-    failed = (
-        passes.rule
-        if not passes.has_rule
-        else NONE_FAILED
-        if both.any()
-        else NO_OUTCOME
-    )
+    if not passes.has_rule:
+        failed = passes.rule
+    else:
+        if both.any():
+            failed = NONE_FAILED
+        else:
+            failed = NO_OUTCOME
     return [
         *statistics,
         tally.rate(OUTCOME, process == last, both, unread, note=note, why=why),

@@ -70,9 +70,10 @@ def search_slices(
         clusters: the clusters of the cases.
     """
     outcomes = outcomes_of(statistics)
-    agreement = (
-        None if decision.metric is None else statistics.get(decision.metric.name)
-    )
+    if decision.metric is None:
+        agreement = None
+    else:
+        agreement = statistics.get(decision.metric.name)
     if not (decision.trusted and scoring.bootstrap) or outcomes is None:
         return {}
     if agreement is None or agreement.name not in AGREEMENTS:

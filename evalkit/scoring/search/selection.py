@@ -117,4 +117,6 @@ def _listed(key: str, values: Sequence[str]) -> str:
 
 def _word(text: str) -> str:
     """Return a text as an override has it."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    if _PLAIN.fullmatch(text):
+        return text
+    return json.dumps(text, ensure_ascii=False)

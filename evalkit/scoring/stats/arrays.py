@@ -24,7 +24,9 @@ DECIMALS = 12
 
 def round_metric(value: float) -> float | None:
     """Return `value` as a float rounded to 12 decimals and never -0.0, or `None` if it is not finite."""
-    return round(float(value), DECIMALS) + 0.0 if isfinite(value) else None
+    if isfinite(value):
+        return round(float(value), DECIMALS) + 0.0
+    return None
 
 
 def divide(numerator: Floats, denominator: Floats) -> Floats:

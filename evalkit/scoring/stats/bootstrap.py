@@ -98,7 +98,9 @@ Columns: TypeAlias = Floats | Sequence[NDArray[Any]] | Table
 
 def _smallest_dtype(column: Floats) -> NDArray[Any]:
     small = column.astype(np.uint8)
-    return small if (small == column).all() else np.array(column, dtype=np.float64)
+    if (small == column).all():
+        return small
+    return np.array(column, dtype=np.float64)
 
 
 def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
@@ -109,7 +111,9 @@ def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
         weights @ np.stack(part, axis=1, dtype=np.float64, casting="safe")
         for part in parts
     ]
-    return np.concatenate(sums, axis=1) if sums else np.zeros((len(weights), 0))
+    if sums:
+        return np.concatenate(sums, axis=1)
+    return np.zeros((len(weights), 0))
 
 
 UNVARYING = "the same in every resample"
@@ -249,13 +253,11 @@ class Statistic:
         if self.ends is not None:
             return self.ends
         spec = None if self.proportion else CATALOG.spec(self.name)
-        return (
-            (0.0, 1.0)
-            if self.proportion
-            else (None, None)
-            if spec is None
-            else (spec.low, spec.high)
-        )
+        if self.proportion:
+            return (0.0, 1.0)
+        if spec is None:
+            return (None, None)
+        return (spec.low, spec.high)
 
     def parts(self) -> list[Statistic]:
         """Return the gaps as separate statistics."""
@@ -411,7 +413,9 @@ class Tally:
             proportion=True,
             **attributes,
         )
-        return statistic if unread is None else replace(statistic, unread=self(unread))
+        if unread is None:
+            return statistic
+        return replace(statistic, unread=self(unread))
 
 
 def weighted_sum(
@@ -447,7 +451,9 @@ def weighted_sum(
 
 def share(hits: float, total: float, unknown: float) -> Bounds:
     """Return the lowest and highest share of hits in `total`, `unknown` of which may be hits in addition to `hits`."""
-    return (hits / total, (hits + unknown) / total) if total else (None, None)
+    if total:
+        return (hits / total, (hits + unknown) / total)
+    return (None, None)
 
 
 def measure(
@@ -626,11 +632,10 @@ def resample(
     distinct, indices = _distinct_columns(
         {id(statistic.table): statistic.table for statistic in statistics}
     )
-    summed = (
-        distinct
-        if clusters.number is None
-        else [clusters.sums(column) for column in distinct]
-    )
+    if clusters.number is None:
+        summed = distinct
+    else:
+        summed = [clusters.sums(column) for column in distinct]
     some_weighted = any(statistic.weighted for statistic in statistics)
     # a cluster of each kind, and how many are of that kind
     first, counts = kinds(
@@ -886,7 +891,9 @@ def _student_inside(degrees: int) -> Callable[[float], float]:
 
     def inside(angle: float) -> float:
         sides = sin(angle) * float(factors @ cos(angle) ** powers)
-        return 2 / pi * (angle + sides) if odd else sides
+        if odd:
+            return 2 / pi * (angle + sides)
+        return sides
 
     return inside
 
@@ -898,7 +905,9 @@ def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     eight. Wilson's interval would call that a preference at a confidence of 0.95.
     """
     far = unlike_share(n, confidence)
-    return (0.0, far) if p == 0.0 else (1 - far, 1.0)
+    if p == 0.0:
+        return (0.0, far)
+    return (1 - far, 1.0)
 
 
 def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
@@ -917,11 +926,9 @@ def clopper_pearson(p: float, n: int, confidence: float) -> tuple[float, float]:
 
 def share_interval(p: float, n: int, confidence: float) -> tuple[float, float]:
     """Return the interval of a single share `p` of `n`: exact for 0 and 1, otherwise Wilson's."""
-    return (
-        exact_interval(p, n, confidence)
-        if p in (0.0, 1.0)
-        else wilson(p, n, confidence)
-    )
+    if p in (0.0, 1.0):
+        return exact_interval(p, n, confidence)
+    return wilson(p, n, confidence)
 
 
 def wilson(p: float, n: int, confidence: float) -> tuple[float, float]:

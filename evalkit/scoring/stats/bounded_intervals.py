@@ -112,9 +112,9 @@ def mixed(
 def extremes(values: Floats) -> Bounds:
     """Return the lowest and highest of the values that are defined."""
     defined = values[np.isfinite(values)]
-    return (
-        (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
-    )
+    if len(defined):
+        return (float(defined.min()), float(defined.max()))
+    return (None, None)
 
 
 def debiased_sum(gaps: Floats, errors: Floats) -> float:

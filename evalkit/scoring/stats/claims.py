@@ -48,11 +48,10 @@ def claim_test(
     inverse: Floats = np.asarray(np.linalg.pinv(information), dtype=np.float64)
     single = len(np.unique(cluster)) == len(cluster)
     observed = _statistic(design.T @ (right - p)[:, None], inverse)[0]
-    by_model = (
-        _simulated(observed, p, design, inverse, seed)
-        if len(p) <= LARGE
-        else _upper_tail(observed, design.shape[1])
-    )
+    if len(p) <= LARGE:
+        by_model = _simulated(observed, p, design, inverse, seed)
+    else:
+        by_model = _upper_tail(observed, design.shape[1])
     if single and len(p) <= LARGE:
         return by_model
     return max(by_model, _between_clusters(design, right - p, cluster))
@@ -76,7 +75,9 @@ def _simulated(
 
 def _upper_tail(statistic: float, degrees: int) -> float:
     """Return the upper tail of chi-squared with one or two degrees of freedom."""
-    return exp(-statistic / 2) if degrees == 2 else erfc(sqrt(statistic / 2))
+    if degrees == 2:
+        return exp(-statistic / 2)
+    return erfc(sqrt(statistic / 2))
 
 
 def _between_clusters(design: Floats, excess: Floats, cluster: Ints) -> float:

@@ -73,11 +73,10 @@ class Clusters:
             ConfigError: if no case has the column.
         """
         named = column or config.scoring.cluster
-        default = (
-            None
-            if config.dataset.benchmark is None
-            else find_benchmark(config.dataset.benchmark).cluster
-        )
+        if config.dataset.benchmark is None:
+            default = None
+        else:
+            default = find_benchmark(config.dataset.benchmark).cluster
         if named is None and len(cases) and cases[0].metadata.keys() >= {*UNIT_KEYS}:
             named = CONVERSATION
         if (
@@ -120,23 +119,21 @@ class Clusters:
 
     def of_clusters(self) -> Clusters:
         """Return the clusters of an array with one row for each cluster."""
-        return (
-            self
-            if self.number is None
-            else Clusters(self.count, self.count, np.arange(self.count), self.by)
-        )
+        if self.number is None:
+            return self
+        return Clusters(self.count, self.count, np.arange(self.count), self.by)
 
     def of_rows(self, case: Ints) -> Ints:
         """Return the cluster of each row, given its case."""
-        return case if self.number is None else np.asarray(self.number[case])
+        if self.number is None:
+            return case
+        return np.asarray(self.number[case])
 
     def by_id(self, cases: Sequence[Case]) -> dict[str, int]:
         """Return the cluster of each case by its id; empty if each case is its own cluster."""
-        return (
-            {}
-            if self.number is None
-            else {c.id: int(n) for c, n in zip(cases, self.number, strict=True)}
-        )
+        if self.number is None:
+            return {}
+        return {c.id: int(n) for c, n in zip(cases, self.number, strict=True)}
 
     def sums(self, values: NDArray[Any]) -> Floats:
         """Return the sum over each cluster of a per-case number."""
@@ -167,7 +164,9 @@ class Clusters:
 
     def to_cases(self, weights: Floats) -> Floats:
         """Return weights of clusters (rows, clusters) as weights of cases (rows, cases)."""
-        return weights if self.number is None else np.asarray(weights[:, self.number])
+        if self.number is None:
+            return weights
+        return np.asarray(weights[:, self.number])
 
     def draw(self, resamples: int, seed: int) -> Iterator[tuple[slice, Floats]]:
         """Yield (rows, weights): how often each cluster is sampled in each resample, in bounded chunks."""

@@ -109,11 +109,10 @@ class Confusion:
         statistics = []
         for name, coefficient in coefficients_of(raters).items():
             # What is missing among several values of a unit is not known.
-            worst = (
-                coefficient.bounds(self.unread)
-                if self.unread.missing.size
-                else (None, None)
-            )
+            if self.unread.missing.size:
+                worst = coefficient.bounds(self.unread)
+            else:
+                worst = (None, None)
             statistics.append(
                 self.statistic(
                     f"{group}/{name}",
@@ -504,12 +503,12 @@ class Unread:
         low, high = self.at_vertices(value)
         if low is None or high is None:
             far = self._apart(constant, factor)
-            return (
-                (max(-1.0, 1 - far[1]), 1 - bound)
-                if sign < 0
-                else (max(-1.0, 1 - bound), 1 - far[0])
-            )
-        return (low, max(1 - bound, high)) if sign < 0 else (min(1 - bound, low), high)
+            if sign < 0:
+                return (max(-1.0, 1 - far[1]), 1 - bound)
+            return (max(-1.0, 1 - bound), 1 - far[0])
+        if sign < 0:
+            return (low, max(1 - bound, high))
+        return (min(1 - bound, low), high)
 
     def _apart(self, constant: float, factor: float) -> tuple[float, float]:
         """Return bounds of do / de from those of do and de apart."""

@@ -75,7 +75,9 @@ def fit(design: Floats, outcome: Floats) -> Fit:
             break
         step = np.asarray(np.linalg.solve(information, design.T @ (outcome - p)))
         b = b + step
-    return Fit(b) if np.abs(step).max() < SMALL else Fit(None, SEPARATED)
+    if np.abs(step).max() < SMALL:
+        return Fit(b)
+    return Fit(None, SEPARATED)
 
 
 def _independent(design: Floats) -> bool:
@@ -311,9 +313,10 @@ def slope(
             return model.interval(
                 fitted, index, NormalDist().inv_cdf((1 + confidence) / 2)
             )
-        unusual = (
-            rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
-        )
+        if rare is not None:
+            unusual = rare
+        else:
+            unusual = (outcome > 0.5) == (np.mean(outcome) < 0.5)
         counted = max(2, len(np.unique(cluster[unusual])))
         if np.count_nonzero(size) < 2 or fit(design, outcome).coefficients is None:
             weights = 1 / size[cluster]

@@ -295,11 +295,9 @@ def tango(
         c = -only_second * difference * (1 - difference)
         share = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
         variance = n * (2 * share + difference * (1 - difference))
-        return (
-            (only_first - only_second - n * difference) / sqrt(variance)
-            if variance > 1e-12
-            else 0.0
-        )
+        if variance > 1e-12:
+            return (only_first - only_second - n * difference) / sqrt(variance)
+        return 0.0
 
     def crossing(low: float, high: float, target: float) -> float:
         return (
@@ -424,11 +422,9 @@ def smallest_gain(clusters: int, confidence: float) -> float | None:
     from scipy.special import betaincinv
 
     needed = ceil(log2(2 / (1 - confidence)) - 1e-9)
-    return (
-        float(betaincinv(needed, clusters - needed + 1, POWER))
-        if clusters >= needed
-        else None
-    )
+    if clusters >= needed:
+        return float(betaincinv(needed, clusters - needed + 1, POWER))
+    return None
 
 
 def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[str, str]:

@@ -71,7 +71,9 @@ class Score:
     @property
     def value(self) -> float:
         """The score; NaN if it is not known."""
-        return self.low if self.state == "scored" else float("nan")
+        if self.state == "scored":
+            return self.low
+        return float("nan")
 
 
 def score_items(
@@ -413,11 +415,9 @@ def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, st
 def _panel(
     votes: Sequence[tuple[ItemAnswer | None, ItemReason, str]],
 ) -> tuple[ItemAnswer | None, ItemReason, str]:
-    return (
-        votes[0]
-        if len(votes) == 1
-        else _majority([(answer, reason) for answer, _, reason in votes])
-    )
+    if len(votes) == 1:
+        return votes[0]
+    return _majority([(answer, reason) for answer, _, reason in votes])
 
 
 def _decide(
@@ -458,7 +458,11 @@ def _decide(
 
 
 def _all(states: Sequence[bool | None]) -> bool | None:
-    return False if False in states else None if None in states else True
+    if False in states:
+        return False
+    if None in states:
+        return None
+    return True
 
 
 def label_of(item: ChecklistItem, response: int) -> ItemAnswer | None:

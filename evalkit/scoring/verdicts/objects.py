@@ -258,17 +258,17 @@ def _number(values: Floats) -> Read:
 
 def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
     """Return the field of the votes of each judge of a panel, if there are any."""
-    return {"votes": lambda units: _by_name(reads, units)} if reads else {}
+    if reads:
+        return {"votes": lambda units: _by_name(reads, units)}
+    return {}
 
 
 def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     """Return a dict of several values for each unit."""
     columns = zip(*(read(units) for read in reads.values()), strict=True)
-    return (
-        [dict(zip(reads, row, strict=True)) for row in columns]
-        if reads
-        else [{} for _ in units]
-    )
+    if reads:
+        return [dict(zip(reads, row, strict=True)) for row in columns]
+    return [{} for _ in units]
 
 
 def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> Read:

@@ -71,28 +71,27 @@ def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str,
     name = f"{AGGREGATE}{config.scoring.aggregate}"
     unequal = len({*weights.values()}) > 1
     if not has_criteria:
-        return (
-            (
+        if unequal:
+            return (
                 (
                     f"{name}: {OVERALL}; weights have no effect: the output names no winners by"
                     " criterion"
                 ),
             )
-            if unequal
-            else ()
-        )
+        return ()
     if (aggregate := config.aggregate()) != "overall":
         shares = ", ".join(
             f"{criterion} {share:.3g}" for criterion, share in config.weights().items()
         )
-        tiebreak = (
-            "; where they cancel out, the judge's overall winner"
-            if aggregate == "criteria_first"
-            else ""
-        )
+        if aggregate == "criteria_first":
+            tiebreak = "; where they cancel out, the judge's overall winner"
+        else:
+            tiebreak = ""
         return (f"{name}: {WEIGHED} ({shares}){tiebreak}",)
     why = "; weights have no effect" if unequal else ", since all weights are equal"
-    return (f"{name}: {OVERALL}{why}",) if len(weights) > 1 else ()
+    if len(weights) > 1:
+        return (f"{name}: {OVERALL}{why}",)
+    return ()
 
 
 def pair_margins(config: RunConfig, judgments: JudgmentColumns) -> Floats:
@@ -273,7 +272,9 @@ def apply_ties(
     winner, tied = at_threshold(verdicts, tie.threshold, tie.min_confidence)
     reason = np.where(tied, THRESHOLD, verdicts.reason).astype(np.int8)
     ruled = replace(verdicts, winner=winner, reason=reason)
-    return ruled if tie.allow else _forbid(ruled, cases)
+    if tie.allow:
+        return ruled
+    return _forbid(ruled, cases)
 
 
 def _forbid(verdicts: VerdictColumns, cases: Sequence[Case]) -> VerdictColumns:
@@ -299,8 +300,12 @@ def coin(case: Case, i: int, j: int) -> int:
         digest([case.id, case.prompt, case.responses[index].text]) for index in (i, j)
     )
     if first == second:  # identical texts differ only in position
-        return 1 if int(digest([case.id, i, j])[:8], 16) % 2 else -1
-    return 1 if first < second else -1
+        if int(digest([case.id, i, j])[:8], 16) % 2:
+            return 1
+        return -1
+    if first < second:
+        return 1
+    return -1
 
 
 def over_orders(values: Floats) -> Floats:

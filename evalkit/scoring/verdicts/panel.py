@@ -381,10 +381,8 @@ def unasked_notes(names: Sequence[str], judgments: JudgmentColumns) -> tuple[str
         for name, count in counts.items()
         if count < most
     ]
-    return (
-        (
+    if few:
+        return (
             f"{UNASKED}{', '.join(few)}; a judge's numbers and votes are about what it was asked",
         )
-        if few
-        else ()
-    )
+    return ()

@@ -129,7 +129,9 @@ def normalize(config: RunConfig, scores: Floats, case: Ints) -> Floats:
         return minmax(scores, Scale.of(config.rubric))
     if method == "none":
         return scores
-    return zscore(scores, case) if method == "zscore" else rank(scores, case)
+    if method == "zscore":
+        return zscore(scores, case)
+    return rank(scores, case)
 
 
 def zscore(scores: Floats, case: Ints) -> Floats:
@@ -224,7 +226,9 @@ def _centered(values: Floats, case: Ints, cases: int) -> Floats:
     """Return deviations from the case's mean, or from the overall mean if no case has two values."""
     if len(case) and np.bincount(case).max() > 1:
         return np.asarray(values - group_mean(case, values, cases)[case])
-    return np.asarray(values - values.mean()) if len(values) else values
+    if len(values):
+        return np.asarray(values - values.mean())
+    return values
 
 
 def _linear_slope(
