@@ -460,9 +460,7 @@ def _clusters_without_error(
     """
     tail = (1 - confidence) / 2
     loss = reach / (1 - tail ** (1 / n))
-    if distance < loss:
-        return log(tail) / log(1 - distance / loss)
-    return 1.0
+    return log(tail) / log(1 - distance / loss) if distance < loss else 1.0
 
 
 def _quantile(n: int, confidence: float) -> float:

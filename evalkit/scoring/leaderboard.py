@@ -350,9 +350,9 @@ def _with_contradiction(
         for contradiction in measured
         if contender.job in (contradiction.scores, contradiction.comparisons)
     ]
-    if len(involved) == 1:
-        return replace(contender, metrics={**contender.metrics, **involved[0].metrics})
-    return contender
+    # A contender of several contradictions has no metric of its own of one.
+    metrics = involved[0].metrics if len(involved) == 1 else {}
+    return replace(contender, metrics={**contender.metrics, **metrics})
 
 
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
@@ -623,9 +623,7 @@ def _leads(
 def _hit(by: str | None, verdict: Verdict) -> int:
     if by == CONSISTENCY:
         consistent = verdict.orders.consistent if verdict.orders else None
-        if consistent is None:
-            return NONE
-        return int(consistent)
+        return NONE if consistent is None else int(consistent)
     if verdict.winner is None or verdict.label is None:
         return NONE
     return int(verdict.winner == verdict.label)

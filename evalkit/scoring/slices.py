@@ -105,9 +105,7 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
 def mean_length(case: Case) -> float:
     """Return the mean number of characters of a case's responses."""
     lengths = [len(response.text) for response in case.responses]
-    if lengths:
-        return sum(lengths) / len(lengths)
-    return float("nan")
+    return sum(lengths) / len(lengths) if lengths else float("nan")
 
 
 class TooManySlicesError(ValueError):

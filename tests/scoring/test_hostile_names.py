@@ -123,6 +123,7 @@ def of_checklists(name: str) -> Scores:
 
 def of_panels(name: str) -> Scores:
     """Judges with such names."""
+    name = name.replace("\n", "")  # a config refuses line breaks
     judges = [{"model": "m", "name": one} for one in (f"a{name}", f"b{name}", f"c{name}")]
     cases = [
         Case(f"c{n}", f"q{n}", (Response("a"), Response("b")), label="AB"[n % 2]) for n in range(40)

@@ -238,9 +238,7 @@ class Catalog:
     def better(self, name: str) -> Better | None:
         """Return whether higher or lower values of a metric are better; `None` if neither is, or it is unknown."""
         spec = self.spec(name)
-        if spec is None:
-            return None
-        return spec.better
+        return None if spec is None else spec.better
 
     def chance(self, name: str) -> float | None:
         """Return a metric's value for a judge that ignores the responses, if it is the same number in all runs."""

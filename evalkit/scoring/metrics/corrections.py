@@ -270,9 +270,7 @@ def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
         estimates = np.stack([_estimate(part, k, of) for part in parts], axis=1)
         if len(targets) > 1:
             return onto_simplex(estimates)
-        if targets[0].proportion:
-            return np.clip(estimates, 0.0, 1.0)
-        return estimates
+        return np.clip(estimates, 0.0, 1.0) if targets[0].proportion else estimates
 
     shared = SharedStatistic(means)
     statistics = []

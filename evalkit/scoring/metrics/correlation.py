@@ -124,9 +124,8 @@ def kendall_bounds(x: Floats, y: Floats, missing_y: Floats, tau: float) -> Bound
     def largest(s: float) -> float:
         s += different
         pairs = untied_x + (different if s > 0 else new_pairs)
-        if pairs:
-            return min(1.0, max(-1.0, float(s / np.sqrt(pairs * every_y))))
-        return 0.0
+        tau_b = float(s / np.sqrt(pairs * every_y)) if pairs else 0.0
+        return min(1.0, max(-1.0, tau_b))
 
     return -largest(-agreement), largest(agreement)
 

@@ -358,9 +358,7 @@ class Design:
                 columns += by_case.columns(
                     counts * squares - sums**2, counts * (counts - 1)
                 )
-        if columns:
-            return np.stack(columns, axis=1)
-        return np.zeros((crossed.cases, 0))
+        return np.stack(columns, axis=1) if columns else np.zeros((crossed.cases, 0))
 
     def _exactly(self, totals: Floats) -> tuple[Floats, Floats]:
         """Return the sums and pairs that share exactly each effect's case, unit and facets, (rows, effects)."""

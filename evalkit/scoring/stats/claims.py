@@ -75,9 +75,7 @@ def _simulated(
 
 def _upper_tail(statistic: float, degrees: int) -> float:
     """Return the upper tail of chi-squared with one or two degrees of freedom."""
-    if degrees == 2:
-        return exp(-statistic / 2)
-    return erfc(sqrt(statistic / 2))
+    return exp(-statistic / 2) if degrees == 2 else erfc(sqrt(statistic / 2))
 
 
 def _between_clusters(design: Floats, excess: Floats, cluster: Ints) -> float:

@@ -266,9 +266,11 @@ def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
 def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
     """Return a dict of several values for each unit."""
     columns = zip(*(read(units) for read in reads.values()), strict=True)
-    if reads:
-        return [dict(zip(reads, row, strict=True)) for row in columns]
-    return [{} for _ in units]
+    return (
+        [dict(zip(reads, row, strict=True)) for row in columns]
+        if reads
+        else [{} for _ in units]
+    )
 
 
 def _criteria(judgments: JudgmentColumns, unit: Ints, size: int, rule: str) -> Read:
