@@ -174,7 +174,10 @@ def _mlflow(result: RunResult, *, whole: bool) -> dict[str, Any]:
         "verdicts": contents.verdict_table(result),
     }
     params = contents.params(result)
-    volatile = ("evalkit.run_id", "evalkit.version", "evalkit.config_hash", "evalkit.git_commit")
+    volatile = (
+        *("evalkit.run_id", "evalkit.version", "evalkit.config_hash", "evalkit.git_commit"),
+        "mlflow.user",
+    )
     return {
         "run_name": contents.run_name(result, None),
         "metrics": [
