@@ -215,10 +215,10 @@ def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
 
 def _label(spending: Spending, cases: int) -> Text:
     """Return the cost of a case and the latency of an answer."""
-    label = gettext(
-        "{money} per case",
-        money="-" if spending.unpriced else dollars(spending.cost_usd / cases),
-    )
+    if spending.unpriced:
+        label = gettext("price unknown")
+    else:
+        label = gettext("{money} per case", money=dollars(spending.cost_usd / cases))
     half = spending.latency(0.5)
     most = spending.latency(0.9)
     if half is None or most is None:
