@@ -22,7 +22,7 @@ from evalkit.cli.console import (
 )
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.regular_files import read_text
-from evalkit.core.translation import Translator, gettext, in_every_language, translator
+from evalkit.core.translation import in_every_language
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.comparison import with_interval
@@ -30,7 +30,6 @@ from evalkit.report.findings import TABLES, conclusion, findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.report.sweep_names import folded_names, no_effect
-from evalkit.report.texts import note_text
 from evalkit.results import RunResult
 from evalkit.runs import read_details
 from evalkit.runs.layout import CAUSES, DATASHEET
@@ -216,9 +215,8 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     # What an import could not use is part of its result.
     everything = is_verbose() or "imported" in manifest
     shown_notes = notes if everything else notes[:BRIEF_NOTES]
-    words = _words_of(result)
     for note in shown_notes:
-        console.print(gettext("note: {note}", note=note_text(note)).render(words))
+        console.print(f"note: {note}")
     _print_places(console, result, len(notes) - len(shown_notes))
 
 
@@ -232,19 +230,9 @@ def _print_findings(console: Console, result: RunResult, details: Json) -> None:
         urgent = [finding for finding in findings if finding.tone == "bad"]
         urgent += [finding for finding in findings if finding.tone == "warn"]
         findings = urgent[:BRIEF_FINDINGS]
-    chinese = _words_of(result) is translator("zh")
     for finding in (*decision, *findings):
         symbol = (SYMBOLS[finding.tone], STYLES[finding.tone])
-        text = finding.text_zh if chinese else finding.text
-        console.print(Text.assemble("  ", symbol, f" {text}"))
-
-
-def _words_of(result: RunResult) -> Translator:
-    """Return the translator to the language of the run's prompts."""
-    # Imported here because the page's modules take longer than a summary of a sweep.
-    from evalkit.report.page import translator_of
-
-    return translator_of(result)
+        console.print(Text.assemble("  ", symbol, f" {finding.text}"))
 
 
 def print_changes(before: RunResult, after: RunResult) -> None:
