@@ -265,3 +265,12 @@ def test_columns_by_rater_and_criterion_are_rows_by_criterion():
     assert [one.shown for one in unjudged.parsed.records] == [one.shown for one in records]
     with pytest.raises(DatasetError, match="has no column 'human_tone'"):
         _read({"id": IDS, "note": TEXTS}, choices_of(reading, answers=True))
+
+
+@pytest.mark.parametrize(("column", "source"), [("gpt4_label", "model"), ("human_label", None)])
+def test_labels_of_a_model_are_said_to_be_its(column, source):
+    verdicts = ["pass", "fail", "pass"] * 10
+    judge = [*verdicts[1:], "pass"]
+    choices = Choices(judges=("judge",), labels=(column,), only=True)
+    table = _read({"id": [*range(30)], column: verdicts, "judge": judge}, choices)
+    assert table.settings.get("dataset", {}).get("label_source") == source

@@ -37,7 +37,7 @@ from evalkit.interop.tables.stacked import (
 from evalkit.interop.tables.table_records import table_records
 from evalkit.interop.tables.table_warnings import table_warnings
 from evalkit.interop.tables.verdicts import verdict_space
-from evalkit.interop.tables.words import fold, matches, tokens
+from evalkit.interop.tables.words import fold, is_model, matches, tokens
 from evalkit.values import Json, JsonObject, frozen
 
 _SAME_ROWS: Final = 20
@@ -484,6 +484,9 @@ def _settings(parts: Parts, space: Space) -> JsonObject:
         slices.append(name)
     if slices:
         settings["scoring"] = {"slices": slices}
+    if parts.raters.labels and all(map(is_model, parts.raters.labels)):
+        # Two models may share mistakes, which agreement cannot show.
+        settings["dataset"] = {"label_source": "model"}
     if len(parts.keys.unit) > 1 and parts.keys.unit[0] == parts.by_role().get("id"):
         settings.setdefault("scoring", {})["cluster"] = parts.keys.unit[0]
     return settings
