@@ -16,7 +16,7 @@ from evalkit.config import SIMULATED, RunnerConfig
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import share_seen
 from evalkit.engine.budget import QUESTION, Needs
-from evalkit.engine.dispatch import AskedAnswers, RunStopped, Sender
+from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.rate_limits import SharedLimits
@@ -27,6 +27,7 @@ from evalkit.engine.requests import (
     call_key,
     steps_left,
 )
+from evalkit.engine.store_access import AskedAnswers
 from evalkit.engine.useless import UselessJudges
 from evalkit.errors import AccessError, EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge

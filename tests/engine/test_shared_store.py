@@ -8,8 +8,8 @@ import pytest
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
-from evalkit.engine.dispatch import ClaimQueue, StoreWriter
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.store_access import ClaimQueue, StoreWriter
 from evalkit.errors import CallError, StoreError
 from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion

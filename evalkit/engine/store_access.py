@@ -1,0 +1,175 @@
+"""A run's access to its store: answers and claims go there in batches, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
+
+from evalkit.protocols import BatchClaimer, CompletionCache
+from evalkit.types import Completion
+
+V = TypeVar("V")
+R = TypeVar("R")
+
+
+class ThreadQueue(Generic[V, R]):
+    """Hands values to a function in a thread, all that wait at a time, and returns the result of each.
+
+    Attributes:
+        error: The last error of the function; the values of that call get it, too.
+    """
+
+    def __init__(self, work: Callable[[list[V]], Sequence[R]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[V, asyncio.Future[R]]] = []
+        self._task: asyncio.Task[None] | None = None
+        self.error: BaseException | None = None
+
+    def put(self, value: V) -> asyncio.Future[R]:
+        """Return the future result of a value."""
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((value, result))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return result
+
+    async def settle(self) -> None:
+        """Wait until no value waits for its result."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._waiting
+                self._waiting = []
+                try:
+                    results = await asyncio.to_thread(
+                        self._work, [value for value, _ in batch]
+                    )
+                except BaseException as error:
+                    self.error = error
+                    for _, future in batch:
+                        future.set_exception(error)
+                        future.exception()  # mark it as retrieved, so that asyncio does not warn
+                else:
+                    for (_, future), result in zip(batch, results, strict=True):
+                        future.set_result(result)
+        finally:
+            self._task = None
+
+
+class StoreWriter:
+    """Writes a run's answers to its store, off the event loop."""
+
+    def __init__(self, store: CompletionCache) -> None:
+        self._store = store
+        self._queue = ThreadQueue(self._put)
+
+    async def settle(self) -> None:
+        """Wait until each answer is written."""
+        await self._queue.settle()
+
+    async def keep(self, key: str, model: str, completion: Completion) -> None:
+        """Store a completion; it is durable when this returns.
+
+        The answer is paid for, so a canceled caller still waits for the write before the
+        cancellation takes effect.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        kept = self._queue.put((key, model, completion))
+        try:
+            await asyncio.shield(kept)
+        except asyncio.CancelledError:
+            await asyncio.wait([kept])
+            raise
+
+    def _put(self, answers: list[tuple[str, str, Completion]]) -> list[None]:
+        self._store.put_many(answers)
+        return [None] * len(answers)
+
+
+class ClaimQueue:
+    """Claims keys and reads their answers, many in one round trip to the store, off the event loop."""
+
+    def __init__(self, store: CompletionCache, claimer: BatchClaimer) -> None:
+        self._store, self._claimer = store, claimer
+        self._queue = ThreadQueue(self._exchange)
+
+    async def claim(self, key: str) -> Completion | bool:
+        """Claim a key; return the answer if it is stored by now, else whether it is claimed.
+
+        Raises:
+            StoreError: If the store fails, or failed when it gave up an earlier claim.
+        """
+        if self._queue.error is not None:
+            raise self._queue.error
+        claimed = self._queue.put((key, True))
+        try:
+            return await asyncio.shield(claimed)
+        except asyncio.CancelledError:
+            claimed.add_done_callback(partial(self._give_back, key))
+            raise
+
+    def release(self, key: str) -> None:
+        """Give up a claim soon."""
+        self._queue.put((key, False))
+
+    async def settle(self) -> None:
+        """Wait until all claims that are over are given up.
+
+        Raises:
+            StoreError: If the store failed at that.
+        """
+        await self._queue.settle()
+        if self._queue.error is not None:
+            raise self._queue.error
+
+    def _give_back(self, key: str, claimed: asyncio.Future[Completion | bool]) -> None:
+        if claimed.exception() is None and claimed.result() is not False:
+            self.release(key)
+
+    def _exchange(self, values: list[tuple[str, bool]]) -> list[Completion | bool]:
+        """Release and claim keys; return the answer to each, or whether it is claimed."""
+        keys = [key for key, is_claim in values if is_claim]
+        if over := [key for key, is_claim in values if not is_claim]:
+            self._claimer.release_many(over)
+        granted = self._claimer.claim_many(keys) if keys else set()
+        # What is granted may have been answered since the run looked.
+        stored = self._store.get_many([*granted]) if granted else {}
+        return [stored.get(key, key in granted) for key, _ in values]
+
+
+class AskedAnswers:
+    """The answers in a store that this command has requested."""
+
+    def __init__(self, store: CompletionCache, asked_keys: set[str]) -> None:
+        self._store = store
+        self._asked = asked_keys
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        """Return the stored answers to these keys that this command has requested."""
+        requested = [key for key in keys if key in self._asked]
+        if requested:
+            return self._store.get_many(requested)
+        return {}
+
+    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
+        """Store completions."""
+        self._store.put_many(answers)
+
+    def claim(self, key: str) -> bool:
+        """Claim a key."""
+        return self._store.claim(key)
+
+    def release(self, key: str) -> None:
+        """Release a claim."""
+        self._store.release(key)
+
+    def recent(self, model: str, limit: int = 500) -> Sequence[Completion]:
+        """Return a model's last completions."""
+        return self._store.recent(model, limit)
