@@ -9,21 +9,19 @@ from evalkit.config.data import (
     SampleConfig,
     SplitConfig,
 )
+from evalkit.config.rubric import Criterion, Example, RubricConfig, criteria_by_name
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults, refuse_cascade
 from evalkit.config.sections import (
     CHECKLIST,
     DECISIONS,
     SCORED_MODES,
     SIMULATED,
-    Criterion,
-    Example,
     JudgeConfig,
     ModeConfig,
     OutputConfig,
     Price,
     ProbeConfig,
     PromptConfig,
-    RubricConfig,
     RunnerConfig,
     ScoringConfig,
     Section,
@@ -31,7 +29,6 @@ from evalkit.config.sections import (
     StoreConfig,
     SwapConfig,
     TieConfig,
-    criteria_by_name,
 )
 from evalkit.config.tracking import TrackingConfig
 

@@ -16,16 +16,15 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from evalkit.config.data import DatasetConfig, GateConfig, parse_label_map
 from evalkit.config.kinds import Text
+from evalkit.config.rubric import Criteria, RubricConfig
 from evalkit.config.sections import (
     CHECKLIST,
-    Criteria,
     JudgeConfig,
     Levels,
     ModeConfig,
     OutputConfig,
     ProbeConfig,
     PromptConfig,
-    RubricConfig,
     RunnerConfig,
     ScoringConfig,
     Section,
