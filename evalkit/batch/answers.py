@@ -19,16 +19,11 @@ from evalkit.core.hashing import is_content_key
 from evalkit.core.regular_files import open_file
 from evalkit.engine.progress import Tally
 from evalkit.errors import CallError
+from evalkit.judges.completions import check_logprobs, completion_of, priced, sane
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.model_judge import ended_answer
 from evalkit.judges.pricing import listed_cost
-from evalkit.judges.responses import (
-    answer_in_line,
-    check_logprobs,
-    completion_of,
-    priced,
-    sane,
-)
+from evalkit.judges.responses import answer_in_line
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
 from evalkit.values import Json

@@ -22,8 +22,8 @@ from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall, call_key, steps_left
 from evalkit.engine.store_access import ClaimQueue, StoreWriter
 from evalkit.errors import AccessError, CallError, EvalkitError
+from evalkit.judges.completions import sane
 from evalkit.judges.error_mapping import clean_message
-from evalkit.judges.responses import sane
 from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
 from evalkit.results import Spent
 from evalkit.types import Completion, Failure, JudgeRequest, Unit

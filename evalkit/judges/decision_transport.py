@@ -12,6 +12,7 @@ from evalkit.errors import JudgeSetupError
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
+from evalkit.judges.completions import amount
 from evalkit.judges.decision_protocol import decided, request_fields
 from evalkit.judges.error_mapping import call_error, clean_message
 from evalkit.judges.litellm_transport import (
@@ -23,7 +24,7 @@ from evalkit.judges.litellm_transport import (
     skip_logging,
 )
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.responses import amount, bad_response
+from evalkit.judges.responses import bad_response
 from evalkit.values import Json
 
 _NEEDED = "1.110"

@@ -15,8 +15,8 @@ from evalkit.errors import JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges import simulated_transport as simulated
 from evalkit.judges import smollm2_transport as smollm2
+from evalkit.judges.completions import priced
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
-from evalkit.judges.responses import priced
 from evalkit.judges.setup import ENDPOINT, HEADERS, LOCAL
 from evalkit.judges.transport_registry import DECIDERS, ENDPOINTS, TRANSPORTS
 from evalkit.plugins import JUDGES, check_known, construct, find

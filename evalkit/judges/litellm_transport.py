@@ -37,6 +37,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
+from evalkit.judges.completions import amount
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.http_bodies import ENCODINGS, body_of, unless_redirected
 from evalkit.judges.model_judge import Reply
@@ -44,7 +45,6 @@ from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import (
     Answer,
     OtherEnd,
-    amount,
     answer_in,
     answer_of,
     bad_response,

@@ -29,10 +29,11 @@ from evalkit.judges.adaptations import (
     lower_rung,
     merged_messages,
 )
+from evalkit.judges.completions import check_logprobs, completion_of, priced
 from evalkit.judges.context import excess, room
 from evalkit.judges.images import wire_messages
 from evalkit.judges.model_list import confirm
-from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
+from evalkit.judges.responses import Answer
 from evalkit.judges.setup import COPIES, ENDPOINT, FREE, HEADERS, LOCAL
 from evalkit.judges.waits import pause_from_headers
 from evalkit.types import Completion, JudgeRequest, JudgeSpec, Rung

@@ -1,4 +1,4 @@
-"""Read responses of OpenAI-compatible servers, and convert answers to completions; only this module cleans answers.
+"""Read responses of OpenAI-compatible servers; only this module cleans answers.
 
 Only the message's content (or a tool call's arguments) is required. Everything else is valid or
 absent: text that UTF-8 can encode, integers in bounds, finite numbers. No response can raise
@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from evalkit.config import Price
 from evalkit.core.finish_reasons import CONTEXT_FULL, end_of
 from evalkit.errors import CallError
 from evalkit.judges.error_bodies import error_of, start_of, text_of
 from evalkit.judges.error_mapping import RefusedError, call_error, writable
-from evalkit.types import Completion, Rung, TokenLogprob, Usage
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.types import TokenLogprob, Usage
+from evalkit.values import Json, frozen
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200
@@ -119,7 +117,7 @@ def answer_of(
         model=_name(_get(response, "model")),
         finish_reason=finish,
         usage=_usage(usage),
-        cached=_count(_get(_get(usage, "prompt_tokens_details"), "cached_tokens")) or 0,
+        cached=count(_get(_get(usage, "prompt_tokens_details"), "cached_tokens")) or 0,
         tier=_name(_get(response, "service_tier")),
         reasoning=reasoning or None,
         refusal=_text(
@@ -186,128 +184,6 @@ def _all_arguments(calls: Sequence[object]) -> str | None:
     """Return the arguments of the tool calls: all of them if they differ, so that no verdict is hidden."""
     texts = [text for call in calls if (text := _arguments(call))]
     return "\n".join(dict.fromkeys(texts)) or None
-
-
-def check_logprobs(answer: Answer, *, weighable: bool) -> bool:
-    """Check the answer of a judge that must return log-probabilities; return whether it has returned any so far.
-
-    Raises:
-        CallError: If the answer has no usable ones, and the judge has returned some before.
-    """
-    # What has never come in a usable format will not come in one when the call is repeated.
-    retryable = weighable
-    weighable = weighable or answer.logprobs is not None
-    if answer.broken_logprobs or (
-        weighable and answer.content and answer.logprobs is None
-    ):
-        message = (
-            "judge.logprobs is true, but the answer has no usable log-probabilities; set"
-            " judge.logprobs=fallback to do without them"
-        )
-        raise bad_response(message, retryable=retryable)
-    return weighable
-
-
-def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
-    """Convert an answer to a completion without a cost.
-
-    Args:
-        answer: The provider's answer.
-        rung: The rung that the request was sent with.
-        latency: Seconds from sending to receiving.
-    """
-    text = _text_in(answer, rung)
-    filtered = None
-    if end_of(answer.finish_reason) == "refused":
-        filtered = "stopped by the provider's content filter"
-        if answer.finish_reason != "content_filter":
-            filtered += f" ({answer.finish_reason})"
-    return Completion(
-        text=text,
-        model=answer.model,
-        finish_reason=answer.finish_reason,
-        usage=answer.usage,
-        latency=latency,
-        rung=rung,
-        reasoning=answer.reasoning,
-        refusal=answer.refusal or filtered,
-        logprobs=answer.logprobs or None,
-        fingerprint=answer.fingerprint,
-    )
-
-
-def _text_in(answer: Answer, rung: Rung) -> str:
-    """Return the text of an answer; that of a tool call if there is nothing else, or if it was asked for."""
-    content = answer.content or ""
-    if not answer.arguments:
-        return content
-    if rung != "tool":
-        if not content.strip():
-            return answer.arguments
-        if "{" not in content:
-            return content
-        return f"{content}\n{answer.arguments}"
-    # A second verdict next to the tool call would be hidden otherwise.
-    if "{" not in content:
-        return answer.arguments
-    return f"{content}\n{answer.arguments}"
-
-
-def priced(
-    completion: Completion, listed: float | None, price: Price | None
-) -> Completion:
-    """Add the cost of a completion in USD.
-
-    Args:
-        completion: The completion without a cost.
-        listed: The cost by the price list; `None` if it is unknown.
-        price: The judge's own price per million tokens, which takes precedence; `None` if it is not
-            set.
-    """
-    if price is None:
-        return replace(completion, cost_usd=listed)
-    prompt = completion.usage.prompt_tokens
-    written = completion.usage.completion_tokens
-    if prompt is None or written is None:
-        return completion
-    return replace(
-        completion, cost_usd=(prompt * price.input + written * price.output) / 1e6
-    )
-
-
-def sane(completion: Completion) -> Completion:
-    """Return a completion of any judge, including custom ones, without values that files and sums cannot hold."""
-    names = ("model", "finish_reason", "reasoning", "refusal", "fingerprint")
-    texts: JsonObject = {
-        name: value if (value := getattr(completion, name)) is None else writable(value)
-        for name in names
-    }
-    prompt = completion.usage.prompt_tokens
-    written = completion.usage.completion_tokens
-    cost = completion.cost_usd
-    logprobs = completion.logprobs
-    return replace(
-        completion,
-        text=writable(completion.text or ""),
-        **texts,
-        usage=Usage(_count(prompt), _count(written)),
-        cost_usd=None if cost is None else amount(cost),
-        logprobs=None
-        if logprobs is None
-        else tuple(_writable_token(token) for token in logprobs),
-    )
-
-
-def amount(value: object) -> float | None:
-    """Return a plausible amount in USD, finite and not negative; else `None`."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not isfinite(value)
-        or value < 0
-    ):
-        return None
-    return float(value)
 
 
 def bad_response(message: str, *, retryable: bool = True) -> CallError:
@@ -377,7 +253,7 @@ def _name(value: object) -> str | None:
 
 def _usage(usage: object) -> Usage:
     prompt, completion = (
-        _count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens")
+        count(_get(usage, name)) for name in ("prompt_tokens", "completion_tokens")
     )
     # LiteLLM fills in zeros if the provider does not report usage; every prompt has tokens.
     if prompt:
@@ -385,7 +261,8 @@ def _usage(usage: object) -> Usage:
     return Usage()
 
 
-def _count(value: object) -> int | None:
+def count(value: object) -> int | None:
+    """Return a plausible number of tokens; `None` if it is something else."""
     if type(value) is int and 0 <= value <= MOST_TOKENS:
         return value
     return None
@@ -441,16 +318,6 @@ def _raw(values: object, token: str) -> tuple[int, ...] | None:
     if bytes(values) == token.encode("utf-8", "surrogatepass"):
         return None
     return tuple(values)
-
-
-def _writable_token(token: TokenLogprob) -> TokenLogprob:
-    if token.token.isascii() and all(text.isascii() for text, _ in token.top):
-        return token
-    return replace(
-        token,
-        token=writable(token.token),
-        top=tuple((writable(text), p) for text, p in token.top),
-    )
 
 
 def answer_in(
@@ -714,7 +581,7 @@ def reported_context(parsed: Any, model: str) -> int | None:
 
 def positive(container: object, name: str) -> int | None:
     """Return a positive integer by its name; `None` if it is something else."""
-    return _count(_get(container, name)) or None
+    return count(_get(container, name)) or None
 
 
 _REWARD_KEYS = ("probs", "data", "score", "embedding")

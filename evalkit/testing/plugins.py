@@ -34,7 +34,7 @@ from evalkit.errors import (
     PluginError,
 )
 from evalkit.judges import make_judges
-from evalkit.judges.responses import sane
+from evalkit.judges.completions import sane
 from evalkit.protocols import Benchmark, Judge
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import Catalog
