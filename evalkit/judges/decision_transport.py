@@ -15,11 +15,10 @@ from evalkit.judges.adaptations import Shape
 from evalkit.judges.completions import amount
 from evalkit.judges.decision_protocol import decided, request_fields
 from evalkit.judges.error_mapping import call_error, clean_message
+from evalkit.judges.litellm_guard import Guard, guarded
 from evalkit.judges.litellm_transport import (
-    Guard,
     LiteLLMTransport,
     enter,
-    guarded,
     load_litellm,
     skip_logging,
 )

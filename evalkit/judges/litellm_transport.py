@@ -1,61 +1,41 @@
-"""Call any provider that LiteLLM supports.
-
-LiteLLM creates every asynchronous HTTP client through one function, which this module wraps to
-refuse redirects, limit the size of bodies, and clean OpenAI answers. It changes only calls made
-within `guarded`; other users of LiteLLM in the process are not affected. Calls of OpenAI's protocol
-within `guarded` use LiteLLM's own HTTP handler instead of OpenAI's client, like LiteLLM's setting
-`EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
-"""
+"""Call any provider that LiteLLM supports."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
-import re
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
-from itertools import accumulate, count
+from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
-from evalkit.core.finish_reasons import end_of
-from evalkit.core.redaction import is_placeholder
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.guard.credentials import is_withheld
 from evalkit.judges import setup
 from evalkit.judges.adaptations import Shape
 from evalkit.judges.completions import amount
 from evalkit.judges.error_mapping import call_error
-from evalkit.judges.http_bodies import ENCODINGS, body_of, unless_redirected
+from evalkit.judges.litellm_guard import Guard, guarded, install_guard
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
-from evalkit.judges.responses import (
-    Answer,
-    OtherEnd,
-    answer_in,
-    answer_of,
-    bad_response,
-    error_in,
-    other_end,
-)
+from evalkit.judges.responses import Answer, answer_of, bad_response
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
-    from httpx import Request
+    pass
 
 _LATE_IMPORTS = (
     "litellm._service_logger",
@@ -86,10 +66,6 @@ _PRICED_BY_SIZE = (
     "fireworks_ai",
     "together_ai",
 )  # if the list has no price: by the size in the model's name
-_LONGEST_ERROR, _DEEPEST_ERROR = 16_384, 32
-_BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-_RESPONSES = "/responses"
-_OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 
 
 def load_litellm() -> Any:
@@ -274,7 +250,7 @@ def _account() -> Any:
 
 @cache
 def _configure(module: Any) -> None:
-    _install_guard()
+    install_guard()
     with warnings.catch_warnings():
         # pydantic completes its response type at first use, with warnings that users cannot act on.
         warnings.simplefilter("ignore")
@@ -287,237 +263,11 @@ def _configure(module: Any) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _install_guard() -> None:
-    """Guard every HTTP client that LiteLLM creates from now on."""
-    from litellm import main
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-
-    make = AsyncHTTPHandler.create_async_transport
-    mount = AsyncHTTPHandler.create_httpx_proxy_mounts
-
-    def transport(*args: Any, **settings: Any) -> Any:
-        return _guard_transport(make(*args, **settings))
-
-    def mounts(*args: Any, **settings: Any) -> Any:
-        transports = mount(*args, **settings)
-        return transports and {
-            pattern: _guard_transport(transport)
-            for pattern, transport in transports.items()
-        }
-
-    AsyncHTTPHandler.create_async_transport = staticmethod(transport)
-    AsyncHTTPHandler.create_httpx_proxy_mounts = staticmethod(mounts)
-
-    setting = main.get_secret_bool
-
-    def get_setting(name: str, default: bool | None = None) -> bool | None:
-        guard = _current.get()
-        if name != _OWN_HANDLER or guard is None or not guard.own_handler:
-            value: bool | None = setting(name, default)
-            return value
-        if not guard.withheld:
-            guard.extra_headers = {
-                **_openai_client_headers(main.litellm.organization),
-                **guard.extra_headers,
-            }
-        return True
-
-    main.get_secret_bool = get_setting
-
-
-@dataclass(slots=True)
-class Guard:
-    """Limits of one call, and the reason if its response was refused.
-
-    Attributes:
-        limit: The largest response body, in bytes.
-        openai: Whether the response must be an OpenAI chat completion.
-        own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
-        withheld: Whether the server gets nothing of the environment.
-        extra_headers: The headers that OpenAI's client would have sent.
-        refused: Why the response was refused; `None` if it was not.
-        failure: The provider's error, which LiteLLM rewords; `None` if there was none.
-        answer: The answer in an OpenAI chat completion, of which LiteLLM gets no more than it may
-            change.
-        end: How the answer ended, in another protocol.
-    """
-
-    limit: int
-    openai: bool
-    own_handler: bool = False
-    withheld: bool = False
-    extra_headers: Mapping[str, str] = field(default_factory=dict)
-    refused: CallError | None = None
-    failure: CallError | None = None
-    answer: Answer | None = None
-    end: OtherEnd = field(default_factory=OtherEnd)
-
-
-_current: ContextVar[Guard | None] = ContextVar("evalkit_guard", default=None)
-
-
-@contextmanager
-def guarded(guard: Guard) -> Iterator[Guard]:
-    """Guard the calls that LiteLLM makes within the block, and yield the guard."""
-    token = _current.set(guard)
-    try:
-        yield guard
-    finally:
-        _current.reset(token)
-
-
-def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
-    """Return the headers that OpenAI's client reads from the environment."""
-    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    custom = {
-        name.strip(): value.strip()
-        for name, colon, value in (line.partition(":") for line in lines)
-        if colon
-    }
-    organization = (
-        organization
-        or os.environ.get("OPENAI_ORGANIZATION")
-        or os.environ.get("OPENAI_ORG_ID")
-    )
-    standard = {
-        "OpenAI-Organization": organization,
-        "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
-    }
-    return {**{name: value for name, value in standard.items() if value}, **custom}
-
-
-def _guard_transport(transport: Any) -> Any:
-    from httpx import AsyncByteStream, Response
-
-    if transport is None:
-        return None
-    handle: Callable[[Request], Awaitable[Response]] = transport.handle_async_request
-
-    async def guarded_handler(request: Request) -> Response:
-        guard = _current.get()
-        if guard is None or request.method != "POST":
-            return await handle(request)
-        if guard.withheld:  # clients read more headers from the environment
-            _keep_plain_headers(request)
-        request.headers["accept-encoding"] = ENCODINGS
-        request.headers.update(guard.extra_headers)
-        response = await handle(request)
-        try:
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            unless_redirected(response.status_code, headers)
-            assert isinstance(response.stream, AsyncByteStream)
-            body = await body_of(
-                response.status_code,
-                response.stream,
-                headers.get("content-encoding", ""),
-                guard.limit,
-            )
-            if response.status_code >= 400:
-                guard.failure = error_in(response.status_code, body, headers)
-                body = _readable_error(body)
-            elif guard.openai and not request.url.path.endswith(_RESPONSES):
-                guard.answer = answer_in(response.status_code, body, headers)
-                body = json.dumps(_stand_in(guard.answer)).encode()
-            else:
-                guard.end = other_end(body)
-        except CallError as error:
-            guard.refused = error
-            raise
-        finally:
-            await response.aclose()
-        kept = [
-            (name, value)
-            for name, value in response.headers.multi_items()
-            if name.lower() not in _BODY_HEADERS
-        ]
-        return Response(
-            response.status_code,
-            headers=kept,
-            content=body,
-            extensions=response.extensions,
-        )
-
-    transport.handle_async_request = guarded_handler
-    return transport
-
-
-_PLAIN_HEADERS = frozenset(
-    (
-        "accept",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "transfer-encoding",
-        "user-agent",
-    )
-)
-
-
-def _keep_plain_headers(request: Request) -> None:
-    """Remove all headers that could hold a value of the environment; the key is a placeholder."""
-    for name in list(request.headers):
-        value = request.headers[name].removeprefix("Bearer ")
-        if name not in _PLAIN_HEADERS and not is_placeholder(value):
-            del request.headers[name]
-
-
-def _stand_in(answer: Answer) -> JsonObject:
-    """Return the shortest OpenAI chat completion from which LiteLLM reads an answer's text, tool call and price."""
-    message: JsonObject = {"role": "assistant", "content": answer.content}
-    if answer.arguments is not None:
-        function = {"name": "answer", "arguments": answer.arguments}
-        message["tool_calls"] = [
-            {"id": "call_1", "type": "function", "function": function}
-        ]
-    body: JsonObject = {"id": "", "object": "chat.completion", "created": 0}
-    finish = _OPENAI_ENDS.get(end_of(answer.finish_reason), answer.finish_reason)
-    body["choices"] = [{"index": 0, "finish_reason": finish, "message": message}]
-    body |= {} if answer.model is None else {"model": answer.model}
-    body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
-    if (prompt := answer.usage.prompt_tokens) is not None:
-        written = answer.usage.completion_tokens
-        if answer.cached:
-            details = {"prompt_tokens_details": {"cached_tokens": answer.cached}}
-        else:
-            details = {}
-        body["usage"] = {
-            "prompt_tokens": prompt,
-            "completion_tokens": written,
-            "total_tokens": prompt + (written or 0),
-            **details,
-        }
-    return body
-
-
-_OPENAI_ENDS = {
-    "length": "length",
-    "truncated": "length",
-    "refused": "content_filter",
-}
-
-
 def _finish(received: Answer, read: Answer) -> str | None:
     """Return the end of an answer as the provider wrote it, unless LiteLLM found a tool call in the text."""
     if received.finish_reason == "stop" and read.finish_reason == "tool_calls":
         return read.finish_reason
     return received.finish_reason
-
-
-def _readable_error(body: bytes) -> bytes:
-    """Return an error's body; of a long or deeply nested one the beginning, as a message.
-
-    LiteLLM reads such a body for seconds in the event loop, and all other requests wait.
-    """
-    depths = accumulate(
-        1 if bracket in b"[{" else -1
-        for bracket in re.findall(rb"[][{}]", body[:_LONGEST_ERROR])
-    )
-    if len(body) <= _LONGEST_ERROR and max(depths, default=0) <= _DEEPEST_ERROR:
-        return body
-    return json.dumps(
-        {"error": {"message": body[:2000].decode("utf-8", "replace")}}
-    ).encode()
 
 
 # Seconds between the starts of two calls, about the time that LiteLLM takes to build one. Calls
