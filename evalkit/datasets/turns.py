@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,32 +20,15 @@ from evalkit.core.turns import (
     arguments_text,
     protected,
     render,
-    speaker,
 )
 from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
-from evalkit.datasets.text import (
-    ABSENT,
-    CUT,
-    Tally,
-    as_messages,
-    calls_of,
-    is_message,
-    openai_message,
-    part_text,
-)
+from evalkit.datasets.messages import SPAN, Message, json_value, read_messages
+from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.values import Json, JsonObject
 
-_INPUT: Final = frozenset({"user", "system", "developer"})
-"""The roles whose messages are not judged: they begin a turn."""
-_RESULT: Final = frozenset({"tool", "function", "observation", "ipython"})
-_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call"})
-_RESULTS: Final = frozenset(
-    {"tool_result", "tool_call_response", "function_call_output"}
-)
-_THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _RESPONSES: Final = {
     MESSAGES: "response",
     f"{MESSAGES}_a": "response_a",
@@ -57,7 +39,7 @@ ENDS: Final = {end: name for name, end in _RESPONSES.items()}
 _REPLACED: Final = ("prompt", "response", "response_a", "response_b", "responses")
 LARGEST: Final = 1_000_000_000
 """The most characters that the units of one conversation may have with their contexts."""
-OUTCOME, SPAN = "outcome", "span_id"
+OUTCOME = "outcome"
 ONE_TURN = "conversations without messages, made of the prompt and the response"
 WHOLE = "annotators' labels of whole conversations, not used for their {}s"
 TAKEN = (
@@ -67,132 +49,7 @@ TAKEN = (
 UNPAIRED = "{}s that not every conversation of the case has, omitted"
 
 
-@frozen
-class _Message:
-    """The parts of one message, the label of its turn or step, and the span of a trace that it is from."""
-
-    parts: Sequence[Part]
-    label: Any = None
-    span: Any = None
-
-    @property
-    def is_input(self) -> bool:
-        return all(
-            part.kind == "said" and part.name.partition(" ")[0] in _INPUT
-            for part in self.parts
-        )
-
-    @property
-    def acts(self) -> bool:
-        """Whether an agent says or calls something in it."""
-        return not self.is_input and any(part.kind != "result" for part in self.parts)
-
-
-def read_messages(messages: Sequence[Json]) -> list[_Message]:
-    """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry; reasoning is omitted."""
-    tools: dict[str, str] = {}
-    return [_message(openai_message(dict(message)), tools) for message in messages]
-
-
-def _message(message: Json, tools: dict[str, str]) -> _Message:
-    role = str(message["role"])
-    content = message.get("content", message.get("parts"))
-    listed = content if isinstance(content, list) else [content]
-    if content is None:
-        listed = []
-    # `function_call` is OpenAI's older form of a call
-    calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
-    # parts that are results say themselves which call they answer
-    if role.lower() in _RESULT and not any(_type(part) in _RESULTS for part in listed):
-        tool = (
-            message.get("name")
-            or message.get("function")
-            or tools.get(str(message.get("tool_call_id")))
-            or role
-        )
-        error = message.get("error")
-        texts = [part_text(part) for part in listed] + (
-            [without_markers(f"error: {arguments_text(error)}")] if error else []
-        )
-        parts = [Part(1, "result", str(tool), "\n".join(texts))]
-    elif role.lower() == "function_call":
-        parts = [_call(json_value(content), tools)]
-    else:
-        parts = [
-            *_said(speaker(role, message.get("name")), listed, tools),
-            *(_call(call, tools) for call in calls),
-        ]
-    return _Message(
-        # a message without content still counts as one
-        parts or [Part(1, "said", speaker(role), "")],
-        message.get("label"),
-        message.get(SPAN),
-    )
-
-
-def _type(part: Any) -> str | None:
-    if isinstance(part, Mapping):
-        return str(part.get("type"))
-    return None
-
-
-def _said(author: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
-    """Yield the parts of a message's content: consecutive texts as one, calls and results each as its own."""
-    texts: list[str] = []
-    for part in content:
-        kind = _type(part)
-        if kind in _THOUGHTS:
-            continue
-        if kind not in _CALLS | _RESULTS:
-            texts += filter(None, [part_text(part)])
-            continue
-        if texts:
-            yield Part(1, "said", author, "\n".join(texts))
-            texts = []
-        yield _call(part, tools) if kind in _CALLS else _result(part, tools)
-    if texts:
-        yield Part(1, "said", author, "\n".join(texts))
-
-
-def _call(call: Any, tools: dict[str, str]) -> Part:
-    """Return a call: of OpenAI (`function` is an object), Inspect (it is a name), Anthropic or OpenTelemetry."""
-    if not isinstance(call, Mapping):
-        return Part(1, "call", "", without_markers(arguments_text(call)))
-    function = call.get("function")
-    body = function if isinstance(function, Mapping) else call
-    name = str(body.get("name") or function or "")
-    # a result has only the id of its call
-    tools[str(call.get("id") or call.get("call_id"))] = name
-    arguments = arguments_text(body.get("arguments", body.get("input")))
-    return Part(1, "call", name, without_markers(arguments))
-
-
-def _result(part: Json, tools: Mapping[str, str]) -> Part:
-    id_ = part.get("tool_use_id") or part.get("id") or part.get("call_id")
-    contents = (
-        part[key] for key in ("content", "response", "result", "output") if key in part
-    )
-    content = next(contents, "")
-    if isinstance(content, list):
-        text = "\n".join(map(part_text, content))
-    else:
-        text = without_markers(arguments_text(content))
-    return Part(
-        1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text
-    )
-
-
-def json_value(value: Any) -> Any:
-    """Return a value that may be JSON as text."""
-    try:
-        if isinstance(value, str):
-            return json.loads(value)
-        return value
-    except (ValueError, RecursionError):
-        return value
-
-
-def _numbered(messages: Sequence[_Message], unit: Unit) -> tuple[list[_Message], int]:
+def _numbered(messages: Sequence[Message], unit: Unit) -> tuple[list[Message], int]:
     """Return messages whose parts have the number of their turn or step, and the count of those with an agent's part.
 
     A message of a user or the system begins a turn after an agent's reply. A step also begins with
@@ -221,7 +78,7 @@ class _Conversation:
     number.
     """
 
-    def __init__(self, messages: Sequence[_Message], config: DatasetConfig) -> None:
+    def __init__(self, messages: Sequence[Message], config: DatasetConfig) -> None:
         self.unit: Unit = "step" if config.unit == "step" else "turn"
         self._messages, self.units = _numbered(messages, self.unit)
         self._whole = config.unit == "conversation"

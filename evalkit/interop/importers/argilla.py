@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.datasets.turns import json_value
+from evalkit.datasets.messages import json_value
 from evalkit.foreign_files.assessments import Assessed, merged, read_assessed
 from evalkit.foreign_files.criteria import (
     JUDGE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.datasets.turns import json_value
+from evalkit.datasets.messages import json_value
 from evalkit.foreign_files.assessments import Assessed, read_assessed
 from evalkit.foreign_files.criteria import JUDGE, PERSON, assessment
 from evalkit.foreign_files.judgment_files import Peek, rows_of, text

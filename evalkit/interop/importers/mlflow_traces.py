@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from evalkit.datasets.messages import SPAN, json_value
 from evalkit.datasets.text import as_messages
-from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import Peek, number, rows_of, subject
 from evalkit.foreign_files.layouts import Unit, log_cells, record_of

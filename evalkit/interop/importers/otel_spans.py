@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from evalkit.datasets.formats import reader_for
+from evalkit.datasets.messages import SPAN, json_value
 from evalkit.datasets.text import conversation_text, is_message
-from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import Peek, load_object, peek
 from evalkit.foreign_files.layouts import log_cells, record_of
