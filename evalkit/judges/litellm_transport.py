@@ -18,7 +18,7 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
@@ -33,9 +33,6 @@ from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import Answer, answer_of, bad_response
 from evalkit.types import Message
 from evalkit.values import Json, JsonObject
-
-if TYPE_CHECKING:
-    pass
 
 _LATE_IMPORTS = (
     "litellm._service_logger",
