@@ -639,9 +639,9 @@ def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None
     """
     state = None if config.store.mode == "read_only" else shared_state(store)
     if state is None and config.runner.budget_scope == "store":
-        what = "workers cannot share a budget without a writable SQLite or PostgreSQL store"
+        problem = "workers cannot share a budget without a writable SQLite or PostgreSQL store"
         raise ConfigError(
-            what,
+            problem,
             where="runner.budget_scope",
             remedy="set store.mode=read_write, or budget_scope=run",
         )

@@ -74,17 +74,17 @@ def import_judgments(
     # Nothing is judged, so pictures that cannot be read are only named.
     files = (path, *others)
     album = Album(most=_MOST_PICTURES, largest=LARGEST, files=files, lenient=True)
-    made = importer(name)
+    imports = importer(name)
     parsed = {}
     with reading_images(album):
-        for one in files:
-            album.begin(f"{one}:1")
-            content = _content(made, one, options)
+        for imported_file in files:
+            album.begin(f"{imported_file}:1")
+            content = _content(imports, imported_file, options)
             if isinstance(
                 content, ImportedJudgments
             ):  # in a batch, ids are those of one dataset's cases
                 return replace(content, format=name)
-            parsed[one] = content
+            parsed[imported_file] = content
         return imported(joined(parsed), name, path)
 
 
@@ -103,12 +103,12 @@ def _content(
             next(
                 iter(reader_for(None, path)(path)), None
             )  # raises a more specific error if the file cannot be read
-        what = (
+        problem = (
             "has no readable rows"
             if remedy == UNKNOWN
             else f"does not look like {made.name}"
         )
-        raise DatasetError(what, where=str(path), remedy=remedy)
+        raise DatasetError(problem, where=str(path), remedy=remedy)
     try:
         return read_format(made, path, options)
     except ConfigError as bad:
@@ -131,12 +131,12 @@ def read_format(
             )
         return content
     except DAMAGE as bad:
-        what = (
+        problem = (
             f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}:"
             f" {str(bad)[:100]})"
         )
         raise DatasetError(
-            " ".join(what.split()), where=str(path), remedy="write it again"
+            " ".join(problem.split()), where=str(path), remedy="write it again"
         ) from None
 
 
@@ -183,38 +183,40 @@ def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
     )
 
 
-def imported(found: ParsedFile, name: str, path: Path) -> ImportedJudgments:
+def imported(parsed: ParsedFile, name: str, path: Path) -> ImportedJudgments:
     """Return the cases, judgments and settings of a file's records.
 
     Raises:
         DatasetError: If it has no judgments, or judgments of two kinds.
     """
-    if not found.records:
+    if not parsed.records:
         raise DatasetError(
             "has no judgments", where=str(path), remedy="use another file"
         )
-    if len({len(record.shown) for record in found.records}) > 1:
-        what = "has both scores of single responses and winners of pairs"
-        raise DatasetError(what, where=str(path), remedy="import each kind separately")
-    cases, judgments, notes = to_cases(found, name)
-    settings, guessed = describe_settings(found, judgments)
-    if found.benchmark is not None:
-        settings["dataset"] = {"benchmark": found.benchmark}
+    if len({len(record.shown) for record in parsed.records}) > 1:
+        problem = "has both scores of single responses and winners of pairs"
+        raise DatasetError(
+            problem, where=str(path), remedy="import each kind separately"
+        )
+    cases, judgments, notes = to_cases(parsed, name)
+    settings, guessed = describe_settings(parsed, judgments)
+    if parsed.benchmark is not None:
+        settings["dataset"] = {"benchmark": parsed.benchmark}
     lost = sum(judgment.status != "ok" for judgment in judgments)
-    extra = [LOST.format(lost, len(judgments))] if lost and not found.unread else []
+    extra = [LOST.format(lost, len(judgments))] if lost and not parsed.unread else []
     if (
         path.is_dir()
-        and not found.below
+        and not parsed.below
         and (below := sum(1 for _ in path.glob("*/**/*.json*")))
     ):
         extra.append(UNREAD.format(below))
-    all_notes = (*found.notes, *notes, *guessed, *extra)
+    all_notes = (*parsed.notes, *notes, *guessed, *extra)
     return ImportedJudgments(
         tuple(cases),
         tuple(judgments),
         settings,
         all_notes,
-        unread=found.unread,
+        unread=parsed.unread,
         format=name,
     )
 
@@ -229,14 +231,14 @@ def _with_remedy(
 
 
 def describe_settings(
-    found: ParsedFile, judgments: Sequence[Judgment]
+    parsed: ParsedFile, judgments: Sequence[Judgment]
 ) -> tuple[JsonObject, list[str]]:
     """Return the config settings of the judgments, and notes on assumptions."""
     pointwise = len(judgments[0].unit) == 1
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
-    criteria = {name: _criterion(found, name) for name in named or {CRITERION: None}}
+    criteria = {name: _criterion(parsed, name) for name in named or {CRITERION: None}}
     settings: JsonObject = {
         "judge": _judge(
             judges, any(judgment.weighted is not None for judgment in judgments)
@@ -249,18 +251,18 @@ def describe_settings(
         settings["mode"]["name"] = "checklist"
         settings["rubric"] = {"min": 0, "max": 1, "step": 0.01, "levels": {}}
         return settings | (
-            {"scoring": {"checklist": found.rule}} if found.rule else {}
+            {"scoring": {"checklist": parsed.rule}} if parsed.rule else {}
         ), []
-    if found.output is not None:
-        settings["output"] = dict(found.output)
+    if parsed.output is not None:
+        settings["output"] = dict(parsed.output)
     if not pointwise:
         return settings, []
-    if found.rubric:
-        return settings | {"rubric": dict(found.rubric)}, []
+    if parsed.rubric:
+        return settings | {"rubric": dict(parsed.rubric)}, []
     if names := [one.class_name for one in judgments if one.class_name is not None]:
         labels = [
             one
-            for record in found.records
+            for record in parsed.records
             for one in (*record.classes.values(), record.shown[0].class_name)
         ]
         spelled: dict[str, str] = {}
@@ -278,25 +280,27 @@ def describe_settings(
             " abstention"
         ]
     values = [value for judgment in judgments for value in judgment.criteria.values()]
-    low, high, step = found.scale or guessed_scale(values)
+    low, high, step = parsed.scale or guessed_scale(values)
     settings["rubric"] = {"min": low, "max": high, "step": step, "levels": {}}
-    return settings, [] if found.scale else [GUESSED.format(low, high)]
+    return settings, [] if parsed.scale else [GUESSED.format(low, high)]
 
 
-def _criterion(found: ParsedFile, name: str) -> JsonObject:
-    weight = {"weight": found.weights[name]} if name in found.weights else {}
-    return {"description": found.criteria.get(name, ""), **weight}
+def _criterion(parsed: ParsedFile, name: str) -> JsonObject:
+    weight = {"weight": parsed.weights[name]} if name in parsed.weights else {}
+    return {"description": parsed.criteria.get(name, ""), **weight}
 
 
 def _judge(names: Sequence[str], weighted: bool) -> Json:
     # The temperature is unknown.
     more = {"logprobs": "fallback"} if weighted else {}
-    each = [
+    judges = [
         {"name": _plain(name), "model": name, "temperature": None, **more}
         for name in names
     ]
     return (
-        each[0] if len(each) == 1 else {"name": "panel", "model": None, "judges": each}
+        judges[0]
+        if len(judges) == 1
+        else {"name": "panel", "model": None, "judges": judges}
     )
 
 
@@ -307,9 +311,9 @@ def _plain(name: str) -> str:
 def _policy(judgments: Sequence[Judgment]) -> str:
     """Return `both` if a pair was judged in both orders, `none` if all are in the case's order, otherwise `random`."""
     orders: dict[tuple[Any, ...], set[bool]] = {}
-    for one in judgments:
-        orders.setdefault((one.judge, one.case_id, one.unit), set()).add(
-            one.shown == one.unit
+    for judgment in judgments:
+        orders.setdefault((judgment.judge, judgment.case_id, judgment.unit), set()).add(
+            judgment.shown == judgment.unit
         )
     if any(len(seen) > 1 for seen in orders.values()):
         return "both"
@@ -365,15 +369,17 @@ class _Question:
             )
 
     def pairs(self) -> set[Pair]:
-        return {frozenset(one.key for one in record.shown) for record in self.records}
+        return {
+            frozenset(record.key for record in record.shown) for record in self.records
+        }
 
 
 def to_cases(
-    found: ParsedFile, source: str
+    parsed: ParsedFile, source: str
 ) -> tuple[list[Case], list[Judgment], list[str]]:
     """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
     tally: Counter[str] = Counter()
-    records = list(_with_unique_keys(found.records, tally))
+    records = list(_with_unique_keys(parsed.records, tally))
     questions = _grouped(records, lambda record: record.question)
     notes = []
     if why := _pairs_apart(questions.values()):
@@ -386,14 +392,14 @@ def to_cases(
         question = questions.pop(name)
         order = (
             sorted(question.answers.values(), key=_by_name)
-            if found.by_name
+            if parsed.by_name
             else list(question.answers.values())
         )
         cases.append(_case(question, order, tally))
         judgments += _judgments(
             question, [answer.key for answer in order], source, tally
         )
-    notes += [f"{what}: {number}" for what, number in tally.items()]
+    notes += [f"{problem}: {number}" for problem, number in tally.items()]
     responses = [response for case in cases for response in case.responses]
     if absent := sum(not response.text for response in responses):
         notes.append(ABSENT.format(absent, len(responses)))
@@ -612,20 +618,22 @@ def _judgments(
     taken: dict[tuple[Any, ...], set[int]] = {}
     found = []
     for record in question.records:
-        shown = tuple([keys.index(answer.key) for answer in record.shown])
-        unit = tuple(sorted(shown))
-        shown = unit if shown == unit else shown
-        for said in (record.said, *record.others):
-            samples = taken.setdefault((shown, said.judge), set())
-            sample = said.sample
+        order = tuple([keys.index(answer.key) for answer in record.shown])
+        unit = tuple(sorted(order))
+        order = unit if order == unit else order
+        for judgment in (record.said, *record.others):
+            samples = taken.setdefault((order, judgment.judge), set())
+            sample = judgment.sample
             if sample is None or sample in samples:
                 sample = next(
                     number for number in count(len(samples)) if number not in samples
                 )
-            if samples and said.sample != sample:
-                tally[REPEATED if said.sample is None else RENUMBERED] += 1
+            if samples and judgment.sample != sample:
+                tally[REPEATED if judgment.sample is None else RENUMBERED] += 1
             samples.add(sample)
-            found.append(_judgment(question.name, said, unit, shown, sample, source))
+            found.append(
+                _judgment(question.name, judgment, unit, order, sample, source)
+            )
     return found
 
 

@@ -22,66 +22,66 @@ _NEAR: Final = 0.051
 
 
 def sums_up(
-    column: TypedColumn, others: Sequence[TypedColumn], *, named: bool = False
+    column: TypedColumn, raters: Sequence[TypedColumn], *, named: bool = False
 ) -> bool:
     """Return whether a column is the majority, the mean or the median of others in nearly all rows.
 
     Args:
         column: The column.
-        others: The raters that it may sum up.
+        raters: The raters that it may sum up.
         named: Whether its name says that it sums up raters, so that one of them may be missing.
     """
-    if len(others) < (_FEWEST - 1 if named else _FEWEST):
+    if len(raters) < (_FEWEST - 1 if named else _FEWEST):
         return False
-    if _is_majority(column, others):
+    if _is_majority(column, raters):
         return True
-    numeric = column.is_numeric and all(other.is_numeric for other in others)
-    return numeric and _is_mean(column, others)
+    numeric = column.is_numeric and all(rater.is_numeric for rater in raters)
+    return numeric and _is_mean(column, raters)
 
 
-def _is_majority(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
+def _is_majority(column: TypedColumn, raters: Sequence[TypedColumn]) -> bool:
     equal = rows = split = 0
-    for text, *given in _rows(column, others):
-        (word, count), *rest = Counter(map(fold, given)).most_common()
-        if not rest:
+    for text, *cells in _rows(column, raters):
+        (word, count), *less_frequent = Counter(map(fold, cells)).most_common()
+        if not less_frequent:
             # where all agree, a good rater agrees with them
             equal += fold(text) == word
             rows += 1
-        elif count > rest[0][1]:
+        elif count > less_frequent[0][1]:
             equal += fold(text) == word
             rows += 1
             split += 1
         else:
-            split += len(others) < _FEWEST
+            split += len(raters) < _FEWEST
     return rows >= _ROWS and split > 2 and equal >= _ALL * rows
 
 
-def _is_mean(column: TypedColumn, others: Sequence[TypedColumn]) -> bool:
+def _is_mean(column: TypedColumn, raters: Sequence[TypedColumn]) -> bool:
     means = medians = rows = 0
-    for text, *given in _rows(column, others):
+    for text, *cells in _rows(column, raters):
         values = [
-            other.numbers.get(cell) for other, cell in zip(others, given, strict=True)
+            rater.numbers.get(cell) for rater, cell in zip(raters, cells, strict=True)
         ]
-        known = [value for value in values if value is not None]
+        present = [value for value in values if value is not None]
         value = column.numbers.get(text)
-        if value is None or len(known) < len(values):
+        if value is None or len(present) < len(values):
             continue
         rows += 1
-        means += abs(value - fmean(known)) <= _NEAR
-        medians += abs(value - median(known)) <= _NEAR
-    distinct = any(len(other.distinct_numbers) > 1 for other in others)
+        means += abs(value - fmean(present)) <= _NEAR
+        medians += abs(value - median(present)) <= _NEAR
+    distinct = any(len(rater.distinct_numbers) > 1 for rater in raters)
     return rows >= _ROWS and distinct and max(means, medians) >= _ALL * rows
 
 
 def _rows(
-    column: TypedColumn, others: Sequence[TypedColumn]
+    column: TypedColumn, raters: Sequence[TypedColumn]
 ) -> Iterable[tuple[str, ...]]:
     """Yield the texts of the column and of the others in each row where all have one."""
-    texts = (column.texts, *(other.texts for other in others))
+    texts = (column.texts, *(rater.texts for rater in raters))
     for row in zip(*texts, strict=True):
-        known = tuple(text for text in row if text is not None)
-        if len(known) == len(row):
-            yield known
+        cells = tuple(text for text in row if text is not None)
+        if len(cells) == len(row):
+            yield cells
 
 
 def find_sums(
@@ -94,7 +94,7 @@ def find_sums(
         for name in names
         if sums_up(
             typed[name],
-            [typed[other] for other in group if other != name],
+            [typed[rater] for rater in group if rater != name],
             named=is_aggregate(name),
         )
     ]

@@ -61,13 +61,13 @@ def class_space(raws: Mapping[str, Raw], where: str) -> Space | None:
     _check_lists(raws, where)
     if not union or len(union) > MOST_LEVELS:
         return None
-    seen = Counter(
+    counts = Counter(
         word
         for name, levels in words.items()
         for word in {*levels.values(), *map(fold, raws[name].mapped.values())}
     )
     if len(raws) > 1:
-        alone = {word for word, count in seen.items() if count == 1}
+        alone = {word for word, count in counts.items() if count == 1}
         shared = union - alone
         if not shared:
             return None
@@ -115,14 +115,14 @@ def _check_lists(raws: Mapping[str, Raw], where: str) -> None:
             several = [text for text, parts in lists.items() if len(parts) > 1]
             parts = {part.strip() for text in several for part in lists[text]}
             if len(several) > 1 and len(parts) < len(lists) and len(parts) > 1:
-                what = (
+                problem = (
                     f"'{name}' has several classes in a cell ('{several[0][:40]}'), which are"
                     " not one verdict"
                 )
                 remedy = (
                     "give each class a column of yes and no, and check one at a time"
                 )
-                raise DatasetError(what, where=where, remedy=remedy)
+                raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def _has_many_classes(shared: set[str]) -> bool:
@@ -213,8 +213,8 @@ def _check_polarity(raws: Mapping[str, Raw], where: str) -> None:
             o for text, meaning in pairs for o in ("--map", f"{text}={meaning}")
         )
         answers.append(Answer("it is a fault" if flip else "it is no fault", options))
-    what = (
+    problem = (
         f"'{adverse}' seems to be about a fault and other columns are not: does"
         f" '{levels[0]}' there mean that a response fails?"
     )
-    raise OpenTableError(what, where, answers)
+    raise OpenTableError(problem, where, answers)

@@ -146,11 +146,11 @@ class TypedColumn:
         """The number of cells that may be verdicts."""
         return self.words.total()
 
-    def share(self, known: Mapping[str, Any]) -> float:
-        """Return the share of cells with a level in `known`."""
+    def share(self, levels: Mapping[str, Any]) -> float:
+        """Return the share of cells with a level in `levels`."""
         if not self.total:
             return 0.0
-        covered = sum(count for text, count in self.words.items() if text in known)
+        covered = sum(count for text, count in self.words.items() if text in levels)
         return covered / self.total
 
     @cached_property
@@ -253,20 +253,20 @@ class TypedColumn:
     @cached_property
     def pairs(self) -> Mapping[str, str]:
         """A, B or TIE of each level that names a winner or compares."""
-        known = pair_words()
-        found = {}
+        winner_words = pair_words()
+        winners = {}
         for text in self.words:
             if len(text) > LONGEST_WORD:
                 continue
             if match := _COMPARISON.fullmatch(text.strip()):
-                found[text] = _compared(match)
-            elif (word := fold(text)) in known:
-                found[text] = known[word]
+                winners[text] = _compared(match)
+            elif (word := fold(text)) in winner_words:
+                winners[text] = winner_words[word]
             elif match := _STRENGTH.fullmatch(word):
-                found[text] = "A" if match[1][-1] in "a1" else "B"
+                winners[text] = "A" if match[1][-1] in "a1" else "B"
             elif text.strip().casefold() == "[[c]]":
-                found[text] = "TIE"
-        return found
+                winners[text] = "TIE"
+        return winners
 
     @cached_property
     def order(self) -> list[str] | None:
@@ -355,12 +355,12 @@ class TypedColumn:
 
 
 def _compared(match: re.Match[str]) -> str:
-    left, sign, right = match[1].casefold(), match[2].casefold(), match[3].casefold()
+    first, sign, second = match[1].casefold(), match[2].casefold(), match[3].casefold()
     if sign in _EVEN:
         return "TIE"
-    if left[-1] == right[-1]:
+    if first[-1] == second[-1]:
         return "TIE"
-    better = right if sign in _WORSE else left
+    better = second if sign in _WORSE else first
     return "A" if better[-1] in "a1" else "B"
 
 

@@ -61,14 +61,14 @@ def columns_of(rows: Rows) -> Columns:
     cells: dict[str, list[Any]] = {
         name: [_value(row.get(name)) for _, row in rows] for name in names
     }
-    places = [place for place, _ in rows]
-    _check_lengths(cells, places)
-    columns = Columns(cells, places)
+    locations = [location for location, _ in rows]
+    _check_lengths(cells, locations)
+    columns = Columns(cells, locations)
     _drop_totals(columns)
     opened = dict(_opened(columns.cells, 0))
     # A header may have a line break, which would begin a line of its own in what is printed.
-    shown = visible_names(opened, one_line)
-    columns.cells = {shown[name]: column for name, column in opened.items()}
+    names_on_a_line = visible_names(opened, one_line)
+    columns.cells = {names_on_a_line[name]: column for name, column in opened.items()}
     return columns
 
 
@@ -87,13 +87,15 @@ def _value(cell: Any) -> Any:
     return cell
 
 
-def _check_lengths(cells: Mapping[str, list[Any]], places: Sequence[str]) -> None:
+def _check_lengths(cells: Mapping[str, list[Any]], locations: Sequence[str]) -> None:
     for name, column in cells.items():
-        for place, cell in zip(places, column, strict=True):
+        for location, cell in zip(locations, column, strict=True):
             if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
-                what = f"column '{name[:60]}' has a cell with {len(cell):,} characters"
+                problem = (
+                    f"column '{name[:60]}' has a cell with {len(cell):,} characters"
+                )
                 remedy = f"shorten it to {_LONGEST_CELL:,}"
-                raise DatasetError(what, where=place, remedy=remedy)
+                raise DatasetError(problem, where=location, remedy=remedy)
 
 
 def _drop_totals(columns: Columns) -> None:
@@ -132,8 +134,8 @@ def _opened(
             named = column if lists is None else _by_name(column, lists)
             objects = [_object(cell) for cell in named]
             filled = sum(cell is not None for cell in column)
-            found = sum(value is not None for value in objects)
-            if found and found >= _MOSTLY * filled:
+            object_count = sum(value is not None for value in objects)
+            if object_count and object_count >= _MOSTLY * filled:
                 yield from _opened(_paths(name, column, objects), depth + 1)
                 continue
             if lists is not None and (positions := _positions(name, lists)):

@@ -91,10 +91,14 @@ def shares_words(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     words = {fold(word) for word in column.words}
     if not words or len(words) > _MOST_SHARED:
         return False
-    for other, values in typed.items():
-        if other == name or len(values.words) > _MOST_SHARED or not values.words:
+    for name_of_other, values in typed.items():
+        if (
+            name_of_other == name
+            or len(values.words) > _MOST_SHARED
+            or not values.words
+        ):
             continue
-        if matches(other, "system") and matches(name, "system"):
+        if matches(name_of_other, "system") and matches(name, "system"):
             continue
         shared = words & {fold(word) for word in values.words}
         if 2 * len(shared) > len(words) and len(shared) > 1:
@@ -150,13 +154,13 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
         if first in folded and second in folded
     ]
     sides: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
-    known = {
+    used = {
         name: column
         for name, column in typed.items()
         if name not in taken and column.kind != "empty"
     }
-    from_zero = _numbered_from_zero(known)
-    for name, column in known.items():
+    from_zero = _numbered_from_zero(used)
+    for name, column in used.items():
         sided = [*_sided(name)]
         for base in from_zero:
             sided = [
@@ -170,9 +174,9 @@ def _pair_roles(typed: Mapping[str, TypedColumn], taken: set[str]) -> Iterator[R
                 sides.setdefault(group, {}).setdefault(base, {}).setdefault(side, name)
     for group, role in (("response", "response"), ("system", "model")):
         pairs = [
-            (found["a"], found["b"])
-            for found in sides.get(group, {}).values()
-            if len(found) == 2
+            (columns["a"], columns["b"])
+            for columns in sides.get(group, {}).values()
+            if len(columns) == 2
         ]
         if group == "response" and named:
             pairs = named
@@ -199,15 +203,19 @@ def sided_pairs(
     typed: Mapping[str, TypedColumn], taken: set[str]
 ) -> list[tuple[str, str]]:
     """Return the pairs of columns whose names differ only in the side, such as `score_a` and `score_b`."""
-    found: dict[tuple[str, ...], dict[str, str]] = {}
+    columns_by_base: dict[tuple[str, ...], dict[str, str]] = {}
     for name in typed:
         if name in taken:
             continue
         for base, side in _sided(name):
-            rest = " ".join(base)
-            if matches(rest, "value") or is_rank(rest):
-                found.setdefault(base, {}).setdefault(side, name)
-    return [(names["a"], names["b"]) for names in found.values() if len(names) == 2]
+            base_name = " ".join(base)
+            if matches(base_name, "value") or is_rank(base_name):
+                columns_by_base.setdefault(base, {}).setdefault(side, name)
+    return [
+        (names["a"], names["b"])
+        for names in columns_by_base.values()
+        if len(names) == 2
+    ]
 
 
 def is_rank(name: str) -> bool:
@@ -229,12 +237,18 @@ def _sided(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _side_group(base: Sequence[str], column: TypedColumn) -> str:
-    rest = " ".join(base)
-    if any(matches(rest, group) for group in ("value", "human", "label", "verdict")):
+    base_name = " ".join(base)
+    if any(
+        matches(base_name, group) for group in ("value", "human", "label", "verdict")
+    ):
         return ""
     texts = column.kind in ("text", "list", "id", "stated") or len(base) <= 1
-    systems = matches(rest, "system") and len(base) <= 2
-    if matches(rest, "response") and texts and not (systems and matches(rest, "value")):
+    systems = matches(base_name, "system") and len(base) <= 2
+    if (
+        matches(base_name, "response")
+        and texts
+        and not (systems and matches(base_name, "value"))
+    ):
         return "system" if systems and not matches(base[-1], "response") else "response"
     return "system" if systems else ""
 
@@ -253,13 +267,13 @@ def _ids(typed: Mapping[str, TypedColumn]) -> list[str]:
 
 
 def _orders(typed: Mapping[str, TypedColumn]) -> list[str]:
-    known = {"ab", "ba", "a", "b", "true", "false", "0", "1"}
+    order_words = {"ab", "ba", "a", "b", "true", "false", "0", "1"}
     return [
         name
         for name, column in typed.items()
         if matches(name, "order")
         and column.counts
-        and {text.strip().casefold() for text in column.counts} <= known
+        and {text.strip().casefold() for text in column.counts} <= order_words
     ]
 
 
@@ -284,7 +298,7 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
         for role, clear in [strength(name)]
         if clear > 1
     }
-    found = []
+    names = []
     for name, column in typed.items():
         if not matches(name, group) or not column.counts or column.kind == "time":
             continue
@@ -293,8 +307,8 @@ def _texts_named(typed: Mapping[str, TypedColumn], group: str) -> list[str]:
             continue
         if is_named(name) and column.kind == "stated":
             continue
-        found.append(((not exact, is_named(name)), name))
-    return [name for _, name in sorted(found, key=lambda pair: pair[0])]
+        names.append(((not exact, is_named(name)), name))
+    return [name for _, name in sorted(names, key=lambda pair: pair[0])]
 
 
 def _reasons(typed: Mapping[str, TypedColumn]) -> list[str]:

@@ -17,7 +17,7 @@ _ONE_HOT: Final = ("a", "b", "tie")
 
 def join_one_hot(parts: Parts) -> None:
     """Join columns of 0 and 1 for each winner, of which each row has one 1, to a column of winners."""
-    found: dict[str, dict[str, str]] = {}
+    sides_by_base: dict[str, dict[str, str]] = {}
     for name, column in parts.typed.items():
         words = tokens(name)
         side = next((word for word in reversed(words) if word in _ONE_HOT), None)
@@ -25,14 +25,14 @@ def join_one_hot(parts: Parts) -> None:
             side = "tie"
         if side is None or not (column.is_binary or column.kind == "flag"):
             continue
-        rest = " ".join(
+        base_name = " ".join(
             word
             for word in words
             if word not in (*_ONE_HOT, "model", "response", "draw")
         )
-        if matches(rest, "value"):
-            found.setdefault(rest, {}).setdefault(side, name)
-    for rest, sides in found.items():
+        if matches(base_name, "value"):
+            sides_by_base.setdefault(base_name, {}).setdefault(side, name)
+    for base_name, sides in sides_by_base.items():
         if not {"a", "b"} <= sides.keys():
             continue
         winners = [
@@ -40,7 +40,7 @@ def join_one_hot(parts: Parts) -> None:
         ]
         if any(winner == "" for winner in winners):
             continue
-        name = f"{rest}_*".replace(" ", "_")
+        name = f"{base_name}_*".replace(" ", "_")
         for part in sides.values():
             del parts.columns.cells[part]
             del parts.typed[part]
@@ -69,8 +69,11 @@ def join_sided_scores(parts: Parts) -> None:
             continue
         above, below = reversed(columns) if is_rank(first) else columns
         winners = [
-            _higher(above.numbers.get(one or ""), below.numbers.get(other or ""))
-            for one, other in zip(above.texts, below.texts, strict=True)
+            _higher(
+                above.numbers.get(first_text or ""),
+                below.numbers.get(second_text or ""),
+            )
+            for first_text, second_text in zip(above.texts, below.texts, strict=True)
         ]
         words = [word for word in tokens(first) if word not in _FIRST_SIDE]
         name = f"{'_'.join(words)}_*"

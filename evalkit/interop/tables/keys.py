@@ -145,9 +145,9 @@ def _ask(names: Sequence[str], where: str) -> None:
         Answer(f"'{name}' tells repeated verdicts on a unit apart", ("--sample", name)),
         Answer("none of them does", ("--key", "NONE")),
     ]
-    columns = ", ".join(f"'{one}'" for one in names)
-    what = f"rows with one id differ in {columns}: are they units, or repeats of a verdict?"
-    raise OpenTableError(what, where, answers)
+    columns = ", ".join(f"'{name}'" for name in names)
+    problem = f"rows with one id differ in {columns}: are they units, or repeats of a verdict?"
+    raise OpenTableError(problem, where, answers)
 
 
 def groups(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> list[int]:
@@ -157,17 +157,17 @@ def groups(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> list[int]:
     rows = len(next(iter(typed.values())).texts)
     if not texts:
         return list(range(rows))
-    found = []
+    rows_of_groups = []
     for row, key in enumerate(zip(*texts, strict=True)):
         # a row without an id is like no other row
         unit = key if key[0] is not None else (None, str(row))
-        found.append(numbers.setdefault(unit, len(numbers)))
-    return found
+        rows_of_groups.append(numbers.setdefault(unit, len(numbers)))
+    return rows_of_groups
 
 
 def _repeated(typed: Mapping[str, TypedColumn], names: Sequence[str]) -> bool:
-    found = groups(typed, names)
-    return len(set(found)) < len(found)
+    units = groups(typed, names)
+    return len(set(units)) < len(units)
 
 
 def _varies(typed: Mapping[str, TypedColumn], keys: Sequence[str], name: str) -> bool:
@@ -223,12 +223,12 @@ def _note_equal_rows(typed: Mapping[str, TypedColumn], keys: Keys) -> None:
 
 def equal_rows(typed: Mapping[str, TypedColumn]) -> list[int]:
     """Return the rows that are equal to an earlier one in every column."""
-    seen: set[int] = set()
+    hashes: set[int] = set()
     copies = []
     for index, group in enumerate(groups(typed, list(typed))):
-        if group in seen:
+        if group in hashes:
             copies.append(index)
-        seen.add(group)
+        hashes.add(group)
     return copies
 
 

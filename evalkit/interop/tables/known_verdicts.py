@@ -76,9 +76,9 @@ def _new_words(
     name: str, words: list[str], reading: TableReading, where: str
 ) -> DatasetError:
     listed = ", ".join(f"'{word[:40]}'" for word in words[:_LISTED])
-    what = (
+    problem = (
         f"column '{name}' was {reading.columns[name].type} in the reading and has"
         f" {len(words)} values that it does not know: {listed}"
     )
     remedy = "check the column, or read the table anew without the reading"
-    return DatasetError(what, where=where, remedy=remedy)
+    return DatasetError(problem, where=where, remedy=remedy)

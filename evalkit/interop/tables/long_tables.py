@@ -54,8 +54,8 @@ def names_raters(
     if not column.total or len(column.words) > min(_MOST_RATERS, max(1, rows - 1)):
         return False
     values = list(column.words)
-    known = [value for value in values if _is_rater(value)]
-    by_value = len(known) == len(values) and not matches(name, "system")
+    raters = [value for value in values if _is_rater(value)]
+    by_value = len(raters) == len(values) and not matches(name, "system")
     if not matches(name, "rater") and not (matches(name, "kind") and by_value):
         return False
     meanings, _ = polarity()
@@ -116,11 +116,11 @@ def long_form(
             continue
         if not names_raters(name, column, rows, typed):
             continue
-        known = used - {taken.get("sample")}
+        used_columns = used - {taken.get("sample")}
         verdicts = [
-            other
-            for other in candidates(typed, {*known, name}, choices)
-            if other != name
+            candidate
+            for candidate in candidates(typed, {*used_columns, name}, choices)
+            if candidate != name
         ]
         form = _form(name, column, verdicts, typed, taken, choices)
         if form is not None:
@@ -179,26 +179,30 @@ def _form(
     ids = taken.get("id") or taken.get("prompt")
     repeats = ids is not None and len(typed[ids].counts) < len(column.cells)
     named = {*choices.judges, *choices.labels}
-    clear = [other for other in verdicts if strength(other)[1] > 2]
-    main = [other for other in verdicts if strength(other)[1] > 0 or len(verdicts) == 1]
+    clear = [column for column in verdicts if strength(column)[1] > 2]
+    main = [
+        column for column in verdicts if strength(column)[1] > 0 or len(verdicts) == 1
+    ]
     if len(values) > 1 and repeats and not clear and not named & set(verdicts):
         value = _one_value(main or verdicts, typed)
         if value is not None:
             return LongForm(name, value, "raters")
-    judges = [other for other in verdicts if strength(other)[0] == "judge"]
-    labels = [other for other in verdicts if strength(other)[0] == "label"]
+    judges = [column for column in verdicts if strength(column)[0] == "judge"]
+    labels = [column for column in verdicts if strength(column)[0] == "label"]
     people = are_people(values) or any(part in name.casefold() for part in _PEOPLE)
     if people and (matches(name, "human") or column.is_numeric):
-        left = labels or [
-            other for other in verdicts if other not in judges or strength(other)[1] < 2
+        candidates = labels or [
+            column
+            for column in verdicts
+            if column not in judges or strength(column)[1] < 2
         ]
-        strong = [other for other in judges if strength(other)[1] > 1]
-        if len(left) == 1 and (strong or len(verdicts) == 1):
-            return LongForm(name, left[0], "people")
+        strong = [column for column in judges if strength(column)[1] > 1]
+        if len(candidates) == 1 and (strong or len(verdicts) == 1):
+            return LongForm(name, candidates[0], "people")
         return None
     if people or not verdicts:
         return None
-    value = _one_value([other for other in judges if other not in labels], typed)
+    value = _one_value([column for column in judges if column not in labels], typed)
     if value is not None:
         return LongForm(name, value, "judges")
     return None
@@ -235,7 +239,7 @@ def widened(
         name = names.setdefault(
             cell_text(rater), _column_name(cell_text(rater), form, columns)
         )
-        key = tuple(cell_text(columns.cells[one][index]) for one in keys)
+        key = tuple(cell_text(columns.cells[key_column][index]) for key_column in keys)
         repeat = 0
         while True:
             row = rows.setdefault((*key, repeat), len(first))

@@ -63,7 +63,7 @@ def raw_levels(
     mapped = {word.casefold(): meaning for word, meaning in words.items()}
     mapped |= {fold(word): meaning for word, meaning in words.items()}
     every = [word for column in raters.values() for word in column.counts]
-    found = {}
+    levels = {}
     for name, column in raters.items():
         raw = Raw(column)
         for text, count in column.counts.items():
@@ -80,8 +80,8 @@ def raw_levels(
                 raw.missing[text] = column.missing[text]
             else:
                 raw.words[text] = count
-        found[name] = raw
-    return found
+        levels[name] = raw
+    return levels
 
 
 def _long_texts(raw: Raw, values: Mapping[str, Any]) -> dict[str, str]:

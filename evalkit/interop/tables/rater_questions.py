@@ -42,8 +42,8 @@ def ask_for_label(names: Sequence[str], judge: str, where: str) -> None:
     ]
     columns = ", ".join(f"'{name}'" for name in names)
     verb = "has" if len(names) == 1 else "have"
-    what = f"column {columns} {verb} values like those of the judge '{judge}': whose are they?"
-    raise OpenTableError(what, where, answers)
+    problem = f"column {columns} {verb} values like those of the judge '{judge}': whose are they?"
+    raise OpenTableError(problem, where, answers)
 
 
 def ask_for_roles(names: Sequence[str], where: str) -> None:
@@ -60,8 +60,8 @@ def ask_for_roles(names: Sequence[str], where: str) -> None:
         Answer(f"'{first}' is the judge", _options(names, first)),
     ]
     columns = ", ".join(f"'{name}'" for name in names)
-    what = f"the names and values of {columns} leave open which is the judge"
-    raise OpenTableError(what, where, answers)
+    problem = f"the names and values of {columns} leave open which is the judge"
+    raise OpenTableError(problem, where, answers)
 
 
 def _options(names: Sequence[str], judge: str) -> tuple[str, ...]:
@@ -88,8 +88,8 @@ def check_label_and_score(
         Answer(f"'{label}' is a person's label", ("--judge", judge, "--label", label)),
         Answer("both are the judge's", ("--judge", label, "--label", "NONE")),
     ]
-    what = f"'{label}' and '{judge}' may be one judge's word and score: whose is '{label}'?"
-    raise OpenTableError(what, where, answers)
+    problem = f"'{label}' and '{judge}' may be one judge's word and score: whose is '{label}'?"
+    raise OpenTableError(problem, where, answers)
 
 
 def check_ids(
@@ -114,12 +114,12 @@ def check_ids(
         if not (exact and column.is_numeric and whole) or flags:
             continue
         judge = judges[0]
-        others = [name for name in unused if typed[name].judges]
+        unused_judges = [name for name in unused if typed[name].judges]
         answers = [
             Answer(
                 f"ids, and '{name}' is the label", ("--judge", judge, "--label", name)
             )
-            for name in others[:MOST_ANSWERS]
+            for name in unused_judges[:MOST_ANSWERS]
         ]
         answers += [
             Answer("labels", ("--judge", judge, "--label", label)),
@@ -127,8 +127,8 @@ def check_ids(
                 "ids, and there are no labels", ("--judge", judge, "--label", "NONE")
             ),
         ]
-        what = f"'{label}' has integers: are they labels, or ids of annotators?"
-        raise OpenTableError(what, where, answers)
+        problem = f"'{label}' has integers: are they labels, or ids of annotators?"
+        raise OpenTableError(problem, where, answers)
 
 
 def ask_about_marks(
@@ -154,8 +154,8 @@ def ask_about_marks(
             Answer("it fails", (*marked, "--map", f"{EMPTY_CELL}=fail")),
             Answer("it has no verdict", marked),
         ]
-        what = (
+        problem = (
             f"'{name}' has '{mark}' in {column.total} cells and nothing in {empty}: what"
             " does an empty cell mean?"
         )
-        raise OpenTableError(what, where, answers)
+        raise OpenTableError(problem, where, answers)

@@ -107,14 +107,14 @@ def is_names_of_raters(name: str, typed: Mapping[str, TypedColumn]) -> bool:
         return False
     words = column.kind in ("class", "id") or column.is_numeric
     judging = [
-        other
-        for other in typed
-        if other != name and typed[other].judges and is_rater_name(other)
+        column
+        for column in typed
+        if column != name and typed[column].judges and is_rater_name(column)
     ]
     folded = {fold(word) for word in column.words}
-    if any(folded & {fold(word) for word in typed[other].words} for other in judging):
+    if any(folded & {fold(word) for word in typed[column].words} for column in judging):
         return False
-    unnamed = [other for other in judging if strength(other)[1] < 2]
+    unnamed = [column for column in judging if strength(column)[1] < 2]
     return words and bool(unnamed if column.is_numeric else judging)
 
 
@@ -141,9 +141,9 @@ def _has_verdicts(name: str, typed: Mapping[str, TypedColumn]) -> bool:
     """Return whether the rater of a column of comments has another column, with verdicts."""
     rater = strength(name)
     return any(
-        strength(other) == rater and column.may_be_verdict
-        for other, column in typed.items()
-        if other != name and not matches(other, "text")
+        strength(name_of_column) == rater and column.may_be_verdict
+        for name_of_column, column in typed.items()
+        if name_of_column != name and not matches(name_of_column, "text")
     )
 
 
@@ -216,14 +216,14 @@ def _assign(
     weak = [name for name in weak if name not in raters.unused]
     _pair_by_base(weak, raters, choices)
     _one_of_each(typed, raters)
-    left = [
+    undecided = [
         name for name in weak if name not in raters.judges and name not in raters.labels
     ]
-    if left and not raters.judges:
-        _weak_judges(left, typed, raters)
+    if undecided and not raters.judges:
+        _weak_judges(undecided, typed, raters)
     if not choices.judges and not choices.labels:
         check_label_and_score(raters.judges, raters.labels, where)
-    for name in left:
+    for name in undecided:
         if name not in raters.judges and name not in raters.criteria:
             raters.unused.setdefault(name, MAY_BE_VERDICT)
 
@@ -242,7 +242,7 @@ def _drop_sums(
         raters.judges.pop(name, None)
         raters.labels.pop(name, None)
         raters.unused[name] = (
-            f"sums up {', '.join(one for one in group if one != name)}"
+            f"sums up {', '.join(rater for rater in group if rater != name)}"
         )
 
 
@@ -266,12 +266,12 @@ def _pair_by_base(weak: Sequence[str], raters: Raters, choices: Choices) -> None
     humans = {_rest(name, _HUMAN) for name in raters.labels if strength(name)[1] > 2}
     machines = {_rest(name, _MACHINE) for name in raters.judges}
     for name in weak:
-        rest = _rest(name, ())
-        if rest in humans and not choices.judges and rest not in machines:
+        base_name = _rest(name, ())
+        if base_name in humans and not choices.judges and base_name not in machines:
             raters.judges[name] = "the same name as the label"
         elif choices.labels or humans:
             continue
-        elif (rest and rest in machines) or _is_vote(name, raters.judges):
+        elif (base_name and base_name in machines) or _is_vote(name, raters.judges):
             raters.labels[name] = "the same name as the judge"
 
 
@@ -340,16 +340,16 @@ def _form(column: TypedColumn) -> str:
 
 def _say_the_same(columns: Sequence[TypedColumn]) -> bool:
     """Return whether columns determine each other: each value of one goes with one value of the next."""
-    first, *others = columns
-    for column in others:
+    first, *further_columns = columns
+    for column in further_columns:
         pairs = {
             pair
             for pair in zip(first.texts, column.texts, strict=True)
             if None not in pair
         }
-        left = {one for one, _ in pairs}
-        right = {other for _, other in pairs}
-        if not len(pairs) == len(left) == len(right):
+        first_texts = {first_text for first_text, _ in pairs}
+        second_texts = {second_text for _, second_text in pairs}
+        if not len(pairs) == len(first_texts) == len(second_texts):
             return False
     return True
 
@@ -434,8 +434,8 @@ def _assign_unknown(
                 for name in options[:MOST_ANSWERS]
             ]
             columns = ", ".join(f"'{name}'" for name in options)
-            what = f"has labels ('{label}'), and no column is named as a judge: is it {columns}?"
-            raise OpenTableError(what, where, answers)
+            problem = f"has labels ('{label}'), and no column is named as a judge: is it {columns}?"
+            raise OpenTableError(problem, where, answers)
         return
     if raters.judges and not raters.labels:
         if judging and not choices.labels:
@@ -507,9 +507,10 @@ def _judges_like(name: str, typed: Mapping[str, TypedColumn], raters: Raters) ->
         return True
     named = [typed[rater] for rater in raters.names]
     shared = [
-        known
-        for known in named
-        if {fold(word) for word in column.words} <= {fold(word) for word in known.words}
+        named_rater
+        for named_rater in named
+        if {fold(word) for word in column.words}
+        <= {fold(word) for word in named_rater.words}
     ]
     if column.kind in ("pair", "comparison"):
         return bool(shared) or not named
@@ -569,16 +570,16 @@ def _explain_no_judge(
     columns = ", ".join(list(typed)[:8])
     if raters.labels:
         label = next(iter(raters.labels))
-        what = f"has labels or votes of people ('{label}') and no column with a judge's verdicts"
+        problem = f"has labels or votes of people ('{label}') and no column with a judge's verdicts"
     else:
-        what = "has no column with a judge's verdicts"
+        problem = "has no column with a judge's verdicts"
     remedy = f"name it: --judge COLUMN; the columns are {columns}"
     if raters.labels:
         remedy = (
             f"have it judged: evalkit run dataset=file dataset.path={where}, or name the judge's"
             f" column: --judge COLUMN; the columns are {columns}"
         )
-    raise DatasetError(what, where=where, remedy=remedy)
+    raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def _check_criteria(
@@ -642,8 +643,8 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
                     ("--judge", judge, "--label", "NONE"),
                 ),
             ]
-            what = f"'{judge}' and '{label}' are named after different criteria: are they about the same?"
-            raise OpenTableError(what, where, answers)
+            problem = f"'{judge}' and '{label}' are named after different criteria: are they about the same?"
+            raise OpenTableError(problem, where, answers)
 
 
 def _criteria(name: str) -> set[str]:
@@ -653,7 +654,7 @@ def _criteria(name: str) -> set[str]:
 
 def _overlap(about: set[str], judged: set[str]) -> bool:
     """Return whether words of two names have a beginning in common."""
-    return any(one[:5] == other[:5] for one in about for other in judged)
+    return any(stem[:5] == judged_stem[:5] for stem in about for judged_stem in judged)
 
 
 def _is_opposite(about: set[str], judged: set[str]) -> bool:

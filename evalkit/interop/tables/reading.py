@@ -106,21 +106,21 @@ def check_same(
     Raises:
         DatasetError: If a column that is used is missing or has another type.
     """
-    found = {role.column: role for role in table.roles}
+    roles = {role.column: role for role in table.roles}
     for name, column in reading.columns.items():
         if column.role == NOT_USED or (answers and column.role in _JUDGES):
             continue
-        if name not in found:
-            what = f"has no column '{name}', which the reading uses as {column.role}"
+        if name not in roles:
+            problem = f"has no column '{name}', which the reading uses as {column.role}"
             raise DatasetError(
-                what, where=where, remedy=did_you_mean(name, list(found))
+                problem, where=where, remedy=did_you_mean(name, list(roles))
             )
-        kinds = {column.type, found[name].type}
+        kinds = {column.type, roles[name].type}
         alike = len(kinds) == 1 or any(kinds <= group for group in _ALIKE)
         if column.role in _TYPED_ROLES and not alike:
-            what = f"column '{name}' is {found[name].type} and was {column.type} in the reading"
+            problem = f"column '{name}' is {roles[name].type} and was {column.type} in the reading"
             remedy = "check the column, or read the table anew without --reading"
-            raise DatasetError(what, where=where, remedy=remedy)
+            raise DatasetError(problem, where=where, remedy=remedy)
 
 
 def import_table(
@@ -144,10 +144,10 @@ def import_table(
     return imported(table.parsed, "table", path), table
 
 
-def merged_settings(settings: Json, more: Json) -> JsonObject:
+def merged_settings(settings: Json, table_settings: Json) -> JsonObject:
     """Return settings with those of a table's reading, which replace a whole rubric."""
     merged = dict(settings)
-    for section, values in more.items():
+    for section, values in table_settings.items():
         kept = {} if section == "rubric" else dict(merged.get(section, {}))
         merged[section] = {**kept, **values}
     return merged
@@ -160,11 +160,11 @@ def table_labels(path: Path, reading: TableReading) -> Iterator[Label]:
         DatasetError: If a column that is used is missing or has other values.
     """
     for row in table_source([path], str(path), reading).rows():
-        place, case = row[0], row[1][CASE]
-        yield from _labels(case, place)
+        location, case = row[0], row[1][CASE]
+        yield from _labels(case, location)
 
 
-def _labels(case: Case, place: str) -> Iterator[Label]:
+def _labels(case: Case, location: str) -> Iterator[Label]:
     people: dict[str, Annotation] = {**case.labels}
     if case.label is not None:
         people[UNNAMED] = chosen({FIRST: case.label})
@@ -174,11 +174,11 @@ def _labels(case: Case, place: str) -> Iterator[Label]:
         people[UNNAMED] = tuple(response.grade for response in case.responses)
     for name, annotation in people.items():
         for unit, winner in choices_in(annotation):
-            yield Label(case.id, unit, name, winner, place)
+            yield Label(case.id, unit, name, winner, location)
         values = annotation_grades(annotation) or annotation_classes(annotation)
         for index, value in enumerate(values):
             if value is not None:
-                yield Label(case.id, (index,), name, value, place)
+                yield Label(case.id, (index,), name, value, location)
 
 
 def table_source(paths: Sequence[Path], name: str, reading: TableReading) -> Source:
@@ -218,8 +218,8 @@ def check_unit(reading: TableReading, config: RunConfig) -> None:
     pairwise = config.mode.name not in ("pointwise", "checklist")
     if pairwise != (reading.unit == "pair"):
         needed = "pairwise" if reading.unit == "pair" else "pointwise"
-        what = f"has verdicts by {reading.unit}, and mode is {config.mode.name}"
-        raise ConfigError(what, where="dataset.reading", remedy=f"set mode={needed}")
+        problem = f"has verdicts by {reading.unit}, and mode is {config.mode.name}"
+        raise ConfigError(problem, where="dataset.reading", remedy=f"set mode={needed}")
     if reading.unit != "class":
         return
     classes = config.rubric.named_classes
@@ -231,6 +231,6 @@ def check_unit(reading: TableReading, config: RunConfig) -> None:
     }
     if classes is None or not labels <= {*classes.names}:
         listed = ", ".join(f"{name}: ''" for name in sorted(labels))
-        what = f"has labels of the classes {', '.join(sorted(labels))}, and the rubric has others"
+        problem = f"has labels of the classes {', '.join(sorted(labels))}, and the rubric has others"
         remedy = f"set 'rubric.classes={{{listed}}}', or run the reading's file itself"
-        raise ConfigError(what, where="dataset.reading", remedy=remedy)
+        raise ConfigError(problem, where="dataset.reading", remedy=remedy)

@@ -115,15 +115,15 @@ def _mapping(
         return []
     name = next(iter(coarse))
     levels = space.values[name]
-    others = {value for other in fine for value in space.values[other].values()}
+    other_values = {value for rater in fine for value in space.values[rater].values()}
     low, high, _ = guessed_scale([*levels.values()])
-    bottom, top, _ = guessed_scale([*others])
+    bottom, top, _ = guessed_scale([*other_values])
     if not 2 <= len(levels) <= _MOST_LEVELS or top - bottom <= high - low:
         return []
     slope = (top - bottom) / (high - low)
     by_ends = {text: bottom + slope * (level - low) for text, level in levels.items()}
     by_ratio = {text: top * level / high for text, level in levels.items()}
-    meets = [len(others & {*mapped.values()}) for mapped in (by_ends, by_ratio)]
+    meets = [len(other_values & {*mapped.values()}) for mapped in (by_ends, by_ratio)]
     best = by_ratio if meets[1] > meets[0] else by_ends
     return [
         word
@@ -143,13 +143,13 @@ def _two_scales(ends: Mapping[str, tuple[float, float]]) -> str:
 
 
 def _ends(values: Iterable[float]) -> tuple[float, float]:
-    known = list(values) or [0.0]
-    return min(known), max(known)
+    present = list(values) or [0.0]
+    return min(present), max(present)
 
 
 def _scale(values: Iterable[float], raw: Raw) -> tuple[float, float, float]:
-    known = list(values)
-    low, high, step = guessed_scale(known)
+    present = list(values)
+    low, high, step = guessed_scale(present)
     if raw.column.unit == "stars":
         low, high = 1.0, max(5.0, high)
     if raw.column.unit == "fraction" and (bottoms := denominators(raw.words)):

@@ -57,7 +57,10 @@ def stack_of(
     if not judges or not labels or judges.keys() & labels.keys():
         return None
     names = [
-        name for group in (judges, labels) for one in group.values() for name in one
+        name
+        for group in (judges, labels)
+        for columns in group.values()
+        for name in columns
     ]
     kinds = {"number" if typed[name].is_numeric else typed[name].kind for name in names}
     if len(kinds) > 1:
@@ -67,13 +70,17 @@ def stack_of(
 
 def _by_rater(columns: Mapping[Key, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return the columns of each rater in the order of criteria; nothing if a rater has not all of them."""
-    found: dict[str, list[str]] = {}
+    columns_by_rater: dict[str, list[str]] = {}
     for key, names in columns.items():
         for name in names:
             rater = "_".join(part for part in tokens(name) if part not in key)
-            found.setdefault(rater, []).append(name)
-    complete = all(len(names) == len(columns) for names in found.values())
-    return {rater: tuple(names) for rater, names in found.items()} if complete else {}
+            columns_by_rater.setdefault(rater, []).append(name)
+    complete = all(len(names) == len(columns) for names in columns_by_rater.values())
+    return (
+        {rater: tuple(names) for rater, names in columns_by_rater.items()}
+        if complete
+        else {}
+    )
 
 
 def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
@@ -97,8 +104,8 @@ def stacked(columns: Columns, stack: Stack, *, has_id: bool) -> Columns:
     for rater, names in stack.raters.items():
         by_row = zip(*(columns.cells[name] for name in names), strict=True)
         cells[rater] = [cell for row in by_row for cell in row]
-    places = [place for place in columns.places for _ in range(count)]
-    return Columns(cells, places, columns.notes)
+    locations = [location for location in columns.places for _ in range(count)]
+    return Columns(cells, locations, columns.notes)
 
 
 def stacked_again(
@@ -121,9 +128,9 @@ def stacked_again(
         if len(missing) == len(names) and rater not in labels:
             continue
         if missing:
-            what = f"has no column '{missing[0]}', which the reading uses"
+            problem = f"has no column '{missing[0]}', which the reading uses"
             remedy = did_you_mean(missing[0], list(columns.cells))
-            raise DatasetError(what, where=where, remedy=remedy)
+            raise DatasetError(problem, where=where, remedy=remedy)
         raters[rater] = names
     has_id = not {"id", "prompt"}.isdisjoint(
         column.role for name, column in reading.columns.items() if name in columns.cells

@@ -83,13 +83,13 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
         DatasetError: If it has too few rows, or no verdicts.
     """
     if len(rows) < 2:
-        what = (
+        problem = (
             "has no rows"
             if not rows
             else "has only one row, which shows nothing about a judge"
         )
         remedy = "use a table with one row for each verdict"
-        raise DatasetError(what, where=where, remedy=remedy)
+        raise DatasetError(problem, where=where, remedy=remedy)
     columns = columns_of(rows)
     choices = choices.on_one_line()
     if choices.reading is not None and choices.reading.stacked:
@@ -287,7 +287,7 @@ def _name_chosen(parts: Parts) -> None:
 
 def _rater_roles(parts: Parts) -> list[Role]:
     raters = parts.raters
-    known = {role.column for role in parts.roles if role.role == "label"}
+    label_columns = {role.column for role in parts.roles if role.role == "label"}
     for role in parts.roles:
         if role.role == "label":
             raters.labels[role.column] = role.why
@@ -299,7 +299,7 @@ def _rater_roles(parts: Parts) -> list[Role]:
     roles += [
         Role(name, "label", why)
         for name, why in raters.labels.items()
-        if name not in known
+        if name not in label_columns
     ]
     return roles
 
@@ -328,14 +328,14 @@ def _find_keys(parts: Parts, choices: Choices, where: str) -> None:
         parts.roles = [role for role in parts.roles if role.role != "sample"]
     elif "sample" not in by_role:
         parts.roles.append(Role(sample, "sample", "tells repeats apart"))
-    known = {role.column for role in parts.roles}
-    if parts.keys.criterion is not None and parts.keys.criterion not in known:
+    used = {role.column for role in parts.roles}
+    if parts.keys.criterion is not None and parts.keys.criterion not in used:
         parts.roles.append(
             Role(parts.keys.criterion, "criterion", "results are shown for each")
         )
-        known.add(parts.keys.criterion)
+        used.add(parts.keys.criterion)
     for name in parts.keys.unit:
-        if name not in known:
+        if name not in used:
             parts.roles.append(Role(name, "key", "tells units apart"))
     if parts.keys.duplicates:
         dropped = set(parts.keys.duplicates)
@@ -363,7 +363,7 @@ def _verdicts(
     verdicts = {}
     for name, values in space.values.items():
         texts = parts.typed[name].texts
-        verdicts[name] = [None if one is None else values.get(one) for one in texts]
+        verdicts[name] = [None if text is None else values.get(text) for text in texts]
         if space.by_row:
             _name_winners(verdicts[name], texts, parts, by_role)
     return verdicts
@@ -395,9 +395,9 @@ def _name_winners(
             side for side, names in sides.items() if fold(names[row] or "") == word
         ]
         if len(winners) != 1:
-            what = f"names the winner '{texts[row]}', which is not one of the row's two systems"
+            problem = f"names the winner '{texts[row]}', which is not one of the row's two systems"
             remedy = "fix the row, or name the systems' columns model_a and model_b"
-            raise DatasetError(what, where=parts.columns.places[row], remedy=remedy)
+            raise DatasetError(problem, where=parts.columns.places[row], remedy=remedy)
         verdicts[row] = winners[0]
 
 
@@ -414,11 +414,11 @@ def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
                 continue
             texts = zip(parts.typed[judge].texts, parts.typed[label].texts, strict=True)
             both = [pair for pair in texts if None not in pair]
-            equal = all(given == right for given, right in both)
-            values = {given for given, _ in both}
+            equal = all(verdict == right for verdict, right in both)
+            values = {verdict for verdict, _ in both}
             if len(both) < _SAME_ROWS or not equal or len(values) < 2:
                 continue
-            what = (
+            problem = (
                 f"columns '{judge}' and '{label}' are identical in all {len(both)} rows:"
                 " a copy is no evidence of agreement"
             )
@@ -428,7 +428,7 @@ def _check_copies(parts: Parts, choices: Choices, where: str) -> None:
                     f"'{label}' is a copy", ("--judge", judge, "--label", NO_LABELS)
                 ),
             ]
-            raise OpenTableError(what, where, answers)
+            raise OpenTableError(problem, where, answers)
 
 
 def _check_chosen(
@@ -446,7 +446,7 @@ def _check_chosen(
         always = set(winners) == {parts.constants["label"]}
         if judge in choices.judges or len(winners) < _SAME_ROWS or not always:
             continue
-        what = (
+        problem = (
             f"'{judge}' prefers the chosen response in all {len(winners)} rows: was the"
             " choice made from it?"
         )
@@ -454,7 +454,7 @@ def _check_chosen(
             Answer("yes, there are no labels", ("--judge", judge, "--label", "NONE")),
             Answer("no, they are independent", ("--judge", judge)),
         ]
-        raise OpenTableError(what, where, answers)
+        raise OpenTableError(problem, where, answers)
 
 
 def _settings(parts: Parts, space: Space) -> JsonObject:
@@ -505,19 +505,19 @@ _TEXT_ROLES: Final = (
 
 def _listed(parts: Parts) -> list[Role]:
     """Return the role of each column in the order of the table, and why a column is not used."""
-    known = {role.column: role for role in parts.roles}
+    role_of = {role.column: role for role in parts.roles}
     for rater_role, raters in (
         ("judge", parts.raters.judges),
         ("label", parts.raters.labels),
     ):
         for name, why in raters.items():
-            known.setdefault(name, Role(name, rater_role, why))
-    names = [*parts.typed, *(name for name in known if name not in parts.typed)]
+            role_of.setdefault(name, Role(name, rater_role, why))
+    names = [*parts.typed, *(name for name in role_of if name not in parts.typed)]
     listed = []
     for name in names:
         column = parts.typed.get(name)
         kind = "" if column is None else column.kind
-        role = known.get(name)
+        role = role_of.get(name)
         if role is not None and role.role in _TEXT_ROLES and kind == "id":
             kind = "text"
         if role is None and name in parts.slices:

@@ -81,14 +81,14 @@ def table_records(
     options = _options(space)
     read = _Judgments(space, options)
     prompts: dict[str, str] = {}
-    for row, place in enumerate(parts.columns.places):
+    for row, location in enumerate(parts.columns.places):
         cells: JsonObject = {
             role: column[row]
             for role, column in cells_by_role.items()
             if column[row] is not None
         }
         cells["id"] = _id(parts, texts, row)
-        _check_prompt(prompts, cells, place)
+        _check_prompt(prompts, cells, location)
         cells["metadata"] = {
             name: column[row]
             for name, column in metadata.items()
@@ -98,16 +98,16 @@ def table_records(
             key = "label" if len(labels) == 1 else f"label.{name}"
             cells[key] = verdicts[name][row]
         cells |= parts.constants
-        said = []
+        judgments = []
         for name in judges[:1] if parts.raters.criteria else judges:
             judge = "judge" if _is_plain(name) or parts.raters.criteria else name
             if form is not None and texts[form.rater][row] is not None:
                 judge = str(texts[form.rater][row])
-            said += read(parts, verdicts, judge, name, row, cells, place)
+            judgments += read(parts, verdicts, judge, name, row, cells, location)
         if answers:
-            said = [UNJUDGED]
-        if said:
-            yield record_of(cells, place, unit, options, said=said)
+            judgments = [UNJUDGED]
+        if judgments:
+            yield record_of(cells, location, unit, options, said=judgments)
 
 
 UNJUDGED: Final = missing_record("none", "not judged")
@@ -144,7 +144,7 @@ class _Judgments:
         name: str,
         row: int,
         cells: Json,
-        place: str,
+        location: str,
     ) -> list[RecordedJudgment]:
         level = parts.typed[name].texts[row]
         if parts.raters.criteria:
@@ -155,9 +155,11 @@ class _Judgments:
             }
             if not scores:
                 scores = {"error": "no score"}
-            more: JsonObject = {"judge": judge, **scores}
+            judged_cells: JsonObject = {"judge": judge, **scores}
             return [
-                judgment_of({**cells, **more}, self._space.unit, place, self._options)
+                judgment_of(
+                    {**cells, **judged_cells}, self._space.unit, location, self._options
+                )
             ]
         value = verdicts[name][row]
         cause = None if level is None else self._space.missing.get(name, {}).get(level)
@@ -165,15 +167,17 @@ class _Judgments:
         key = (judge, value, cause, level if cause else None)
         if plain and key in self._known:
             return [self._known[key]]
-        more = {"judge": judge, self._verdict: value}
+        judged_cells = {"judge": judge, self._verdict: value}
         if value is None and cause is not None and cause != EMPTY:
-            more["failure" if cause != "mapped to NONE" else "error"] = (
+            judged_cells["failure" if cause != "mapped to NONE" else "error"] = (
                 f"{cause}: {str(level)[:80]}"
             )
-        said = judgment_of({**cells, **more}, self._space.unit, place, self._options)
+        judgment = judgment_of(
+            {**cells, **judged_cells}, self._space.unit, location, self._options
+        )
         if plain:
-            self._known[key] = said
-        return [said]
+            self._known[key] = judgment
+        return [judgment]
 
 
 def _id(parts: Parts, texts: Mapping[str, Sequence[str | None]], row: int) -> str:
@@ -186,12 +190,12 @@ def _id(parts: Parts, texts: Mapping[str, Sequence[str | None]], row: int) -> st
     )
 
 
-def _check_prompt(prompts: dict[str, str], cells: Json, place: str) -> None:
+def _check_prompt(prompts: dict[str, str], cells: Json, location: str) -> None:
     prompt = text(cells.get("prompt"))
     if prompts.setdefault(cells["id"], prompt) != prompt:
         raise DatasetError(
             f"id '{cells['id'][:60]}' is already used for another prompt",
-            where=place,
+            where=location,
             remedy="use a unique id for each question, or name its column: --id COLUMN",
         )
 

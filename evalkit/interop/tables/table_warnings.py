@@ -34,7 +34,7 @@ def table_warnings(
         for judge in judge_columns(parts.raters):
             pairs = zip(verdicts[judge], verdicts[label], strict=True)
             both = [pair for pair in pairs if None not in pair]
-            equal = sum(given == right for given, right in both)
+            equal = sum(verdict == right for verdict, right in both)
             if len(both) > 1 and equal == len(both):
                 yield (
                     f"columns '{judge}' and '{label}' are identical: the labels may be copies of"
@@ -58,13 +58,17 @@ def _kappas_by_name(parts: Parts, label: str) -> Iterator[str]:
     labels = parts.typed[label].texts
     for judge in judge_columns(parts.raters):
         texts = zip(parts.typed[judge].texts, labels, strict=True)
-        pairs = [(one, other) for one, other in texts if one and other]
-        judged = Counter(one for one, _ in pairs)
-        labeled = Counter(other for _, other in pairs)
+        pairs = [
+            (verdict, label_text)
+            for verdict, label_text in texts
+            if verdict and label_text
+        ]
+        judged = Counter(verdict for verdict, _ in pairs)
+        labeled = Counter(label_text for _, label_text in pairs)
         count = max(1, len(pairs))
         chance = sum(judged[name] * labeled[name] for name in judged) / count**2
         if chance < 1 and pairs:
-            share = sum(one == other for one, other in pairs) / count
+            share = sum(verdict == label_text for verdict, label_text in pairs) / count
             kappa = (share - chance) / (1 - chance)
             yield f"kappa of '{judge}' and '{label}' over the names of the winners: {kappa:.4f}"
 
@@ -84,12 +88,12 @@ def _label_warnings(
     names = [*parts.keys.unit, *(by_role[role] for role in within if role in by_role)]
     if not parts.keys.unit:
         return
-    given: dict[tuple[str | None, ...], set[Any]] = {}
+    labels_of_text: dict[tuple[str | None, ...], set[Any]] = {}
     keys = zip(*(parts.typed[name].texts for name in dict.fromkeys(names)), strict=True)
     for key, value in zip(keys, values, strict=True):
         if value is not None:
-            given.setdefault(key, set()).add(value)
-    if conflicts := sum(len(labels) > 1 for labels in given.values()):
+            labels_of_text.setdefault(key, set()).add(value)
+    if conflicts := sum(len(labels) > 1 for labels in labels_of_text.values()):
         yield f"cases with two different labels in '{label}': {conflicts}"
 
 
@@ -110,7 +114,7 @@ def _thresholds(parts: Parts, verdicts: Mapping[str, Sequence[Any]]) -> Iterator
             if len(scores) < 3:
                 continue
             right = {
-                score: sum((one >= score) == upper for one, upper in pairs)
+                score: sum((number >= score) == upper for number, upper in pairs)
                 for score in scores
             }
             best = max(scores, key=lambda score: right[score])

@@ -30,8 +30,8 @@ def ask_for_numbers(
     low_first = sorted(values)
     names = ", ".join(f"'{name}'" for name in raws)
     if len(low_first) > MOST_LEVELS:
-        what = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
-        raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
+        problem = f"{names} has {len(low_first)} different numbers, which are no winners of pairs"
+        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
     sides: Sequence[tuple[str, ...]] = (
         (("A", "B"), ("B", "A"))
         if len(low_first) == 2
@@ -134,10 +134,10 @@ def ask_for_pair_words(
             Answer(f"{side} wins", ("--map", f"{text}={side}")) for side in ("A", "B")
         ]
     names = ", ".join(f"'{name}'" for name in columns)
-    what = f"{names} has {len(by_word)} words that are no known winners: {listed}"
+    problem = f"{names} has {len(by_word)} words that are no known winners: {listed}"
     if len(by_word) > MOST_LEVELS:
-        raise DatasetError(what, where=where, remedy=_OTHER_COLUMN)
-    raise OpenTableError(what, where, answers)
+        raise DatasetError(problem, where=where, remedy=_OTHER_COLUMN)
+    raise OpenTableError(problem, where, answers)
 
 
 def ask_for_unread(
@@ -176,8 +176,8 @@ def ask_for_unread(
     none = tuple(o for text in counts for o in ("--map", f"{text}={NONE}"))
     answers.append(Answer("no verdict", none))
     if what != "numbers":
-        own = tuple(o for text in counts for o in ("--map", f"{text}={text}"))
-        answers.append(Answer("a class of its own", own))
+        as_they_are = tuple(o for text in counts for o in ("--map", f"{text}={text}"))
+        answers.append(Answer("a class of its own", as_they_are))
     if len(counts) == 1:
         text = next(iter(counts))
         answers += [
@@ -205,22 +205,22 @@ def ask_for_words(raws: Mapping[str, Raw], where: str) -> NoReturn:
     levels = [list(raw.words) for _, raw in columns]
     few = all(len(words) <= MOST_LEVELS for words in levels)
     if few and len(levels) > 1 and len({len(words) for words in levels}) == 1:
-        first, *rest = levels
+        first, *higher_levels = levels
         for offset in range(min(len(first), _MOST_COMMANDS)):
             pairs = [
                 f"{text}={first[(index + offset) % len(first)]}"
-                for words in rest
+                for words in higher_levels
                 for index, text in enumerate(words)
             ]
             options = tuple(o for pair in pairs for o in ("--map", pair))
             answers.append(Answer(", ".join(pairs[:4]), options))
     elif few:
-        first, *rest = levels
+        first, *higher_levels = levels
         none = tuple(
             o
-            for words in (rest or [first])
+            for words in (higher_levels or [first])
             for text in words
-            if text not in first or not rest
+            if text not in first or not higher_levels
             for o in ("--map", f"{text[:60]}={first[0]}")
         )
         answers.append(Answer("for example", none))

@@ -82,7 +82,7 @@ def begins(name: str, group: str) -> bool:
 
 @cache
 def _model_patterns() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(one) for one in known_words()["models"]["patterns"])
+    return tuple(re.compile(pattern) for pattern in known_words()["models"]["patterns"])
 
 
 @cache
@@ -133,7 +133,7 @@ def pair_words() -> Mapping[str, str]:
 def tie_kind(word: str) -> str | None:
     """Return which kind of tie a word is; `None` if it is no tie."""
     for group in ("tie", "tie_good", "tie_bad"):
-        if fold(word) in {fold(known) for known in known_words()["pairs"][group]}:
+        if fold(word) in {fold(tie_word) for tie_word in known_words()["pairs"][group]}:
             return group
     return None
 
@@ -195,7 +195,7 @@ def is_unclear_failure(text: str) -> bool:
 
 def opposite_among(word: str, words: Iterable[str]) -> bool:
     """Return whether an opposite of a verdict word is among words."""
-    folded = {fold(known) for known in words}
+    folded = {fold(text) for text in words}
     opposites = {
         fold(good)
         for good, bad in known_words()["verdicts"]["judging"]
