@@ -26,8 +26,9 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the judge, a setting, the port or the host cannot be used.
     """
-    # The imports below take seconds; standard output may belong to MCP.
-    print(f"starting {arguments.judge} …", file=sys.stderr, flush=True)
+    # The imports below take seconds. Where nobody waits in front of it, the only line is an error's or the address.
+    if sys.stderr.isatty():
+        log("progress", f"starting {arguments.judge} …")
 
     from evalkit.engine.event_loop import run_async
     from evalkit.judges import check_judges
