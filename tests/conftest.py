@@ -182,6 +182,8 @@ def _own_environment(request, tmp_path_factory, monkeypatch):
         "EVALKIT_PROJECT",
         "EVALKIT_TRUST",
         "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_NAME",
+        "MLFLOW_RUN_ID",
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",
     ):
