@@ -62,7 +62,10 @@ class Difference:
         location = f"{stored.case_id} {list(stored.unit)}{swapped}" + (
             f", sample {stored.sample}" if stored.sample else ""
         )
-        return f"{location}: stored {describe_differences(stored)}, read {describe_differences(self.read)}"
+        return (
+            f"{location}: stored {describe_differences(stored)}, read "
+            f"{describe_differences(self.read)}"
+        )
 
     def row(self) -> JsonObject:
         """Return the difference as JSON values."""

@@ -175,7 +175,10 @@ def check_clusters(config: RunConfig, before: RunConfig) -> None:
         config.runner.stop is not None
         and config.scoring.cluster != before.scoring.cluster
     ):
-        problem = "the clusters of a run that stops cannot be changed: they were judged in random order"
+        problem = (
+            "the clusters of a run that stops cannot be changed: they were judged in "
+            "random order"
+        )
         raise ConfigError(
             problem, where="scoring.cluster", remedy="run again with other clusters"
         )

@@ -141,7 +141,10 @@ class BatchRun:
                 raise
             requests = sum(len(pending.rungs) for pending in self._waiting.values())
             count = len(self._waiting)
-            sent = f"{requests:,} requests are in {count} batch{'es' * (count != 1)} at the provider"
+            sent = (
+                f"{requests:,} requests are in {count} batch{'es' * (count != 1)} at the "
+                f"provider"
+            )
             text = f"{sent if count else 'what was submitted is kept'}; repeat the command to go on"
             return JudgingResult(
                 (),

@@ -176,7 +176,10 @@ class ProgressDisplay:
     def _print(
         self, progress: Progress, rate: float | None, seconds: float | None
     ) -> None:
-        words = f"{self._title}: {progress.done}/{progress.total or '?'} ({describe(progress, rate)})"
+        words = (
+            f"{self._title}: {progress.done}/{progress.total or '?'} "
+            f"({describe(progress, rate)})"
+        )
         if seconds is not None:
             words += f", about {as_time(seconds)} left"
         facts = {**asdict(progress), "rate": rate, "seconds_left": seconds}

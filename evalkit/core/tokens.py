@@ -101,7 +101,10 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
             "the prompt does not fit judge.context even without the texts of case"
             f" '{shorten(case.id, _SHOWN)}'"
         )
-        remedy = "shorten the template, criteria, rubric or checklist, or set a larger judge.context"
+        remedy = (
+            "shorten the template, criteria, rubric or checklist, or set a larger "
+            "judge.context"
+        )
         raise ConfigError(problem, where="dataset.fit=ends", remedy=remedy)
     results = unit_of(case.prompt) is not None or any(
         unit_of(response.text) is not None for response in case.responses

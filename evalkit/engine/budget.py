@@ -257,7 +257,10 @@ class Budget:
             if not self._in_flight:
                 least = ceiling if limited is None else min(limited, ceiling)
                 by = "" if self._shared is None else " by this one"
-                spent = f"{dollars(self.spent)} spent{by}, and the next call may cost {dollars(least)}"
+                spent = (
+                    f"{dollars(self.spent)} spent{by}, and the next call may cost "
+                    f"{dollars(least)}"
+                )
                 raise BudgetReached(
                     f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}"
                 )

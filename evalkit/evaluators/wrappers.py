@@ -271,7 +271,10 @@ class _Guarded:
         with self._blamed("read", request.case_id):
             read = self.inner.read(request, completion)
         if isinstance(read, Judgment) and (fault := impossible(read)):
-            problem = f"'{self._name}' returned an invalid judgment for case '{request.case_id}': {fault}"
+            problem = (
+                f"'{self._name}' returned an invalid judgment for case '{request.case_id}': "
+                f"{fault}"
+            )
             raise PluginError(problem, where="mode.name", remedy=PAID)
         return read
 

@@ -124,7 +124,10 @@ def read_entries(words: Iterable[str], where: str) -> Trust:
             raise ConfigError(
                 "is not a host",
                 where=f"{where} {word}",
-                remedy=f"write {FLAG} HOST, {FLAG} HOST:PORT, {FLAG} HOST=VARIABLE or {FLAG} env:VARIABLE",
+                remedy=(
+                    f"write {FLAG} HOST, {FLAG} HOST:PORT, {FLAG} HOST=VARIABLE or "
+                    f"{FLAG} env:VARIABLE"
+                ),
             )
         port = int(match["port"]) if match["port"] else None
         names = frozenset(match["names"].split("+")) if match["names"] else None

@@ -197,7 +197,10 @@ def _check_links(folder: Path) -> None:
     for name in ("conf", "prompts"):
         for inner in _files(folder / name):
             if not _below(inner, folder):
-                remedy = f"copy the file; or, if you trust the project, set {PROJECT_VARIABLE}={folder}"
+                remedy = (
+                    f"copy the file; or, if you trust the project, set "
+                    f"{PROJECT_VARIABLE}={folder}"
+                )
                 raise ConfigError(
                     "is a link out of the project", where=str(inner), remedy=remedy
                 )

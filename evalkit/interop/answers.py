@@ -31,7 +31,10 @@ from evalkit.values import Json, JsonObject, frozen
 _SUFFIXES: Final = ("json", "jsonl", "eval")
 _SHOWN: Final = 5
 _ABOUT_ANSWERS: Final = (TEXTS, GRADES, CLASSES, DIFFERENT.partition("{}")[0])
-_UNUSED: Final = "labels that are classes are in the metadata; for labels, set rubric.classes to them"
+_UNUSED: Final = (
+    "labels that are classes are in the metadata; for labels, set rubric.classes "
+    "to them"
+)
 
 
 @frozen

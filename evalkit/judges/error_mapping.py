@@ -161,7 +161,10 @@ _CAPABILITY = _words(
     r"(?:system|developer) (?:role|message|prompt|instruction)",
 )
 _PARAMETER = _words(
-    r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?(?:parameter|argument:|value|field)",
+    (
+        r"(?:unsupported|unrecognized|unknown|unexpected"
+        r"|invalid) (?:request )?(?:parameter|argument:|value|field)"
+    ),
     r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
 )
 _FILTER_CODES = _names(
@@ -178,7 +181,10 @@ _FILTER_CODES = _names(
     *("outputtextsensitivecontentdetected", "inputtextriskdetection"),
 )
 _FILTERED = _words(
-    r"content.?(?:policy|policies|filter|management|moderation|safety)|safety (?:system|filter|polic)",
+    (
+        r"content.?(?:policy|policies|filter|management|moderation|safety)"
+        r"|safety (?:system|filter|polic)"
+    ),
     r"(?:usage|use) (?:polic|guideline)|terms of (?:service|use)|flagged|moderation|guardrail",
     r"data.?inspection|inappropriate|jailbreak|prompt.?injection|content exists risk",
     r"(?:input|prompt|request|output|content|message|text).{0,40}"
@@ -241,7 +247,10 @@ _LIMIT_CODES = _names(
 )
 _LIMIT = _words(
     r"too many (?:concurrent )?requests",
-    r"rate.?limit(?:ed)? (?:is |was |has been )?(?:reached|exceeded|hit)|rate_limit_(?:exceeded|error)",
+    (
+        r"rate.?limit(?:ed)? (?:is |was |has been )?(?:reached|exceeded|hit)"
+        r"|rate_limit_(?:exceeded|error)"
+    ),
     r"(?:exceeded|reached|hit) (?:the |your |its )?(?:\w+ )?rate.?limit",
 )
 _TOO_LARGE = _words(r"request too large for", r"tokens must be reduced")
@@ -266,7 +275,10 @@ _LOADING = _words(
     r"loading model|model .{0,40}(?:is )?(?:currently )?loading|warming up"
 )
 _DISCONNECTED = _words(
-    r"connection error|cannot connect|connect call failed|connection (?:refused|reset|aborted|closed)",
+    (
+        r"connection error|cannot connect|connect call failed|connection (?:refused|reset"
+        r"|aborted|closed)"
+    ),
     r"disconnected|incomplete|not completed|peer closed|name or service not known|getaddrinfo",
 )
 _UNREACHABLE = _words(

@@ -271,7 +271,10 @@ def params_of(config: JudgeConfig) -> JsonObject:
 
 
 _CREDENTIALS = re.compile(
-    r"auth|cookie|credential|password|secret|signature|token|session|(?:^|[-_])(?:api[-_]?)?key(?:$|[-_])",
+    (
+        r"auth|cookie|credential|password|secret|signature|token|session|(?:^"
+        r"|[-_])(?:api[-_]?)?key(?:$|[-_])"
+    ),
     re.IGNORECASE,
 )
 _OWN_HEADERS = (

@@ -478,7 +478,10 @@ class Prompts:
         for candidate in (path, *(folder / path for folder in self._folders)):
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
-        remedy = "give the path of a template, or a name without folder and suffix, such as pairwise"
+        remedy = (
+            "give the path of a template, or a name without folder and suffix, such as "
+            "pairwise"
+        )
         raise PromptError(
             f"file '{name}' not found", where="prompt.template", remedy=remedy
         )

@@ -85,7 +85,10 @@ class Validation:
             self.orders = content["decision"].get("order") is True
             self.labeled = content["decision"]["reason"] != _NO_LABELS
             data = content["dataset"]
-            self.title = f"{content['judge']} · {content['mode']} · {data['name']} ({data['rows']} cases)"
+            self.title = (
+                f"{content['judge']} · {content['mode']} · {data['name']} ({data['rows']} "
+                f"cases)"
+            )
             self.scripts = frozenset(map(str, content["validated"]["scripts"]))
             self.lengths = {
                 str(part): (int(ends[0]), int(ends[1]))

@@ -333,7 +333,10 @@ class PostgresStore(DatabaseStore):
                 for lock, key in ((_place(key), key) for key in keys)
                 if self._held.get(lock) == key
             ]
-            query = "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked (place)"
+            query = (
+                "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked "
+                "(place)"
+            )
             released: dict[int, bool] = dict(
                 connection.execute(query, (locks,)).fetchall()
             )

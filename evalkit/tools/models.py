@@ -192,7 +192,10 @@ class ToolTrust(ToolModel):
     """Why this result is not covered by the validation; empty if it is."""
 
 
-_TRUST = "What the validation of the judge says about this result; null if the judge was not validated."
+_TRUST = (
+    "What the validation of the judge says about this result; null if the judge "
+    "was not validated."
+)
 
 
 class PairwiseCompareResult(ToolModel):

@@ -33,7 +33,10 @@ from evalkit.values import Json, JsonObject, frozen
 LARGEST = 20_000
 """The most judgments of a run that the recording process reads; larger runs are recorded in this
 process."""
-_CODE = "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.background import main; main()"
+_CODE = (
+    "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.background "
+    "import main; main()"
+)
 
 
 @dataclass(eq=False, slots=True)

@@ -184,7 +184,10 @@ def _cause(problem: Exception) -> str:
     if "Max retries exceeded" in reason or "Connection refused" in reason:
         return "no answer from the server"
     if "error code 401" in reason:
-        return "it refused the credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        return (
+            "it refused the credentials: set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD"
+        )
     return shorten(reason, 300)
 
 

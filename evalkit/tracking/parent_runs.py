@@ -236,7 +236,10 @@ def contradictions(board: Json) -> dict[str, float]:
     values: dict[str, float | None] = {}
     for contradiction in listed:
         if len(listed) > 1:
-            pair = f"/{names[contradiction['scores']]} against {names[contradiction['comparisons']]}"
+            pair = (
+                f"/{names[contradiction['scores']]} against "
+                f"{names[contradiction['comparisons']]}"
+            )
         else:
             pair = ""
         metric = contradiction["metrics"]["between/contradiction"]

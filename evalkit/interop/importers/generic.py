@@ -212,7 +212,10 @@ def _unit(cells: Json, row: Json, location: str, options: Options) -> tuple[Unit
         return "class", True
     if "text" not in cells:
         names = ", ".join(map(str, list(row)[:8]))
-        remedy = f"set --fields winner=COLUMN, score=COLUMN or class=COLUMN; the columns are {names}"
+        remedy = (
+            f"set --fields winner=COLUMN, score=COLUMN or class=COLUMN; the columns are "
+            f"{names}"
+        )
         raise ConfigError(
             "has neither a winner nor a score nor a class",
             where=location,

@@ -23,7 +23,10 @@ from evalkit.values import Json, JsonObject
 _SOURCES: Final = ("API", "ANNOTATION", "EVAL")
 _NO_VALUE: Final = ("TEXT", "CORRECTION")
 """Types of scores that are texts and no verdicts."""
-_BY_API: Final = "scores sent by the API, read as those of judges because no score is of an evaluator"
+_BY_API: Final = (
+    "scores sent by the API, read as those of judges because no score is of an "
+    "evaluator"
+)
 
 
 def _is_score(value: Any) -> bool:

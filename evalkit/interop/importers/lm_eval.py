@@ -32,7 +32,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
             answers.
     """
     if not options.answers:
-        remedy = f"have its answers judged: evalkit run mode=pointwise dataset.path={relative(path)}"
+        remedy = (
+            f"have its answers judged: evalkit run mode=pointwise "
+            f"dataset.path={relative(path)}"
+        )
         raise DatasetError(
             "has answers and no judgments", where=str(path), remedy=remedy
         )

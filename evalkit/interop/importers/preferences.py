@@ -21,7 +21,10 @@ _VERDICTS: Final = {
     **dict.fromkeys(("rejected", "bad", "wrong"), -1),
     **dict.fromkeys(("tie", "both", "same", "equal"), 0),
 }
-_DERIVED: Final = "scores that prefer the chosen response in every row, omitted: it may have been chosen by them"
+_DERIVED: Final = (
+    "scores that prefer the chosen response in every row, omitted: it may have "
+    "been chosen by them"
+)
 
 
 def _score_columns(names: Sequence[str]) -> dict[str, str]:

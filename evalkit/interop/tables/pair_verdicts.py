@@ -15,7 +15,10 @@ SIGNED: Final = (
     "negative numbers are read as preferring B and positive ones as preferring A;"
     " the other way around: --map"
 )
-SIGNED_FIRST: Final = "negative numbers are read as preferring A, as in HelpSteer; the other way around: --map"
+SIGNED_FIRST: Final = (
+    "negative numbers are read as preferring A, as in HelpSteer; the other way "
+    "around: --map"
+)
 
 
 def pair_space(

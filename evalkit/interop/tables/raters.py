@@ -643,7 +643,10 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
                     ("--judge", judge, "--label", "NONE"),
                 ),
             ]
-            problem = f"'{judge}' and '{label}' are named after different criteria: are they about the same?"
+            problem = (
+                f"'{judge}' and '{label}' are named after different criteria: are they about "
+                f"the same?"
+            )
             raise OpenTableError(problem, where, answers)
 
 

@@ -313,7 +313,10 @@ def effective_votes(judges: int, totals: Floats) -> Floats:
     return judges / (1 + (judges - 1) * np.clip(error_correlation(totals), 0.0, 1.0))
 
 
-UNTESTED: Final = "only the verdicts that the guarantee is about: the last judge answers the others without it"
+UNTESTED: Final = (
+    "only the verdicts that the guarantee is about: the last judge answers the "
+    "others without it"
+)
 REST: Final = "answers whatever is left"
 GIVEN: Final = ", by judge.thresholds"
 

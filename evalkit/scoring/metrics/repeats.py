@@ -426,7 +426,10 @@ PRECEDENCE = ("judge", "criterion", "order")
 """An effect belongs to the first of these facets that it contains, otherwise to the case."""
 MAX_OBSERVATIONS = 2**25
 CONSTANT = "all values are equal: there is no variance"
-UNREPLICATED = "no case has two judgments, or there is only one case: variance components are not identifiable"
+UNREPLICATED = (
+    "no case has two judgments, or there is only one case: variance components "
+    "are not identifiable"
+)
 UNCROSSED = "no unit was judged under more than one {}"
 ONCE = (
     "no request was repeated (mode.samples): repeat noise cannot be separated from differences"
@@ -639,7 +642,10 @@ def _halving(design: Design, components: Floats) -> JsonObject:
 BINS = 20
 STEPS = 50
 ONCE_ONLY = "no request was repeated: set mode.samples above 1"
-RESCALED = "scores, and their noise, are rescaled within each case: use scoring.normalize=none or minmax"
+RESCALED = (
+    "scores, and their noise, are rescaled within each case: use "
+    "scoring.normalize=none or minmax"
+)
 THRESHOLDS = 21
 
 

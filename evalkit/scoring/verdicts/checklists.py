@@ -297,7 +297,10 @@ def read_items(
         if len(judgment.unit) != 1 or not 0 <= judgment.unit[0] < len(
             cases[position].responses
         ):
-            problem = f"responses {list(judgment.unit)} were judged, but the case does not have them"
+            problem = (
+                f"responses {list(judgment.unit)} were judged, but the case does not "
+                f"have them"
+            )
             raise ConfigError(problem, where=where)
         if unknown := judgment.items.keys() - leaf_ids[position]:
             raise ConfigError(
