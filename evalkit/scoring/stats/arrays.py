@@ -78,6 +78,7 @@ def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
         return _median(group, values, size)
     if rule == "majority":
         group, values, length = runs(group, values)
+        # group -> the length of its longest run; `bincount` cannot take a maximum
         longest = np.zeros(size, dtype=np.int64)
         np.maximum.at(longest, group, length)
         chosen = length == longest[group]
@@ -89,9 +90,11 @@ def combine(rule: str, group: Ints, values: Floats, size: int) -> Floats:
 def _median(group: Ints, values: Floats, size: int) -> Floats:
     """Return each group's median; `values` are sorted by group, then by value."""
     counts = np.bincount(group, minlength=size)
+    # group -> the position of its first value
     starts = np.cumsum(counts) - counts
     filled = counts > 0
     medians = np.full(size, np.nan)
+    # For an odd number of values both are the position of the middle one.
     low = starts + (counts - 1) // 2
     high = starts + counts // 2
     medians[filled] = (values[low[filled]] + values[high[filled]]) / 2
@@ -100,6 +103,7 @@ def _median(group: Ints, values: Floats, size: int) -> Floats:
 
 def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
     """Return the runs of equal values as (group, value, length), for values sorted by group and value."""
+    # Whether a value begins a run: its group or its value differs from the one before.
     new = np.ones(len(values), dtype=bool)
     new[1:] = (group[1:] != group[:-1]) | (np.diff(values) > FUZZ)
     starts = np.flatnonzero(new)
@@ -117,6 +121,7 @@ def bisect(
         outside: a number at which it does, greater or less.
         steps: the number of steps.
     """
+    # The condition holds at `outside` and not at `inside`, before and after each step.
     for _ in range(steps):
         middle = (inside + outside) / 2
         inside, outside = (inside, middle) if beyond(middle) else (middle, outside)

@@ -68,6 +68,7 @@ class Halves:
         return len(self.first)
 
     def __getitem__(self, part: slice) -> Floats:
+        # A row whose two columns are the same gets one in it, since halves are added twice.
         rows = np.zeros((len(self.first[part]), self.columns))
         for columns in (self.first[part], self.second[part]):
             rows[np.arange(len(rows)), columns] += 0.5
@@ -96,8 +97,10 @@ def mixed(
     def reach(share: float) -> Bounds:
         every = rows
         if len(rows) <= _PAIRED:
+            # Every pair of alternatives once, each with itself too.
             first, second = np.triu_indices(len(rows))
             every = (rows[:][first] + rows[:][second]) / 2
+        # Alternatives at a time, so that (alternatives, columns) stays small.
         size = max(1, _FLOATS // max(1, len(totals)))
         parts = (every[start : start + size] for start in range(0, len(every), size))
         ends = [
@@ -222,6 +225,7 @@ def bounded_mean(
     counts = counts[nonempty]
     generator = np.random.default_rng(seed)
     tail = (1 - confidence) / 2
+    # Gamma variables divided by their sum are the weights of a Bayesian bootstrap; a ratio needs no division.
     weights = generator.standard_gamma(1.0, size=(resamples, len(sums)))
     size = counts.mean()
     if squares and widest is not None and len(sums) > 1:
@@ -231,6 +235,7 @@ def bounded_mean(
         size = float(np.clip(effect, min(1.0, size), size))
         plain = NormalDist().inv_cdf(tail)
         tail = NormalDist().cdf(plain + (widest - plain) * (1 - size / whole))
+    # (resamples,) the values of the half cluster at an end of the range
     extra = generator.standard_gamma(0.5, size=resamples) * size
     over = weights @ sums
     under = weights @ counts + extra
@@ -300,10 +305,12 @@ class PseudoCounts:
         weights = generator.standard_gamma(
             counts.astype(np.float64), size=(resamples, len(counts))
         )
+        # (resamples, pseudo) the weight of each pseudo-cluster
         pseudo = generator.standard_gamma(
             self.weights, size=(resamples, len(self.weights))
         )
         totals = weights @ sums
+        # Without rows, pseudo-clusters are one to one of the last columns.
         totals[:, -len(self.weights) if self.rows is None else 0 :] += (
             size * pseudo if self.rows is None else size * pseudo @ self.rows
         )

@@ -91,6 +91,7 @@ def width_of(clusters: int, confidence: float) -> float:
 
 
 def _width(clusters: int, share: float, confidence: float) -> float:
+    # A row is the sum and the count of a cluster: one value, which is 0 or 1.
     rows = np.array([[0.0, 1.0], [1.0, 1.0]])
     times = np.array([(1 - share) * clusters, share * clusters])
     return _bound(rows, times, 1.0, confidence) - _bound(rows, times, 0.0, confidence)
@@ -112,6 +113,7 @@ def _shares(
         raise ValueError(
             "a value is beyond its ends, or a cluster is larger than the largest"
         )
+    # A sum that is beyond its count by a rounding error would make the log of a capital undefined.
     shares[:, 0] = np.clip(shares[:, 0], 0, shares[:, 1])
     return shares
 
@@ -125,6 +127,7 @@ def _grouped(shares: Floats) -> tuple[Floats, Floats]:
 def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
     """Return the mean between the observed one and an end of [0, 1] at which the bets toward the data win enough."""
     limit = -log(1 - confidence)
+    # Column 0 of a row is its sum, column 1 its count.
     if not len(rows) or not (total := float(times @ rows[:, 1])):
         return end
     inside = float(times @ rows[:, 0]) / total
@@ -138,9 +141,11 @@ def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
 
 def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> float:
     """Return the log of the half of the capital that bets on values above, or below, a mean in [0, 1]."""
+    # At 0 and 1 the odds of a bet are not finite.
     m = float(np.clip(mean, _SMALLEST, 1 - _SMALLEST))
     sums = rows[:, 0]
     counts = rows[:, 1]
     gains = sums / m - counts if above else (counts - sums) / (1 - m) - counts
+    # shape (bets, rows), then (bets,): rows that occur several times multiply as often
     capital = np.log1p(_BETS[:, None] * gains) @ times
     return float(np.logaddexp.reduce(capital + np.log(_WEIGHTS / 2)))
