@@ -63,8 +63,8 @@ class Difference:
             f", sample {stored.sample}" if stored.sample else ""
         )
         return (
-            f"{location}: stored {describe_differences(stored)}, read "
-            f"{describe_differences(self.read)}"
+            f"{location}: stored {describe_differences(stored)}, "
+            f"read {describe_differences(self.read)}"
         )
 
     def row(self) -> JsonObject:

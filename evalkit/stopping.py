@@ -176,8 +176,8 @@ def check_clusters(config: RunConfig, before: RunConfig) -> None:
         and config.scoring.cluster != before.scoring.cluster
     ):
         problem = (
-            "the clusters of a run that stops cannot be changed: they were judged in "
-            "random order"
+            "the clusters of a run that stops cannot be changed: "
+            "they were judged in random order"
         )
         raise ConfigError(
             problem, where="scoring.cluster", remedy="run again with other clusters"

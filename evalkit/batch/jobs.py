@@ -142,8 +142,8 @@ class BatchRun:
             requests = sum(len(pending.rungs) for pending in self._waiting.values())
             count = len(self._waiting)
             sent = (
-                f"{requests:,} requests are in {count} batch{'es' * (count != 1)} at the "
-                f"provider"
+                f"{requests:,} requests are in {count} "
+                f"batch{'es' * (count != 1)} at the provider"
             )
             text = f"{sent if count else 'what was submitted is kept'}; repeat the command to go on"
             return JudgingResult(

@@ -107,8 +107,8 @@ def _annotated(row: LocatedRow) -> Row:
     """Convert a row of SummEval's own annotations to UniEval's format; a grade is the mean of three experts."""
     if _ARTICLE not in row:
         remedy = (
-            "add the articles with the authors' data_processing/pair_data.py "
-            "--data_annotations"
+            "add the articles with the authors' "
+            "data_processing/pair_data.py --data_annotations"
         )
         raise DatasetError(
             "the annotations have no article", where=row.place, remedy=remedy

@@ -26,7 +26,7 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the judge, a setting, the port or the host cannot be used.
     """
-    # The imports below take seconds. Where nobody waits in front of it, the only line is an error's or the address.
+    # The imports below take seconds. Scripts and services read only errors and the address.
     if sys.stderr.isatty():
         log("progress", f"starting {arguments.judge} …")
 

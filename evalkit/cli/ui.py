@@ -139,13 +139,13 @@ def runs_page(opener: OpenerDirector, url: str, experiment: str | None) -> str:
             "experiments"
         ]
         if experiment is None:
-            found = _last_written(opener, url, experiments)
+            entry = _last_written(opener, url, experiments)
         else:
-            found = next(one for one in experiments if one["name"] == experiment)
+            entry = next(row for row in experiments if row["name"] == experiment)
     except (OSError, HTTPException, ValueError, KeyError, IndexError, StopIteration):
         return url
-    page = f"{url}/#/experiments/{found['experiment_id']}/runs"
-    tags = {tag["key"] for tag in found.get("tags", [])}
+    page = f"{url}/#/experiments/{entry['experiment_id']}/runs"
+    tags = {tag["key"] for tag in entry.get("tags", [])}
     has_view = f"mlflow.sharedViewState.{VIEW}" in tags
     if has_view:
         return f"{page}?viewStateShareKey={VIEW}"

@@ -43,6 +43,13 @@ def visible(text: str) -> str:
     )
 
 
+def letter(index: int) -> str:
+    """Return the name of a case's response: A, B, …, Z, then its number."""
+    if index < 26:
+        return chr(ord("A") + index)
+    return str(index + 1)
+
+
 def one_line(text: str) -> str:
     """Return a name on one line: line breaks and spaces as one space, other invisible characters as their codes."""
     if text.isprintable():

@@ -35,8 +35,7 @@ _NO_WORD = 16  # a text of this many letters is not a word
 _PLAIN = re.compile(r"(?:[A-Za-z]{0,15}\d{0,4}|\d+[A-Za-z]{0,2})(?:[\W_]+|$)")
 _USERINFO = re.compile(r"(?<=://)([^/\s'\"@]*)@")
 _PASSED = re.compile(
-    r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret"
-    r"|password|passwd|pwd|sig|signature|"
+    r"(?i)([?&;](?:api_?key|key|access_?token|auth_?token|token|secret|client_secret|password|passwd|pwd|sig|signature|"
     r"x-amz-signature|x-amz-credential|x-amz-security-token)=)[^&\s'\"]+"
 )
 _KEYS = frozenset(
@@ -191,8 +190,8 @@ def remedy_for(key: str) -> str:
     if key.startswith("judge"):
         return "set the provider's environment variable instead"
     return (
-        "set an environment variable instead: configs are written to the run folder "
-        "and to MLflow"
+        "set an environment variable instead: "
+        "configs are written to the run folder and to MLflow"
     )
 
 

@@ -322,15 +322,15 @@ def _fault(name: str) -> str | None:
         None,
     ):
         return (
-            f"contains {bad!r}, which an answer cannot hold: use letters, digits, spaces, "
-            f"- and _"
+            f"contains {bad!r}, which an answer cannot hold: "
+            "use letters, digits, spaces, - and _"
         )
     if name != name.strip(_EDGES):
         return "begins or ends with a space or a mark: begin and end it with a letter or digit"
     if len(name) > _LONGEST:
         return (
-            f"is longer than {_LONGEST} characters: shorten it, and put the details in its "
-            f"meaning"
+            f"is longer than {_LONGEST} characters: "
+            "shorten it, and put the details in its meaning"
         )
     if name.casefold() in _NOT_FINITE:
         return "is a number: use another name"

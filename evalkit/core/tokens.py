@@ -102,8 +102,8 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
             f" '{shorten(case.id, _SHOWN)}'"
         )
         remedy = (
-            "shorten the template, criteria, rubric or checklist, or set a larger "
-            "judge.context"
+            "shorten the template, criteria, "
+            "rubric or checklist, or set a larger judge.context"
         )
         raise ConfigError(problem, where="dataset.fit=ends", remedy=remedy)
     results = unit_of(case.prompt) is not None or any(

@@ -184,8 +184,8 @@ PICTURES = "cases with pictures, which the judge sees"
 LACKS_IMAGES = "cases with pictures, which the judge does not see (dataset.images=omit)"
 UNMAPPED = "column '{}' is metadata: if it has the labels, set dataset.fields.label={}"
 CUT_RESULTS = (
-    "cases shortened to fit judge.context, the longest results of tools first, "
-    "then other texts"
+    "cases shortened to fit judge.context, "
+    "the longest results of tools first, then other texts"
 )
 
 

@@ -258,8 +258,8 @@ class Budget:
                 least = ceiling if limited is None else min(limited, ceiling)
                 by = "" if self._shared is None else " by this one"
                 spent = (
-                    f"{dollars(self.spent)} spent{by}, and the next call may cost "
-                    f"{dollars(least)}"
+                    f"{dollars(self.spent)} spent{by}, "
+                    f"and the next call may cost {dollars(least)}"
                 )
                 raise BudgetReached(
                     f"runner.budget_usd={cap:g} is reached{self._of_sweep}: {spent}"

@@ -59,7 +59,7 @@ class UselessJudges:
             return None
         reason = shorten(visible(judgment.error or judgment.status), 200)
         return (
-            f"{STOPPED_EARLY}: the first {judge.answers} answers of {name} "
-            f"({len(judge.cases)} cases)"
+            f"{STOPPED_EARLY}: the first {judge.answers} "
+            f"answers of {name} ({len(judge.cases)} cases)"
             f" are all {judgment.status} for the same reason: {reason}"
         )

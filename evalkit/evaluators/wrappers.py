@@ -272,8 +272,8 @@ class _Guarded:
             read = self.inner.read(request, completion)
         if isinstance(read, Judgment) and (fault := impossible(read)):
             problem = (
-                f"'{self._name}' returned an invalid judgment for case '{request.case_id}': "
-                f"{fault}"
+                f"'{self._name}' returned an invalid judgment "
+                f"for case '{request.case_id}': {fault}"
             )
             raise PluginError(problem, where="mode.name", remedy=PAID)
         return read

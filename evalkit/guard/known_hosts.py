@@ -125,8 +125,8 @@ def read_entries(words: Iterable[str], where: str) -> Trust:
                 "is not a host",
                 where=f"{where} {word}",
                 remedy=(
-                    f"write {FLAG} HOST, {FLAG} HOST:PORT, {FLAG} HOST=VARIABLE or "
-                    f"{FLAG} env:VARIABLE"
+                    f"write {FLAG} HOST, {FLAG} HOST:PORT, "
+                    f"{FLAG} HOST=VARIABLE or {FLAG} env:VARIABLE"
                 ),
             )
         port = int(match["port"]) if match["port"] else None

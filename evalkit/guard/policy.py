@@ -198,8 +198,8 @@ def _check_links(folder: Path) -> None:
         for inner in _files(folder / name):
             if not _below(inner, folder):
                 remedy = (
-                    f"copy the file; or, if you trust the project, set "
-                    f"{PROJECT_VARIABLE}={folder}"
+                    "copy the file; or, if you trust the project, "
+                    f"set {PROJECT_VARIABLE}={folder}"
                 )
                 raise ConfigError(
                     "is a link out of the project", where=str(inner), remedy=remedy

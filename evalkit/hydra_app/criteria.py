@@ -21,8 +21,7 @@ from evalkit.config import criteria_by_name
 from evalkit.errors import ConfigError, did_you_mean
 
 _WORD: Final = re.compile(
-    r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)(?P<field>\.(?:description|weight"
-    r"|levels(?:\.[^=.]+)?))?"
+    r"(?P<sign>\+\+|\+|~)?criteria\.(?P<name>[^=]+?)(?P<field>\.(?:description|weight|levels(?:\.[^=.]+)?))?"
     r"(?:=(?P<value>.*))?",
     re.DOTALL,
 )

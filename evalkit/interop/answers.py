@@ -32,8 +32,8 @@ _SUFFIXES: Final = ("json", "jsonl", "eval")
 _SHOWN: Final = 5
 _ABOUT_ANSWERS: Final = (TEXTS, GRADES, CLASSES, DIFFERENT.partition("{}")[0])
 _UNUSED: Final = (
-    "labels that are classes are in the metadata; for labels, set rubric.classes "
-    "to them"
+    "labels that are classes are in the metadata; "
+    "for labels, set rubric.classes to them"
 )
 
 

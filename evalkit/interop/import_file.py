@@ -335,12 +335,12 @@ LABELED_APART = (
 REPEATED = "judged more than once in one order: read as samples"
 RENUMBERED = "judgments with a duplicate sample number: assigned the next free number"
 TEXTS = (
-    "responses of one model to one question with different texts: each text is a "
-    "separate response"
+    "responses of one model to one question with different texts: "
+    "each text is a separate response"
 )
 ABSENT = (
-    "responses without a text: {} of {}; omitted from metrics on length and "
-    "identical responses"
+    "responses without a text: {} of {}; "
+    "omitted from metrics on length and identical responses"
 )
 DISPUTED = "pairs with conflicting labels, left unlabeled"
 DIVIDED = "pairs with conflicting labels by one annotator, whose labels are dropped"

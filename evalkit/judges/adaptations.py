@@ -29,17 +29,14 @@ _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
     "json_object": re.compile(rf"{_FORMAT}|json_?object|json.?mode", re.IGNORECASE),
 }
 _UNSUPPORTED = (
-    r"(?:not|isn't|aren't|doesn't|never) (?:be )?(?:support|enabl|allow|accept|permit"
-    r"|available|valid)"
+    r"(?:not|isn't|aren't|doesn't|never) (?:be )?(?:support|enabl|allow|accept|permit|available|valid)"
     r"|unsupported|unknown|unrecognized|unexpected|invalid|disallow|no longer|deprecated|only"
     r"|must alternate|instead"
 )
 _NO_SYSTEM = re.compile(
-    rf"(?:system|developer)['\"]?,? (?:role|message|prompt"
-    rf"|instruction)s?\b.{{0,80}}(?:{_UNSUPPORTED})"
+    rf"(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)s?\b.{{0,80}}(?:{_UNSUPPORTED})"
     rf"|(?:{_UNSUPPORTED}).{{0,60}}(?:system|developer)['\"]?,? (?:role|message|prompt|instruction)"
-    r"|messages?\[\d+\]\.role|role.{0,10}['\"]?(?:system|developer)\b.{0,60}(?:not"
-    r"|invalid|unsupported)"
+    r"|messages?\[\d+\]\.role|role.{0,10}['\"]?(?:system|developer)\b.{0,60}(?:not|invalid|unsupported)"
     rf"|(?:{_UNSUPPORTED}).{{0,40}}role.{{0,4}}['\"]?(?:system|developer)"
     r"|only user,? (?:and|or) (?:assistant|model) roles"
     r"|roles must alternate user/(?:assistant|model)|(?:valid role|role).{0,30}: user, (?:model|assistant)\.?$",

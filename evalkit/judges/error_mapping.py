@@ -161,10 +161,7 @@ _CAPABILITY = _words(
     r"(?:system|developer) (?:role|message|prompt|instruction)",
 )
 _PARAMETER = _words(
-    (
-        r"(?:unsupported|unrecognized|unknown|unexpected"
-        r"|invalid) (?:request )?(?:parameter|argument:|value|field)"
-    ),
+    r"(?:unsupported|unrecognized|unknown|unexpected|invalid) (?:request )?(?:parameter|argument:|value|field)",
     r"extra (?:fields|inputs)|not permitted|does not support|is not supported with",
 )
 _FILTER_CODES = _names(
@@ -276,8 +273,8 @@ _LOADING = _words(
 )
 _DISCONNECTED = _words(
     (
-        r"connection error|cannot connect|connect call failed|connection (?:refused|reset"
-        r"|aborted|closed)"
+        r"connection error|cannot connect|connect call failed"
+        r"|connection (?:refused|reset|aborted|closed)"
     ),
     r"disconnected|incomplete|not completed|peer closed|name or service not known|getaddrinfo",
 )

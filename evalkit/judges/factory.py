@@ -272,8 +272,8 @@ def params_of(config: JudgeConfig) -> JsonObject:
 
 _CREDENTIALS = re.compile(
     (
-        r"auth|cookie|credential|password|secret|signature|token|session|(?:^"
-        r"|[-_])(?:api[-_]?)?key(?:$|[-_])"
+        r"auth|cookie|credential|password|secret|signature"
+        r"|token|session|(?:^|[-_])(?:api[-_]?)?key(?:$|[-_])"
     ),
     re.IGNORECASE,
 )

@@ -1,4 +1,4 @@
-"""Read responses of OpenAI-compatible servers; only this module cleans answers.
+"""Read responses of OpenAI-compatible servers; only this module and `completions` clean answers.
 
 Only the message's content (or a tool call's arguments) is required. Everything else is valid or
 absent: text that UTF-8 can encode, integers in bounds, finite numbers. No response can raise

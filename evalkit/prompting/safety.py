@@ -26,10 +26,7 @@ _OPENER = re.compile(f"[{OPENERS}]")
 # In ASCII there are no look-alikes, so only an opener before the first letter of a name can open a
 # marker.
 _ASCII_OPENER = re.compile(r"<(?=(?:[\s/]|[^ -~])*[CORETcoret])")
-_NAME = (
-    r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)"
-    r"|response[_-]?[ab]|requirements)"
-)
+_NAME = r"(?:context|reference|own[_-]?answer|(?:example[_-]?)?(?:task|response)|response[_-]?[ab]|requirements)"
 # Two views of the text after an opener: `tight` without white space, `plain` with each run of white
 # space as one space. Code and prose such as "i < context.length" or "a < task and b > c" have no
 # markers: a name must
@@ -42,8 +39,8 @@ _LOOKAHEAD = 120
 
 # Control tokens of chat templates. Servers parse them even inside the text of a message.
 _TURNS = (
-    r"<\|[^\s<>|]{1,40}\|?>|<[^\s<>|]{1,40}\|>|<｜[^\s<>｜]{1,60}｜>|</?s>|<</?SYS>>"
-    r"|<(?:start|end)_of_turn>|<[be]os>"
+    r"<\|[^\s<>|]{1,40}\|?>|<[^\s<>|]{1,40}\|>|<｜[^\s<>｜]{1,60}｜>"
+    r"|</?s>|<</?SYS>>|<(?:start|end)_of_turn>|<[be]os>"
     r"|\[/?INST\]|\[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CONTENT|TOOL_CALLS)\]"
 )
 # Tokens of the embedded judge's model that separate documents.

@@ -479,8 +479,8 @@ class Prompts:
             if candidate.is_file():
                 return self._files.admit(candidate.resolve())
         remedy = (
-            "give the path of a template, or a name without folder and suffix, such as "
-            "pairwise"
+            "give the path of a template, "
+            "or a name without folder and suffix, such as pairwise"
         )
         raise PromptError(
             f"file '{name}' not found", where="prompt.template", remedy=remedy

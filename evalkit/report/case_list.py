@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from evalkit.core.display import letter
 from evalkit.core.turns import Unit as Heading
 from evalkit.core.turns import cited_turns, parse, render, unit_of
 from evalkit.errors import EvalkitError
@@ -31,13 +32,6 @@ from evalkit.values import JsonObject, frozen
 
 CYCLES = 20
 """The most cycles of a case that are shown; conflicts.json can have more."""
-
-
-def letter(index: int) -> str:
-    """Return the name of a case's response: A, B, …, Z, then its number."""
-    if index < 26:
-        return chr(ord("A") + index)
-    return str(index + 1)
 
 
 def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from evalkit.core.display import letter
 from evalkit.runs import records
 from evalkit.runs.read import read_outcome
 from evalkit.types import Unit, Verdict
@@ -81,4 +82,5 @@ def _answer(verdict: Verdict) -> str | float:
 
 def letters(indices: Unit) -> str:
     """Return responses by their letters: (0, 1) is AB; from the 27th on they are numbered."""
-    return "".join(chr(ord("A") + i) if i < 26 else f"({i + 1})" for i in indices)
+    names = map(letter, indices)
+    return "".join(name if name.isalpha() else f"({name})" for name in names)

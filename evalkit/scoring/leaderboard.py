@@ -350,7 +350,7 @@ def _with_contradiction(
         for contradiction in measured
         if contender.job in (contradiction.scores, contradiction.comparisons)
     ]
-    # A contender of several contradictions has no metric of its own of one.
+    # The metrics of a contradiction are a job's own only if it has just one.
     metrics = involved[0].metrics if len(involved) == 1 else {}
     return replace(contender, metrics={**contender.metrics, **metrics})
 

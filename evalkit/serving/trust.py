@@ -86,8 +86,8 @@ class Validation:
             self.labeled = content["decision"]["reason"] != _NO_LABELS
             data = content["dataset"]
             self.title = (
-                f"{content['judge']} · {content['mode']} · {data['name']} ({data['rows']} "
-                f"cases)"
+                f"{content['judge']} · {content['mode']} "
+                f"· {data['name']} ({data['rows']} cases)"
             )
             self.scripts = frozenset(map(str, content["validated"]["scripts"]))
             self.lengths = {

@@ -334,8 +334,8 @@ class PostgresStore(DatabaseStore):
                 if self._held.get(lock) == key
             ]
             query = (
-                "SELECT place, pg_advisory_unlock(place) FROM unnest(%s::bigint[]) AS asked "
-                "(place)"
+                "SELECT place, pg_advisory_unlock(place) "
+                "FROM unnest(%s::bigint[]) AS asked (place)"
             )
             released: dict[int, bool] = dict(
                 connection.execute(query, (locks,)).fetchall()

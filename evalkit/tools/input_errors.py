@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ValidationError
@@ -36,11 +35,7 @@ def input_error(error: ValidationError, model: type[BaseModel]) -> ConfigError:
         )
     if problem["type"] == "missing":
         return ConfigError("is missing", where=where, remedy=f"give {path[-1]}=…")
-    if (
-        len(path) == 2
-        and path[0] == "criteria"
-        and re.search("_type$", problem["type"])
-    ):
+    if len(path) == 2 and path[0] == "criteria" and problem["type"].endswith("_type"):
         names_only = problem["type"] == "string_type"
         remedy = "write the criterion's name" if names_only else _CRITERION
         return ConfigError(

@@ -193,8 +193,8 @@ class ToolTrust(ToolModel):
 
 
 _TRUST = (
-    "What the validation of the judge says about this result; null if the judge "
-    "was not validated."
+    "What the validation of the judge says about this result; "
+    "null if the judge was not validated."
 )
 
 

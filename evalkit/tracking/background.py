@@ -34,8 +34,8 @@ LARGEST = 20_000
 """The most judgments of a run that the recording process reads; larger runs are recorded in this
 process."""
 _CODE = (
-    "import sys; sys.path[:] = sys.argv[1:]; from evalkit.tracking.background "
-    "import main; main()"
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from evalkit.tracking.background import main; main()"
 )
 
 

@@ -185,8 +185,8 @@ def _cause(problem: Exception) -> str:
         return "no answer from the server"
     if "error code 401" in reason:
         return (
-            "it refused the credentials: set MLFLOW_TRACKING_USERNAME and "
-            "MLFLOW_TRACKING_PASSWORD"
+            "it refused the credentials: "
+            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
     return shorten(reason, 300)
 

@@ -534,8 +534,8 @@ def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str
     traces = {case.id: trace for case in result.cases if (trace := trace_of(case))}
     if not traces:
         remedy = (
-            "judge traces with dataset.path=mlflow-traces:EXPERIMENT, or name each case's "
-            "trace_id"
+            "judge traces with dataset.path=mlflow-traces:EXPERIMENT, "
+            "or name each case's trace_id"
         )
         raise ConfigError(
             "no case came from a trace", where="--to mlflow-assessments", remedy=remedy

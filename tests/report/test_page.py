@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from evalkit.config import RunConfig
-from evalkit.core.display import exact, span
+from evalkit.core.display import exact, letter, span
 from evalkit.core.turns import Part, parse, render
 from evalkit.report import render_report, run_files
 from evalkit.report.case_list import (
@@ -24,7 +24,6 @@ from evalkit.report.case_list import (
     case_row,
     flags,
     judgment_row,
-    letter,
     select_cases,
 )
 from evalkit.report.findings.finding import as_markdown

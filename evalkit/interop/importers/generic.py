@@ -213,8 +213,8 @@ def _unit(cells: Json, row: Json, location: str, options: Options) -> tuple[Unit
     if "text" not in cells:
         names = ", ".join(map(str, list(row)[:8]))
         remedy = (
-            f"set --fields winner=COLUMN, score=COLUMN or class=COLUMN; the columns are "
-            f"{names}"
+            "set --fields winner=COLUMN, "
+            f"score=COLUMN or class=COLUMN; the columns are {names}"
         )
         raise ConfigError(
             "has neither a winner nor a score nor a class",

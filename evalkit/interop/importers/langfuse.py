@@ -24,8 +24,8 @@ _SOURCES: Final = ("API", "ANNOTATION", "EVAL")
 _NO_VALUE: Final = ("TEXT", "CORRECTION")
 """Types of scores that are texts and no verdicts."""
 _BY_API: Final = (
-    "scores sent by the API, read as those of judges because no score is of an "
-    "evaluator"
+    "scores sent by the API, read as those of "
+    "judges because no score is of an evaluator"
 )
 
 

@@ -33,8 +33,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     if not options.answers:
         remedy = (
-            f"have its answers judged: evalkit run mode=pointwise "
-            f"dataset.path={relative(path)}"
+            "have its answers judged: evalkit run "
+            f"mode=pointwise dataset.path={relative(path)}"
         )
         raise DatasetError(
             "has answers and no judgments", where=str(path), remedy=remedy

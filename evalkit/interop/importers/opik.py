@@ -23,8 +23,8 @@ from evalkit.values import Json, JsonObject
 _SCORES: Final = "feedback_scores", "feedbackScores", "score_results"
 _ONLINE: Final = "online_scoring"
 _BY_SDK: Final = (
-    "scores sent by the SDK, read as those of judges because no score is of "
-    "online scoring"
+    "scores sent by the SDK, read as those of "
+    "judges because no score is of online scoring"
 )
 
 

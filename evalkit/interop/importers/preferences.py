@@ -22,8 +22,8 @@ _VERDICTS: Final = {
     **dict.fromkeys(("tie", "both", "same", "equal"), 0),
 }
 _DERIVED: Final = (
-    "scores that prefer the chosen response in every row, omitted: it may have "
-    "been chosen by them"
+    "scores that prefer the chosen response in every row, "
+    "omitted: it may have been chosen by them"
 )
 
 

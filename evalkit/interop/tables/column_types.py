@@ -91,8 +91,7 @@ _WORSE: Final = ("<", "<<", "≺", "＜", "is worse than")
 _EVEN: Final = ("=", "==", "≈", "~", "＝")
 _TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?"
-    r"|\d{1,2}:\d{2}(?::\d{2})?.*|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct"
-    r"|nov|dec)\w*(?:-\d+)?"
+    r"|\d{1,2}:\d{2}(?::\d{2})?.*|\d{1,2}-(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*(?:-\d+)?"
     r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*-\d{1,2}",
     re.IGNORECASE,
 )

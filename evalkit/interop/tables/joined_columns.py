@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from evalkit.interop.tables.column_types import TypedColumn
@@ -41,14 +41,7 @@ def join_one_hot(parts: Parts) -> None:
         if any(winner == "" for winner in winners):
             continue
         name = f"{base_name}_*".replace(" ", "_")
-        for part in sides.values():
-            del parts.columns.cells[part]
-            del parts.typed[part]
-        parts.columns.cells[name] = winners
-        parts.typed[name] = TypedColumn(name, winners)
-        parts.notes.append(
-            f"columns {', '.join(sides.values())} are read as one column of winners"
-        )
+        _replace(parts, [*sides.values()], name, winners)
 
 
 def join_sided_scores(parts: Parts) -> None:
@@ -76,15 +69,21 @@ def join_sided_scores(parts: Parts) -> None:
             for first_text, second_text in zip(above.texts, below.texts, strict=True)
         ]
         words = [word for word in tokens(first) if word not in _FIRST_SIDE]
-        name = f"{'_'.join(words)}_*"
-        for part in (first, second):
-            del parts.columns.cells[part]
-            del parts.typed[part]
-        parts.columns.cells[name] = winners
-        parts.typed[name] = TypedColumn(name, winners)
-        parts.notes.append(
-            f"columns {first}, {second} are read as one column of winners"
-        )
+        _replace(parts, [first, second], f"{'_'.join(words)}_*", winners)
+
+
+def _replace(
+    parts: Parts, columns: Sequence[str], name: str, winners: list[str | None]
+) -> None:
+    """Replace columns by one of winners, and say so in a note."""
+    for column in columns:
+        del parts.columns.cells[column]
+        del parts.typed[column]
+    parts.columns.cells[name] = winners
+    parts.typed[name] = TypedColumn(name, winners)
+    parts.notes.append(
+        f"columns {', '.join(columns)} are read as one column of winners"
+    )
 
 
 def _higher(first: float | None, second: float | None) -> str | None:

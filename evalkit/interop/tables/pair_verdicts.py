@@ -16,8 +16,8 @@ SIGNED: Final = (
     " the other way around: --map"
 )
 SIGNED_FIRST: Final = (
-    "negative numbers are read as preferring A, as in HelpSteer; the other way "
-    "around: --map"
+    "negative numbers are read as preferring A, "
+    "as in HelpSteer; the other way around: --map"
 )
 
 

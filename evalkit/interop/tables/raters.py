@@ -644,8 +644,8 @@ def _check_same_criterion(raters: Raters, where: str) -> None:
                 ),
             ]
             problem = (
-                f"'{judge}' and '{label}' are named after different criteria: are they about "
-                f"the same?"
+                f"'{judge}' and '{label}' are named after different criteria: "
+                "are they about the same?"
             )
             raise OpenTableError(problem, where, answers)
 

@@ -232,8 +232,8 @@ def check_unit(reading: TableReading, config: RunConfig) -> None:
     if classes is None or not labels <= {*classes.names}:
         listed = ", ".join(f"{name}: ''" for name in sorted(labels))
         problem = (
-            f"has labels of the classes {', '.join(sorted(labels))}, and the rubric has "
-            f"others"
+            f"has labels of the classes {', '.join(sorted(labels))}, "
+            "and the rubric has others"
         )
         remedy = f"set 'rubric.classes={{{listed}}}', or run the reading's file itself"
         raise ConfigError(problem, where="dataset.reading", remedy=remedy)

@@ -14,12 +14,11 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOKENS: Final = re.compile(r"[a-zß-öø-ɏ]+|\d+|[^\W\d_a-zß-öø-ɏ]+")
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
 _PROVIDER_ERROR: Final = re.compile(
-    r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d"
-    r"|:)|api error|http\s*\d{3}\b"
-    r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed|rate ?limit"
-    r"|too many requests|service unavailable"
-    r"|internal server|bad gateway|overloaded|connection (?:error|reset|refused"
-    r"|aborted)|context length"
+    r"^\W*(?:(?:[\w.]+\.)?[A-Za-z]*(?:Error|Exception)\b|error\b\W*(?:code|message|\d|:)|api error|http\s*\d{3}\b"
+    r"|(?:4\d\d|5\d\d)\s+[a-z]|timed? ?out|request timed"
+    r"|rate ?limit|too many requests|service unavailable"
+    r"|internal server|bad gateway|overloaded"
+    r"|connection (?:error|reset|refused|aborted)|context length"
     r"|content[ _]filter|traceback|\{\s*\"error\"|\{\s*'error'|failed to (?:parse|generate|call)|max retries)",
     re.IGNORECASE,
 )

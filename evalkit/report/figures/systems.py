@@ -7,10 +7,9 @@ from math import cos, hypot, pi, sin
 
 from markupsafe import Markup
 
-from evalkit.core.display import dollars, shorten
+from evalkit.core.display import dollars, letter, shorten
 from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.decision import Metrics
-from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
 from evalkit.report.figures.drawing import (
     Axis,

@@ -314,8 +314,8 @@ def effective_votes(judges: int, totals: Floats) -> Floats:
 
 
 UNTESTED: Final = (
-    "only the verdicts that the guarantee is about: the last judge answers the "
-    "others without it"
+    "only the verdicts that the guarantee is about: "
+    "the last judge answers the others without it"
 )
 REST: Final = "answers whatever is left"
 GIVEN: Final = ", by judge.thresholds"

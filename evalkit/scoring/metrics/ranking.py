@@ -404,12 +404,12 @@ MAX_SYSTEMS = 20
 """Each system has its own metrics up to this number of systems; ranking.json always has all."""
 BLOCK = 2**20
 NO_MAXIMUM = (
-    "some system won or lost every game against the others: its rating has no "
-    "finite estimate"
+    "some system won or lost every game against the others: "
+    "its rating has no finite estimate"
 )
 MODEL = (
-    "Bradley-Terry with ties (Davidson 1970), in Elo points: 400 points are ten "
-    "wins to one loss"
+    "Bradley-Terry with ties (Davidson 1970), "
+    "in Elo points: 400 points are ten wins to one loss"
 )
 
 

@@ -427,8 +427,8 @@ PRECEDENCE = ("judge", "criterion", "order")
 MAX_OBSERVATIONS = 2**25
 CONSTANT = "all values are equal: there is no variance"
 UNREPLICATED = (
-    "no case has two judgments, or there is only one case: variance components "
-    "are not identifiable"
+    "no case has two judgments, or there is only one case: "
+    "variance components are not identifiable"
 )
 UNCROSSED = "no unit was judged under more than one {}"
 ONCE = (
@@ -643,8 +643,8 @@ BINS = 20
 STEPS = 50
 ONCE_ONLY = "no request was repeated: set mode.samples above 1"
 RESCALED = (
-    "scores, and their noise, are rescaled within each case: use "
-    "scoring.normalize=none or minmax"
+    "scores, and their noise, are rescaled within each case: "
+    "use scoring.normalize=none or minmax"
 )
 THRESHOLDS = 21
 

@@ -464,8 +464,8 @@ def _against_chance(tournaments: Tournaments) -> list[Statistic]:
 
 
 NO_CRITERION_CASE = (
-    "no case has at least three responses and a winner or tie by this criterion "
-    "for every pair"
+    "no case has at least three responses and a "
+    "winner or tie by this criterion for every pair"
 )
 
 

@@ -154,15 +154,15 @@ class _Judge:
         narrow = [column for column in self.columns.strata if column.ends]
         systems = [column for column in self.columns.strata if not column.ends]
         for column in (*columns, *systems, *narrow):
-            leader = followed(column, counts, self.scoring.confidence)
-            is_followed = leader is not None
+            followed_column = followed(column, counts, self.scoring.confidence)
+            is_followed = followed_column is not None
             if not is_followed and any(column is bins for bins in narrow):
                 continue  # quarters of the same numbers show the same, with less noise
             inside = agreement_within(column, counts, is_followed=is_followed)
             if inside is not None:
                 pooled.append(inside.statistic)
-            if leader is not None and not self._is_shown(inside):
-                followed_alone.append(leader)
+            if followed_column is not None and not self._is_shown(inside):
+                followed_alone.append(followed_column)
         return self._lowest(pooled) | self._followed(followed_alone)
 
     def _is_shown(self, inside: Within | None) -> bool:

@@ -298,8 +298,8 @@ def read_items(
             cases[position].responses
         ):
             problem = (
-                f"responses {list(judgment.unit)} were judged, but the case does not "
-                f"have them"
+                f"responses {list(judgment.unit)} were judged, "
+                "but the case does not have them"
             )
             raise ConfigError(problem, where=where)
         if unknown := judgment.items.keys() - leaf_ids[position]:
