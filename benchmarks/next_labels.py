@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.core.annotations import INCLUSION
-from evalkit.interop.labeling import Label, with_probabilities
-from evalkit.interop.next_labels import next_labels
+from evalkit.core.annotations import INCLUSION, Label
+from evalkit.labels.next_labels import next_labels
+from evalkit.labels.sample import with_probabilities
 from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response

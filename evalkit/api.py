@@ -26,6 +26,7 @@ from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_revi
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
+from evalkit.config.stopping import refuse_stop
 from evalkit.core.plain_errors import raises_plainly
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
@@ -66,7 +67,6 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.stopping import (
     StopRule,
-    refuse_stop,
     with_stop,
 )
 from evalkit.store import open_store, shared_state

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
-from evalkit.core.annotations import annotation_classes
+from evalkit.core.annotations import Label, annotation_classes
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
 from evalkit.datasets import Dataset
@@ -30,12 +30,8 @@ from evalkit.evaluators import make_evaluator
 from evalkit.gating import check_leads
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
-from evalkit.interop.labeling import (
-    Label,
-    has_own_label,
-    with_labels,
-    with_probabilities,
-)
+from evalkit.labels.joined import has_own_label, with_labels
+from evalkit.labels.sample import with_probabilities
 from evalkit.protocols import Evaluator
 from evalkit.rescoring import rescore, run_manifest
 from evalkit.results import RunResult

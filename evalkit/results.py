@@ -8,21 +8,13 @@ from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from evalkit.config import RunConfig
+from evalkit.core.shown import Shown
 from evalkit.decision import Decision, decide, decide_for_judges
 from evalkit.types import Case, Judgment, Metric, Verdict
 
-__all__ = ["Calls", "RunResult", "Shown", "Spent", "Tracker"]
+__all__ = ["Calls", "RunResult", "Spent", "Tracker"]
 
 TableName: TypeAlias = Literal["cases", "judgments", "verdicts", "metrics"]
-
-
-class Shown:
-    """A value that a notebook shows as a table of the report, which is looked up by name when it is shown."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        return str(import_module("evalkit.report.notebook").html_of(self))
 
 
 @dataclass(slots=True)
@@ -98,7 +90,7 @@ class RunResult(Shown):
         Raises:
             ConfigError: If there is no such table, or pandas is not installed.
         """
-        return import_module("evalkit.interop.frames").frame(self, table, "pandas")
+        return import_module("evalkit.runs.frames").frame(self, table, "pandas")
 
     def to_polars(self, table: TableName = "verdicts") -> Any:
         """Return the same table as `to_pandas` as a polars data frame.
@@ -106,7 +98,7 @@ class RunResult(Shown):
         Raises:
             ConfigError: If there is no such table, or polars is not installed.
         """
-        return import_module("evalkit.interop.frames").frame(self, table, "polars")
+        return import_module("evalkit.runs.frames").frame(self, table, "polars")
 
 
 @runtime_checkable

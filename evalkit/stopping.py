@@ -150,20 +150,6 @@ def _statistics(
     ]
 
 
-def refuse_stop(config: RunConfig) -> None:
-    """Refuse a stop where requests are chosen without the answers to earlier ones.
-
-    Raises:
-        ConfigError: If the run stops once a metric is known.
-    """
-    if config.runner.stop is not None:
-        raise ConfigError(
-            "the answers decide what is asked next",
-            where="runner.stop",
-            remedy="use evalkit run",
-        )
-
-
 def check_clusters(config: RunConfig, before: RunConfig) -> None:
     """Check the settings of a run that is scored again.
 

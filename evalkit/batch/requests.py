@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from evalkit.config import RunConfig
+from evalkit.config.stopping import refuse_stop
 from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.hashing import is_content_key
 from evalkit.core.regular_files import open_file
@@ -30,7 +31,6 @@ from evalkit.judges.adaptations import RUNGS, Shape
 from evalkit.judges.model_judge import ModelJudge
 from evalkit.judges.pricing import batch_entry
 from evalkit.protocols import CompletionCache, Evaluator, Judge
-from evalkit.stopping import refuse_stop
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
 from evalkit.values import Json, frozen
 

@@ -123,7 +123,8 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
     Raises:
         DatasetError: if a label is invalid, or none is of a case that the run after has.
     """
-    from evalkit.interop.labeling import class_reader, read_labels, with_labels
+    from evalkit.labels.joined import class_reader, with_labels
+    from evalkit.labels.label_files import read_labels
 
     after = results[-1]
     case_ids = {case.id for case in after.cases}

@@ -11,8 +11,8 @@ from evalkit.errors import ConfigError
 from evalkit.results import RunResult
 
 if TYPE_CHECKING:
+    from evalkit.core.annotations import Label
     from evalkit.interop import ImportedJudgments, Options
-    from evalkit.interop.labeling import Label
     from evalkit.interop.tables.fixed_roles import Choices
 
 _VERDICTS: Final = ("winner", "margin", "score", "class")
@@ -96,7 +96,8 @@ def read_label_file(
     Raises:
         ConfigError: If it has no labels, or labels of another kind than the run.
     """
-    from evalkit.interop.labeling import class_reader, read_labels
+    from evalkit.labels.joined import class_reader
+    from evalkit.labels.label_files import read_labels
 
     if reading is None:
         return read_labels(path, omitted, class_reader(result.config))

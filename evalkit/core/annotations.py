@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeVar
+from dataclasses import field
+from typing import Any, Final, Literal, TypeVar
 
 from evalkit.errors import ConfigError
 from evalkit.types import Annotation, Case, Unit, Winner
+from evalkit.values import frozen
 
 Vote = TypeVar("Vote", bound=str)
 
@@ -117,3 +119,22 @@ def majority(votes: Iterable[Vote | None]) -> Vote | None:
     if most and (len(most) == 1 or most[0][1] > most[1][1]):
         return most[0][0]
     return None
+
+
+@frozen
+class Label:
+    """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
+
+    `unit` is empty if a grade or an answer does not name its response. `location` is the label's
+    file and line. `item` is the id of the checklist item, if the label is the answer to one.
+    `probability` is that with which the case was chosen for labeling, if the label is of a task:
+    any value from its file, or UNKNOWN.
+    """
+
+    case_id: str
+    unit: Unit
+    annotator: str
+    value: Winner | float | str
+    location: str = field(default="", compare=False)
+    item: str = ""
+    probability: Any = field(default=None, compare=False)

@@ -6,136 +6,14 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
-from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.core.resources import optional
 from evalkit.errors import ConfigError
-from evalkit.interop.labeling import (
-    LabelSample,
-    Task,
-    argilla_records,
-    label_studio_tasks,
-    label_tasks,
-)
 from evalkit.interop.otel import otel_lines
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv
-from evalkit.types import Case, Judgment, Unit, Verdict
-from evalkit.values import JsonObject
-
-_CLOSE = 1e-9
-_INT64 = 2**63
-Row = JsonObject
-
-
-def rows_of_run(result: RunResult) -> list[Row]:
-    """Return a row for each judgment of responses or pairs, in order; all rows have the same columns."""
-    cases = {case.id: case for case in result.cases}
-    verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
-    rows = [
-        _row(
-            judgment,
-            cases[judgment.case_id],
-            verdicts.get((judgment.case_id, judgment.unit)),
-        )
-        for judgment in result.judgments
-    ]
-    columns = dict.fromkeys(column for row in rows for column in row)
-    return [{column: row.get(column) for column in columns} for row in rows]
-
-
-def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
-    return {
-        "id": case.id,
-        "prompt": case.prompt,
-        "context": case.context,
-        "reference": case.reference,
-        **_responses(judgment, case),
-        "judge": judgment.judge,
-        "sample": judgment.sample,
-        "status": judgment.status,
-        **_said(judgment),
-        "confidence": judgment.confidence,
-        "error": judgment.error,
-        "text": judgment.completion.text if judgment.completion else None,
-        "verdict": (
-            verdict
-            and (
-                verdict.winner or verdict.class_name
-                if verdict.score is None
-                else verdict.score
-            )
-        ),
-        "verdict_reason": verdict and verdict.reason,
-        **_labels(judgment, case, verdict),
-    }
-
-
-def _responses(judgment: Judgment, case: Case) -> Row:
-    if len(judgment.unit) == 1:
-        (index,) = judgment.unit
-        return {
-            "response": case.responses[index].text,
-            "model": case.responses[index].model,
-            "response_index": index,
-        }
-    if len(judgment.unit) > 2:
-        return {
-            "unit": json.dumps(list(judgment.unit)),
-            "shown": json.dumps(list(judgment.shown)),
-        }
-    first, second = (case.responses[index] for index in judgment.unit)
-    return {
-        "response_a": first.text,
-        "response_b": second.text,
-        "model_a": first.model,
-        "model_b": second.model,
-        "unit": json.dumps(list(judgment.unit)),
-        "order": "ab" if judgment.shown == judgment.unit else "ba",
-    }
-
-
-def _said(judgment: Judgment) -> Row:
-    if judgment.class_name is not None:
-        chances = judgment.weighted.classes if judgment.weighted is not None else {}
-        return {
-            "class": judgment.class_name,
-            **{f"probability.{name}": chance for name, chance in chances.items()},
-        }
-    if len(judgment.unit) == 1:
-        return {f"score.{name}": value for name, value in judgment.criteria.items()}
-    if len(judgment.unit) > 2:
-        return {"ranking": json.dumps(judgment.ranking)}
-    margins = {f"margin.{name}": value for name, value in judgment.criteria.items()}
-    value = judgment.value
-    if value is None:
-        return {"winner": None, "margin": None, **margins}
-    winner = "A" if value > _CLOSE else "B" if value < -_CLOSE else "TIE"
-    return {"winner": winner, "margin": value, **margins}
-
-
-def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
-    if len(judgment.unit) == 1:
-        (index,) = judgment.unit
-        by_annotator = {
-            name: annotation_grades(annotation) or annotation_classes(annotation)
-            for name, annotation in case.labels.items()
-        }
-        response = case.responses[index]
-        label = response.grade if response.class_name is None else response.class_name
-        return {"label": label} | {
-            f"label.{name}": values[index]
-            for name, values in by_annotator.items()
-            if values
-        }
-    choices = (
-        (name, choice_for(label, judgment.unit)) for name, label in case.labels.items()
-    )
-    chosen = {name: choice for name, choice in choices if choice is not None}
-    return {"label": verdict and verdict.label} | {
-        f"label.{name}": choice for name, choice in chosen.items()
-    }
+from evalkit.runs.rows import Row, column, rows_of_run
+from evalkit.types import Case, Judgment, Unit
 
 
 def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
@@ -160,24 +38,6 @@ def as_parquet(rows: list[Row]) -> bytes:
     buffer = io.BytesIO()
     parquet.write_table(arrow.table(columns), buffer)
     return buffer.getvalue()
-
-
-def column(values: list[Any]) -> list[Any]:
-    """Return the values of a column of one type; unless all are numbers or all are true or false, they become texts."""
-    kinds = {type(value) for value in values if value is not None}
-    if (
-        kinds <= {bool}
-        or kinds <= {float}
-        or (kinds == {int} and max(abs(value or 0) for value in values) < _INT64)
-    ):
-        return values
-    if kinds == {int, float}:
-        return [None if value is None else float(value) for value in values]
-    # An unpaired surrogate cannot be encoded.
-    return [
-        None if value is None else str(value).encode("utf-8", "replace").decode()
-        for value in values
-    ]
 
 
 _PAIRS = "the run has no pairs"
@@ -326,73 +186,53 @@ def _winner(judgment: Judgment) -> str:
     return "model_2"
 
 
-def _listed(rows: list[dict[str, object]]) -> bytes:
+def json_array(rows: list[dict[str, object]]) -> bytes:
+    """Return rows as one JSON array."""
     return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode(
         "utf-8", "backslashreplace"
     )
 
 
-def _lines(rows: list[dict[str, object]]) -> bytes:
+def json_lines(rows: list[dict[str, object]]) -> bytes:
+    """Return rows as JSON lines."""
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return text.encode("utf-8", "backslashreplace")
 
 
-def _tasks(result: RunResult, seed: int, sample: LabelSample | None) -> list[Task]:
-    if sample is None:
-        return label_tasks(result, seed=seed)
-    return label_tasks(
-        result, seed=seed, units=sample.units, probabilities=sample.probabilities
-    )
-
-
 CSV = "csv"
-EXPORTS: Mapping[
-    str, tuple[str, Callable[[RunResult, int, LabelSample | None], bytes]]
-] = MappingProxyType(
+EXPORTS: Mapping[str, tuple[str, Callable[[RunResult], bytes]]] = MappingProxyType(
     {
-        CSV: ("csv", lambda result, *_: table_as_csv(rows_of_run(result))),
-        "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
-        "alpaca_eval": ("json", lambda result, *_: _listed(alpaca_eval(result))),
-        "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
-        "otel": ("jsonl", lambda result, *_: otel_lines(result)),
-        "argilla": (
-            "json",
-            lambda *arguments: _listed(argilla_records(_tasks(*arguments))),
-        ),
-        "label_studio": (
-            "json",
-            lambda *arguments: _listed(label_studio_tasks(_tasks(*arguments))),
-        ),
+        CSV: ("csv", lambda result: table_as_csv(rows_of_run(result))),
+        "parquet": ("parquet", lambda result: as_parquet(rows_of_run(result))),
+        "alpaca_eval": ("json", lambda result: json_array(alpaca_eval(result))),
+        "mt_bench": ("jsonl", lambda result: json_lines(mt_bench(result))),
+        "otel": ("jsonl", otel_lines),
     }
 )
 """Each format, with its file's suffix and its exporter."""
 
 
-def export(
-    result: RunResult,
-    name: str,
-    seed: int = 0,
-    sample: LabelSample | None = None,
-    *,
-    raw: bool = False,
-) -> bytes:
+def export(result: RunResult, name: str, *, raw: bool = False) -> bytes:
     """Return a run's judgments in a format of `EXPORTS`, as the content of one file.
 
-    Labeling tasks are shuffled by `seed`; `sample` selects them. In CSV, texts that a spreadsheet
-    would execute get a leading `'`, unless `raw`.
+    In CSV, texts that a spreadsheet would execute get a leading `'`, unless `raw`.
 
     Raises:
         ConfigError: If the run has nothing that the format can represent.
     """
-    raw_csv = raw and name == CSV
-    if raw_csv:
+    if raw and name == CSV:
         content = table_as_csv(rows_of_run(result), raw=True)
     else:
-        content = EXPORTS[name][1](result, seed, sample)
+        content = EXPORTS[name][1](result)
     if not result.judgments:
-        raise ConfigError(
-            "the run has no judgments",
-            where=f"evalkit export --to {name}",
-            remedy="use another run",
-        )
+        raise no_judgments(name)
     return content
+
+
+def no_judgments(name: str) -> ConfigError:
+    """Return the error that a run has nothing to export to a format."""
+    return ConfigError(
+        "the run has no judgments",
+        where=f"evalkit export --to {name}",
+        remedy="use another run",
+    )

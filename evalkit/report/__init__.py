@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from evalkit.core.shown import Shown
 from evalkit.report.case_list import Asked, render_prompts
 from evalkit.report.findings import findings
 from evalkit.report.findings.finding import Finding
+from evalkit.report.notebook import html_of
 from evalkit.report.page import render_report, run_files
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 
@@ -18,3 +20,5 @@ __all__ = [
     "render_sweep",
     "run_files",
 ]
+
+Shown.renderer = html_of

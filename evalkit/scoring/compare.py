@@ -13,13 +13,14 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
+from evalkit.core.shown import Shown
 from evalkit.core.splits import without_labels
 from evalkit.core.spool import ReorderedSequence
 from evalkit.decision import Metrics
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.results import RunResult, Shown
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns import CODES, NONE
+from evalkit.scoring.finished import FinishedRun
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.pipeline import cascade_of, score_run, score_without_intervals
@@ -64,7 +65,7 @@ class RunEntry:
     metrics: Metrics = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, name: str, result: RunResult) -> RunEntry:
+    def of(cls, name: str, result: FinishedRun) -> RunEntry:
         """Return a finished run."""
         return cls(name, result.config, result.cases, result.judgments, result.metrics)
 

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from evalkit.config import ScoringConfig
+from evalkit.core.shown import Shown
 from evalkit.decision import BALANCED, KAPPA, USES, Decision, Metrics, decide, known
-from evalkit.results import Shown
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.metrics.agreement import contradictions

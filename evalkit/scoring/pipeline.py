@@ -15,9 +15,9 @@ from evalkit.config import CHECKLIST, RunConfig
 from evalkit.core.scale import Classes
 from evalkit.decision import decide, judges_of, metrics_of
 from evalkit.errors import ConfigError
-from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import ClassColumns, PairColumns, VerdictColumns, all_pairs
+from evalkit.scoring.finished import FinishedRun
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import (
     given_weights,
@@ -273,7 +273,7 @@ def verdicts_of(
     return run.kind.objects(run.verdicts, run.judge_verdicts, run.cascade)
 
 
-def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
+def verdicts_by_judge(run: FinishedRun) -> Mapping[str, Sequence[Verdict]]:
     """Return the verdicts of each judge of a panel by name; those of a run just scored are at hand."""
     verdicts = run.verdicts
     return (

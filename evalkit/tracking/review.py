@@ -11,20 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import TrackingConfig
-from evalkit.core.annotations import UNKNOWN
+from evalkit.core.annotations import UNKNOWN, Label
 from evalkit.core.redaction import without_password
 from evalkit.datasets.labels import Labels, read_choice
 from evalkit.errors import ConfigError, TrackingError
-from evalkit.interop.labeling import (
-    CHOICES,
-    Label,
-    LabelSample,
-    Task,
-    class_reader,
-    label_tasks,
-    shown_of,
-    unswapped,
-)
+from evalkit.labels.joined import class_reader
+from evalkit.labels.sample import LabelSample
+from evalkit.labels.tasks import CHOICES, Task, label_tasks, shown_of, unswapped
 from evalkit.results import RunResult
 from evalkit.tracking.connection import (
     mlflow_errors,

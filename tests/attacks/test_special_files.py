@@ -144,7 +144,7 @@ OWN = {
     "workers/slurm_pool.py",  # files of its own workers
     "benchmarks/alpaca_eval.py",  # after is_file()
     "gating.py",  # GitHub's file of summaries
-    "interop/label_session.py",  # opened for writing, without following links
+    "labels/session.py",  # opened for writing, without following links
     "tracking/parent_runs.py",  # the leaderboard that the sweep wrote
 }
 _OPENS = re.compile(

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from evalkit.cli import main
-from evalkit.interop.label_session import LabelSession
+from evalkit.labels.session import LabelSession
 from evalkit.runs import read_run
 from tests.support.chromium import shoot
 from tests.support.command_line import Commands
@@ -384,7 +384,7 @@ def test_an_answer_that_cannot_be_stored_is_reported_and_the_case_stays(pairs, v
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("evalkit.interop.label_session.os.fsync", full)
+            patch.setattr("evalkit.labels.session.os.fsync", full)
             press(tab, "1")
             tab.locator("#problem", has_text="Not saved").wait_for()
             assert "No space left on device" in tab.locator("#problem").inner_text()

@@ -18,8 +18,8 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 import evalkit
 from evalkit.cli import main
 from evalkit.errors import ConfigError
-from evalkit.interop.exporters import column
 from evalkit.runs.records import as_csv, escaped, unescaped
+from evalkit.runs.rows import column
 
 PAIRS = [
     {"id": "1", "prompt": "Why?", "response_a": "b,\n\"q\"", "response_b": "no", "model_a": "m1", "model_b": "m2",

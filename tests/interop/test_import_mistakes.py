@@ -11,7 +11,7 @@ from evalkit.foreign_files.judgment_files import load_object, rows_of
 from evalkit.foreign_files.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.interop.import_file import to_cases
 from evalkit.interop.importers.openai_batch import read_texts
-from evalkit.interop.labeling import read_labels
+from evalkit.labels.label_files import read_labels
 from evalkit.types import Case, Response
 
 PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}

@@ -14,7 +14,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
-from evalkit.interop.labeling import allocate, disagreement_kind, sample_for_labeling
+from evalkit.labels.sample import allocate, disagreement_kind, sample_for_labeling
 from evalkit.runs import read_run
 from evalkit.types import Orders
 

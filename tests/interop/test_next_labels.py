@@ -17,9 +17,9 @@ from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION, UNKNOWN
 from evalkit.errors import ConfigError
-from evalkit.interop.label_session import LabelSession
-from evalkit.interop.labeling import recorded
-from evalkit.interop.next_labels import _allocated, _variance, next_labels, sample_next
+from evalkit.labels.next_labels import _allocated, _variance, next_labels, sample_next
+from evalkit.labels.sample import recorded
+from evalkit.labels.session import LabelSession
 from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.types import Case, Judgment, Response

@@ -11,8 +11,8 @@ from evalkit import load_config
 from evalkit.api import ask_judges
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import DatasetError
-from evalkit.interop.label_session import LabelSession
 from evalkit.judges.litellm_transport import load_litellm
+from evalkit.labels.session import LabelSession
 from evalkit.materials import load_materials
 from evalkit.runs import read_run
 from evalkit.serving import load_judge

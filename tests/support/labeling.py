@@ -14,7 +14,7 @@ from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from evalkit.cli import main
-from evalkit.cli.label_page import LabelPage
+from evalkit.labels.page import LabelPage
 from tests.support.servers import PATIENCE
 
 

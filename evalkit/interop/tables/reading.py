@@ -16,6 +16,7 @@ from evalkit.config.table_reading import (
 )
 from evalkit.core.annotations import (
     FIRST,
+    Label,
     annotation_classes,
     annotation_grades,
     choices_in,
@@ -28,7 +29,6 @@ from evalkit.foreign_files.judgment_files import rows_of
 from evalkit.foreign_files.records import NONE
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import imported, to_cases
-from evalkit.interop.labeling import Label
 from evalkit.interop.tables.columns import Rows
 from evalkit.interop.tables.fixed_roles import Choices
 from evalkit.interop.tables.raters import NOT_USED

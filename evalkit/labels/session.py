@@ -17,30 +17,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from evalkit.core.annotations import INCLUSION
+from evalkit.core.annotations import INCLUSION, Label
 from evalkit.core.checklists import inherited
 from evalkit.core.claims import claim_file
 from evalkit.core.hashing import digest, text_digest
 from evalkit.core.image_files import picture_sources
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import rows_of
-from evalkit.interop.labeling import (
+from evalkit.labels.joined import class_reader, has_own_label, with_labels
+from evalkit.labels.label_files import row_labels
+from evalkit.labels.sample import LabelSample, label_of, recorded, sample_for_labeling
+from evalkit.labels.tasks import (
     CHOICES,
-    Label,
-    LabelSample,
     Task,
-    class_reader,
-    has_own_label,
-    label_of,
     labeled_size,
-    recorded,
-    row_labels,
-    sample_for_labeling,
     shown_of,
     task_texts,
     units_to_label,
     unswapped,
-    with_labels,
 )
 from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE

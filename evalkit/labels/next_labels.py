@@ -18,14 +18,8 @@ from typing import Final
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.datasets.labels import has_label, is_labeled
 from evalkit.errors import ConfigError
-from evalkit.interop.labeling import (
-    EACH,
-    KINDS,
-    LabelSample,
-    labeled_size,
-    strata_of,
-    units_to_label,
-)
+from evalkit.labels.sample import EACH, KINDS, LabelSample, strata_of
+from evalkit.labels.tasks import labeled_size, units_to_label
 from evalkit.results import RunResult
 from evalkit.types import Metric, Verdict
 from evalkit.values import frozen

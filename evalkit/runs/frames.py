@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from evalkit.core.resources import optional
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.interop.exporters import Row, column, rows_of_run
 from evalkit.results import RunResult
 from evalkit.runs.records import encode_line, metric_values
+from evalkit.runs.rows import Row, column, rows_of_run
 from evalkit.types import Case, Response, Verdict
 
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from evalkit.config import RunConfig
 from evalkit.errors import EvalkitError
-from evalkit.interop.label_session import LONGEST_NOTE, LabelSession
+from evalkit.labels.session import LONGEST_NOTE, LabelSession
 from evalkit.report.page import asset, language_of, render, script_json
 from evalkit.report.texts import LABELING
 from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply

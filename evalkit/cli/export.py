@@ -1,0 +1,134 @@
+"""`evalkit export`: write a run's judgments, its labeling tasks or its judge for other tools."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalkit.cli.label_samples import record_sample
+from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.claims import claim_file
+from evalkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    pass
+
+
+TASKS = ("argilla", "label_studio")
+
+
+PARAPHRASES = "paraphrases"
+
+
+JUDGE = "judge"
+
+
+ASSESSMENTS = "mlflow-assessments"
+
+
+def export(arguments: Namespace) -> int:
+    """Write a run's judgments to a file, by default in the run folder.
+
+    Raises:
+        ConfigError: if the options do not fit the layout, or the file cannot be written.
+    """
+    layout = arguments.to
+    folder = Path(arguments.run_folder)
+    if arguments.n is not None and layout not in TASKS:
+        remedy = f"omit it, or use --to {' or '.join(TASKS)}"
+        raise ConfigError(
+            "exports every judgment, so --n has no effect",
+            where=f"--to {layout}",
+            remedy=remedy,
+        )
+    if arguments.raw and layout != "csv":
+        raise ConfigError(
+            "is only for csv",
+            where="--raw",
+            remedy="omit it: no other layout changes a text",
+        )
+    from evalkit.interop.exporters import EXPORTS
+    from evalkit.interop.exporters import export as content_of
+    from evalkit.labels.exporters import export_tasks
+    from evalkit.runs import read_run
+    from evalkit.runs.layout import judgments_of
+
+    result = read_run(folder)
+    if layout == JUDGE:
+        from evalkit.serving.folder import write_judge
+
+        target = arguments.output or folder / JUDGE
+        write_judge(result, target)
+        print(f"judge written to {target}; use it with evalkit.load_judge")
+        return 0
+    if layout == ASSESSMENTS:
+        from evalkit.guard import check, origin_of
+        from evalkit.guard.doors import EXPORT, SECTIONS
+        from evalkit.tracking.traces import log_assessments
+
+        check(result.config, origin_of(folder), SECTIONS[EXPORT])
+        assessed, uri = log_assessments(result.config.tracking, result)
+        print(f"traces assessed in {uri}: {assessed}")
+        return 0
+    if layout == PARAPHRASES:
+        from evalkit.audit.rewriting import review_table
+        from evalkit.runs.read import read_probes
+
+        edits = read_probes(folder)[0] if result.config.probe.probes else ()
+        table = review_table(result.config, result.cases, edits)
+        file = arguments.output or folder / f"{PARAPHRASES}.csv"
+        if file.exists():  # it may have labels
+            remedy = (
+                "read it with `evalkit label` and remove it, or choose another --output"
+            )
+            raise ConfigError("exists", where=str(file), remedy=remedy)
+        write_output(file, table.encode("utf-8", "backslashreplace"))
+        print(
+            f"paraphrases written to {file}; fill in label (same or different) and annotator"
+        )
+        return 0
+    suffix = "json" if layout in TASKS else EXPORTS[layout][0]
+    name = f"{'judgments' if layout == suffix else layout}.{suffix}"
+    own_file = judgments_of(result.config)
+    file = arguments.output or folder / (
+        "judgments-table.parquet" if name == own_file else name
+    )
+    if (
+        file.exists()
+        and (folder / own_file).exists()
+        and file.samefile(folder / own_file)
+    ):
+        raise ConfigError(
+            "holds the run's own judgments",
+            where=str(file),
+            remedy="choose another --output",
+        )
+    sample = None
+    if arguments.n is not None:
+        from evalkit.labels.sample import sample_for_labeling
+
+        sample = sample_for_labeling(result, arguments.n, arguments.seed)
+    if layout in TASKS:
+        content = export_tasks(result, layout, arguments.seed, sample)
+        count = f"{len(json.loads(content))} tasks"
+    else:
+        content = content_of(result, layout, raw=arguments.raw)
+        count = f"{len(result.judgments)} judgments"
+    write_output(file, content)
+    if sample is not None:
+        record_sample(folder, sample)
+    print(f"{count} of {len(result.cases)} cases written to {file}")
+    return 0
+
+
+def write_output(file: Path, content: bytes) -> None:
+    """Write a file that no other command writes at the same time.
+
+    Raises:
+        ConfigError: If another command has claimed it, or it cannot be written.
+    """
+    remedy = "choose another --output"
+    with claim_file(file, remedy), file_errors("cannot be written", file, remedy):
+        write_file(file, [content])

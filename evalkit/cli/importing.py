@@ -1,0 +1,289 @@
+"""`evalkit import`: read judgments from other tools' files into a run folder."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalkit.cli.parser import FOLDER, UsageError, check_overrides, reading_option
+from evalkit.cli.tables import read_judgments
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.results import RunResult
+from evalkit.values import frozen
+
+if TYPE_CHECKING:
+    from evalkit.config import RunConfig
+
+FIELD = "dataset.fields."
+SHOWN = 5
+MLFLOW = "mlflow"
+_SCALE = re.compile(r"\+*(rubric|method|rubric\.(min|max|classes))=")
+
+
+@frozen
+class _Import:
+    """What to import: the arguments, with fields and folder apart from the overrides."""
+
+    format: str
+    path: Path
+    arguments: Namespace
+    fields: dict[str, str]
+    overrides: list[str]
+    folder: Path | None
+    reading: Path | None = None
+
+
+def import_(arguments: Namespace) -> int:
+    """Read a file of judgments, score them, write the run folder, record the run and print the summary.
+
+    Raises:
+        ConfigError: if the arguments, the file or its config are wrong.
+    """
+    from evalkit.interop import formats
+
+    if "=" in arguments.format or (
+        "=" in arguments.path and not Path(arguments.path).expanduser().exists()
+    ):
+        raise UsageError("import", "needs FORMAT and PATH before the overrides")
+    if arguments.format not in (names := formats()):
+        if arguments.path in names:
+            raise UsageError(
+                "import",
+                "needs FORMAT before PATH",
+                f"write evalkit import {arguments.path} FILE",
+            )
+        raise UsageError(
+            "import",
+            f"no such format '{arguments.format}'",
+            did_you_mean(arguments.format, names),
+        )
+    return _import(_sorted(arguments))
+
+
+def _sorted(arguments: Namespace) -> _Import:
+    """Separate the columns after `--fields` from the overrides around them."""
+    words: list[str] = arguments.words
+    columns = set(
+        filter(
+            _is_column, words[words.index("--fields") :] if "--fields" in words else ()
+        )
+    )
+    parsed = {*(arguments.fields or ()), *arguments.overrides}
+    fields: dict[str, str] = {}
+    overrides: list[str] = []
+    folder = arguments.output
+    for word in words:
+        key, _, value = word.partition("=")
+        if word not in parsed:
+            continue
+        if word in columns or word.startswith(FIELD):
+            fields[key.removeprefix(FIELD)] = value
+        elif word.startswith(FOLDER):
+            folder = arguments.output or Path(value)
+        else:
+            overrides.append(word)
+    check_overrides(overrides)
+    overrides, reading = reading_option(overrides, arguments.reading)
+    return _Import(
+        arguments.format,
+        Path(arguments.path).expanduser(),
+        arguments,
+        fields,
+        overrides,
+        folder,
+        reading,
+    )
+
+
+def _is_column(word: str) -> bool:
+    from evalkit.interop.importers.generic import is_field
+
+    key, equals, _ = word.partition("=")
+    return bool(equals) and is_field(key)
+
+
+def _import(source: _Import) -> int:
+    from evalkit.cli.settled import load_settings
+    from evalkit.interop.importer_discovery import importer
+    from evalkit.rescoring import claim_run_folder
+
+    if importer(source.format).needs_cases:
+        imported, config = _batch(source)
+    else:
+        imported = _select(
+            source,
+            read_judgments(
+                source.format,
+                source.path,
+                _options(source),
+                source.reading,
+            ),
+        )
+        config = load_settings(dict(imported.settings), source.overrides)
+    folder, claim = claim_run_folder(config, source.folder)
+    with claim:
+        return _import_into(folder, source, config, imported)
+
+
+def _import_into(
+    folder: Path, source: _Import, config: RunConfig, imported: Any
+) -> int:
+    """Score the judgments that were read, write them to a folder, and print the summary."""
+    from evalkit.import_run import import_run
+    from evalkit.interop.importer_discovery import importer
+
+    if not any(word.startswith("dataset.path=") for word in source.overrides):
+        config = config.with_(
+            {
+                "dataset.path": str(folder.absolute() / "cases.jsonl"),
+                "dataset.format": "jsonl",
+            }
+        )
+    has_output = "output" in imported.settings or any(
+        word.startswith("output") for word in source.overrides
+    )
+    needs_cases = importer(source.format).needs_cases
+    if imported.unread and not has_output and not needs_cases:
+        raise _no_verdicts(source)
+    take = imported.unread or source.arguments.reread
+    adopted = import_run(
+        config,
+        imported,
+        folder,
+        source=str(source.path),
+        read=has_output or imported.unread,
+        take=take,
+        overwrite=source.arguments.overwrite,
+        scale_given=any(_SCALE.match(word) for word in source.overrides),
+    )
+    return _finish(config, adopted, compared=not imported.unread)
+
+
+def _no_verdicts(source: _Import) -> ConfigError:
+    from evalkit.foreign_files.judgment_files import peek
+    from evalkit.interop.importer_discovery import format_names
+
+    remedy = (
+        "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or"
+        " score=COLUMN"
+    )
+    remedy = (None if source.fields else format_names(peek(source.path))) or remedy
+    return ConfigError(
+        "the file has texts but no verdicts", where=str(source.path), remedy=remedy
+    )
+
+
+def _batch(source: _Import) -> tuple[Any, Any]:
+    """Return the answers in a batch's file, and the config of a run over its cases, which says how to parse them."""
+    from evalkit.config import JudgeConfig
+    from evalkit.core.resources import project
+    from evalkit.datasets import load_cases
+    from evalkit.hydra_app import load_config
+    from evalkit.interop import import_judgments
+
+    if not any(word.startswith("dataset") for word in source.overrides):
+        remedy = "name its cases: dataset=file dataset.path=FILE"
+        raise ConfigError(
+            "a batch file has only answers", where=str(source.path), remedy=remedy
+        )
+    config = load_config(overrides=source.overrides)
+    named = any(word.startswith("judge") for word in source.overrides)
+    mode = config.mode
+    classes = config.rubric.named_classes
+    dataset = load_cases(
+        config.dataset,
+        mode=mode.name,
+        base=project(),
+        items=mode.items,
+        classes=classes,
+    )
+    cases = tuple(dataset.cases)
+    judge = config.judge.label if named else None
+    options = _options(source)
+    options = replace(options, cases=cases, judge=options.judge or judge)
+    imported = _select(source, import_judgments(source.format, source.path, options))
+    if not named:
+        model = imported.judgments[0].judge
+        config = config.with_(
+            {"judge": JudgeConfig(name=model, model=model, temperature=None)}
+        )
+    return imported, config
+
+
+def _options(source: _Import) -> Any:
+    from evalkit.interop import Options
+
+    return Options(
+        fields=source.fields,
+        dimension=source.arguments.dimension,
+        scores=source.arguments.scores,
+        judge=source.arguments.judge,
+        custom_id=source.arguments.custom_id,
+        winners=dict(source.arguments.map),
+    )
+
+
+def _select(source: _Import, imported: Any) -> Any:
+    """Return the selected cases with their judgments."""
+    from evalkit.interop.import_file import complete_only
+
+    cases = list(imported.cases)
+    judgments = list(imported.judgments)
+    notes = list(imported.notes)
+    for key, value in source.arguments.only:
+        known_values = sorted(
+            {str(case.metadata.get(key)) for case in cases if key in case.metadata}
+        )
+        cases = [case for case in cases if str(case.metadata.get(key)) == value]
+        if not cases:
+            raise ConfigError(
+                "no such case",
+                where=f"--only {key}={value}",
+                remedy=did_you_mean(value, known_values[:20]),
+            )
+    names = {case.id for case in cases}
+    judgments = [judgment for judgment in judgments if judgment.case_id in names]
+    if source.arguments.complete:
+        before = len(cases)
+        cases, judgments = complete_only(cases, judgments)
+        notes.append(
+            f"cases omitted because not all their judgments could be read: {before - len(cases)} of"
+            f" {before}"
+        )
+        if not cases:
+            raise ConfigError(
+                "no case has all its judgments", where="--complete", remedy="omit it"
+            )
+    return replace(
+        imported, cases=tuple(cases), judgments=tuple(judgments), notes=tuple(notes)
+    )
+
+
+def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
+    from evalkit.cli.console import reported
+    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.summary import print_summary
+    from evalkit.rescoring import track
+
+    statuses = list[int]()
+    result = adopted.result
+    with reported(statuses):
+        result = track(config, result)
+    print_summary(result)
+    if adopted.texts and compared:
+        _print_differences(adopted, result)
+    return max([*statuses, print_gate(result)])
+
+
+def _print_differences(adopted: Any, result: RunResult) -> None:
+    count = len(adopted.differs)
+    if count:
+        where = f", all in {Path(result.folder or '') / 'differences.jsonl'}"
+    else:
+        where = ""
+    print(f"texts read again: {adopted.texts}; {count} differ from the file{where}")
+    for difference in adopted.differs[:SHOWN]:
+        print(f"  {difference.line()}")

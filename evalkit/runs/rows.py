@@ -1,0 +1,146 @@
+"""A run's judgments as rows of one table, and the types of its columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
+from evalkit.results import RunResult
+from evalkit.types import Case, Judgment, Verdict
+from evalkit.values import JsonObject
+
+_CLOSE = 1e-9
+
+
+_INT64 = 2**63
+
+
+Row = JsonObject
+
+
+def rows_of_run(result: RunResult) -> list[Row]:
+    """Return a row for each judgment of responses or pairs, in order; all rows have the same columns."""
+    cases = {case.id: case for case in result.cases}
+    verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
+    rows = [
+        _row(
+            judgment,
+            cases[judgment.case_id],
+            verdicts.get((judgment.case_id, judgment.unit)),
+        )
+        for judgment in result.judgments
+    ]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+    return {
+        "id": case.id,
+        "prompt": case.prompt,
+        "context": case.context,
+        "reference": case.reference,
+        **_responses(judgment, case),
+        "judge": judgment.judge,
+        "sample": judgment.sample,
+        "status": judgment.status,
+        **_said(judgment),
+        "confidence": judgment.confidence,
+        "error": judgment.error,
+        "text": judgment.completion.text if judgment.completion else None,
+        "verdict": (
+            verdict
+            and (
+                verdict.winner or verdict.class_name
+                if verdict.score is None
+                else verdict.score
+            )
+        ),
+        "verdict_reason": verdict and verdict.reason,
+        **_labels(judgment, case, verdict),
+    }
+
+
+def _responses(judgment: Judgment, case: Case) -> Row:
+    if len(judgment.unit) == 1:
+        (index,) = judgment.unit
+        return {
+            "response": case.responses[index].text,
+            "model": case.responses[index].model,
+            "response_index": index,
+        }
+    if len(judgment.unit) > 2:
+        return {
+            "unit": json.dumps(list(judgment.unit)),
+            "shown": json.dumps(list(judgment.shown)),
+        }
+    first, second = (case.responses[index] for index in judgment.unit)
+    return {
+        "response_a": first.text,
+        "response_b": second.text,
+        "model_a": first.model,
+        "model_b": second.model,
+        "unit": json.dumps(list(judgment.unit)),
+        "order": "ab" if judgment.shown == judgment.unit else "ba",
+    }
+
+
+def _said(judgment: Judgment) -> Row:
+    if judgment.class_name is not None:
+        chances = judgment.weighted.classes if judgment.weighted is not None else {}
+        return {
+            "class": judgment.class_name,
+            **{f"probability.{name}": chance for name, chance in chances.items()},
+        }
+    if len(judgment.unit) == 1:
+        return {f"score.{name}": value for name, value in judgment.criteria.items()}
+    if len(judgment.unit) > 2:
+        return {"ranking": json.dumps(judgment.ranking)}
+    margins = {f"margin.{name}": value for name, value in judgment.criteria.items()}
+    value = judgment.value
+    if value is None:
+        return {"winner": None, "margin": None, **margins}
+    winner = "A" if value > _CLOSE else "B" if value < -_CLOSE else "TIE"
+    return {"winner": winner, "margin": value, **margins}
+
+
+def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+    if len(judgment.unit) == 1:
+        (index,) = judgment.unit
+        by_annotator = {
+            name: annotation_grades(annotation) or annotation_classes(annotation)
+            for name, annotation in case.labels.items()
+        }
+        response = case.responses[index]
+        label = response.grade if response.class_name is None else response.class_name
+        return {"label": label} | {
+            f"label.{name}": values[index]
+            for name, values in by_annotator.items()
+            if values
+        }
+    choices = (
+        (name, choice_for(label, judgment.unit)) for name, label in case.labels.items()
+    )
+    chosen = {name: choice for name, choice in choices if choice is not None}
+    return {"label": verdict and verdict.label} | {
+        f"label.{name}": choice for name, choice in chosen.items()
+    }
+
+
+def column(values: list[Any]) -> list[Any]:
+    """Return the values of a column of one type; unless all are numbers or all are true or false, they become texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if (
+        kinds <= {bool}
+        or kinds <= {float}
+        or (kinds == {int} and max(abs(value or 0) for value in values) < _INT64)
+    ):
+        return values
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    # An unpaired surrogate cannot be encoded.
+    return [
+        None if value is None else str(value).encode("utf-8", "replace").decode()
+        for value in values
+    ]
