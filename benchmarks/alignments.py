@@ -32,7 +32,7 @@ from evalkit.alignment.search import Candidate, Side
 from evalkit.config import RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.results import RunResult
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Response
 
 HIGHEST = 0.05

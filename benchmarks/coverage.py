@@ -24,8 +24,8 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring import score_run
 from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 
 SIMULATIONS, CASES, TRUTH, RESAMPLES = 1000, 200, 100_000, 600

@@ -21,7 +21,7 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.core.checklists import read_items
 from evalkit.decision import Decision, decide
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 
 Truth = Literal["useful", "useless", "leaning", "unknowable"]

@@ -19,7 +19,7 @@ from evalkit.core.annotations import INCLUSION, Label
 from evalkit.labels.next_labels import next_labels
 from evalkit.labels.sample import with_probabilities
 from evalkit.results import RunResult
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 
 RATE, FIRST, MORE, CASES = "corrected/win_rate/a", 40, 20, 800

@@ -27,7 +27,7 @@ from evalkit.core.checklists import read_items
 from evalkit.decision import Decision
 from evalkit.report.findings import conclusion
 from evalkit.results import RunResult
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Response
 
 Kind: TypeAlias = Literal["pairs", "scores", "classes", "items"]

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.stats import norm, t
 
 from evalkit.config import RunConfig
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment, Response
 

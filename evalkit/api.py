@@ -60,8 +60,8 @@ from evalkit.rescoring import (
 from evalkit.results import RunResult, Spent
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.manifest import describe_scoring
-from evalkit.scoring import calibrated, escalated, score_run
 from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
+from evalkit.scoring.pipeline import calibrated, escalated, score_run
 from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import check_labels

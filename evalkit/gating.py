@@ -27,7 +27,6 @@ from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import DETAILS, files_of
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import (
@@ -43,6 +42,7 @@ from evalkit.scoring.gate_rules import (
     less_is_better,
 )
 from evalkit.scoring.judgments import KINDS, READABLE
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.search import check_choices, choices_text, selected
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.types import Case

@@ -26,9 +26,9 @@ from evalkit.datasets.labels import (
 )
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
+from evalkit.foreign_files.records import ImportedJudgments
 from evalkit.gating import check_leads
-from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
 from evalkit.labels.joined import has_own_label, with_labels
 from evalkit.labels.sample import with_probabilities

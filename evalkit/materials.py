@@ -17,12 +17,12 @@ from evalkit.core.spool import Spool
 from evalkit.core.tokens import fit_ends, image_tokens, message_tokens
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases
 from evalkit.errors import DatasetError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.holdout import hold_out
 from evalkit.judges.images import check_images
 from evalkit.protocols import Evaluator
 from evalkit.runs.records import decoder
-from evalkit.scoring import check_names
+from evalkit.scoring.verdicts.panel import check_names
 from evalkit.stopping import in_random_order
 from evalkit.tracking import TRACES, dataset_fetchers, fetch_traces, tracking_uri
 from evalkit.types import Case
@@ -170,6 +170,6 @@ def _tables(
 
 
 def _describe(path: Path) -> str | None:
-    from evalkit.interop import describe_file
+    from evalkit.interop.importer_discovery import describe_file
 
     return describe_file(path)

@@ -23,7 +23,7 @@ from evalkit.engine import judge as judge_cases
 from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import JudgeSetupError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import spec_of
 from evalkit.materials import Materials, load_materials
 from evalkit.protocols import Evaluator
@@ -31,7 +31,7 @@ from evalkit.rescoring import run_manifest
 from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.runs.read import read_templates
-from evalkit.scoring import escalated, score_run
+from evalkit.scoring.pipeline import escalated, score_run
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Metric
 from evalkit.values import Json, JsonObject, frozen
 

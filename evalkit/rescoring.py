@@ -24,8 +24,8 @@ from evalkit.runs import claim_run, claim_unused_run
 from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
-from evalkit.scoring import Scores, score_run
 from evalkit.scoring.metrics.biases import family_notes
+from evalkit.scoring.pipeline import Scores, score_run
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.stopping import OTHERS
 from evalkit.scoring.verdicts.cascade import check_labels

@@ -14,7 +14,7 @@ from evalkit.engine.event_loop import aside
 from evalkit.judges import make_arbiter, make_judges
 from evalkit.materials import build_evaluator
 from evalkit.results import Spent
-from evalkit.scoring import escalated, verdicts_of
+from evalkit.scoring.pipeline import escalated, verdicts_of
 from evalkit.store import open_store
 from evalkit.types import Case, Judgment, Verdict
 

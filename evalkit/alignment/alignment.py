@@ -64,9 +64,8 @@ from evalkit.runs import layout, write_files
 from evalkit.runs.manifest import escaped
 from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty, metric_values
-from evalkit.scoring import score_run
 from evalkit.scoring.compare import Difference, RunEntry, compare_runs
-from evalkit.scoring.pipeline import verdict_statistics
+from evalkit.scoring.pipeline import score_run, verdict_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain

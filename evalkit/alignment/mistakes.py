@@ -10,7 +10,7 @@ from evalkit.config import RunConfig
 from evalkit.decision import SCORES, Kind
 from evalkit.parsing import drop_thinking
 from evalkit.prompting import neutralize
-from evalkit.scoring import verdicts_of
+from evalkit.scoring.pipeline import verdicts_of
 from evalkit.types import Case, Verdict
 from evalkit.values import JsonObject
 

@@ -15,8 +15,7 @@ from evalkit.config.align import CALLS, Knob
 from evalkit.config.sections import Section
 from evalkit.core.splits import is_labeled
 from evalkit.decision import PAIRS, SCORES, Kind
-from evalkit.scoring import verdicts_of
-from evalkit.scoring.pipeline import frontier_of
+from evalkit.scoring.pipeline import frontier_of, verdicts_of
 from evalkit.scoring.verdicts.objects import field_values
 from evalkit.scoring.verdicts.panel import DAWID_SKENE
 from evalkit.types import Case, Judgment

@@ -22,7 +22,7 @@ from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.translation import Text, gettext, ngettext
 from evalkit.decision import Decision
-from evalkit.scoring import calibrated, score_run
+from evalkit.scoring.pipeline import calibrated, score_run
 from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters

@@ -27,7 +27,7 @@ from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError, PluginError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.plugins import third_party_errors
 from evalkit.prompting import marked_texts
 from evalkit.protocols import Evaluator, FollowUpEvaluator

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.config.table_reading import TableReading
     from evalkit.foreign_files.criteria import OpenCriterionError
-    from evalkit.interop import ImportedJudgments
+    from evalkit.foreign_files.records import ImportedJudgments
     from evalkit.interop.tables.columns import Rows
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import Answer, OpenTableError, Role
@@ -142,7 +142,8 @@ def _read(
     from evalkit.datasets.compression import refuse_stream
     from evalkit.foreign_files.criteria import OpenCriterionError
     from evalkit.foreign_files.judgment_files import peek
-    from evalkit.interop import Options, import_judgments
+    from evalkit.foreign_files.records import Options
+    from evalkit.interop.import_file import import_judgments
     from evalkit.interop.importer_discovery import (
         EXPORTED,
         GENERIC,

@@ -52,8 +52,8 @@ def reading_lines(roles: Sequence[Role]) -> list[str]:
 
 def _leaderboard(result: RunResult) -> Leaderboard | None:
     """Return the leaderboard of a run's judges, best first; `None` without labels or with one judge."""
-    from evalkit.scoring import verdicts_by_judge
     from evalkit.scoring.leaderboard import Contender, rank
+    from evalkit.scoring.pipeline import verdicts_by_judge
     from evalkit.scoring.stats.clusters import Clusters
     from evalkit.scoring.verdicts.panel import metric_part
 

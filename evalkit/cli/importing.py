@@ -42,7 +42,7 @@ def import_(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the arguments, the file or its config are wrong.
     """
-    from evalkit.interop import formats
+    from evalkit.interop.importer_discovery import formats
 
     if "=" in arguments.format or (
         "=" in arguments.path and not Path(arguments.path).expanduser().exists()
@@ -182,7 +182,7 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     from evalkit.core.resources import project
     from evalkit.datasets import load_cases
     from evalkit.hydra_app import load_config
-    from evalkit.interop import import_judgments
+    from evalkit.interop.import_file import import_judgments
 
     if not any(word.startswith("dataset") for word in source.overrides):
         remedy = "name its cases: dataset=file dataset.path=FILE"
@@ -214,7 +214,7 @@ def _batch(source: _Import) -> tuple[Any, Any]:
 
 
 def _options(source: _Import) -> Any:
-    from evalkit.interop import Options
+    from evalkit.foreign_files.records import Options
 
     return Options(
         fields=source.fields,

@@ -376,7 +376,7 @@ def _add(
 
 
 def _import_formats() -> str:
-    from evalkit.interop import formats
+    from evalkit.interop.importer_discovery import formats
 
     return "Formats:\n" + "\n".join(
         f"  {name:<16}{text}" for name, text in formats().items()

@@ -12,7 +12,7 @@ from evalkit.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.core.annotations import Label
-    from evalkit.interop import ImportedJudgments, Options
+    from evalkit.foreign_files.records import ImportedJudgments, Options
     from evalkit.interop.tables.fixed_roles import Choices
 
 _VERDICTS: Final = ("winner", "margin", "score", "class")
@@ -36,7 +36,7 @@ def read_judgments(
     """
     from evalkit.config.table_reading import load_reading
     from evalkit.foreign_files.judgment_files import peek
-    from evalkit.interop import import_judgments
+    from evalkit.interop.import_file import import_judgments
     from evalkit.interop.importer_discovery import GENERIC
     from evalkit.interop.tables.fixed_roles import Choices
     from evalkit.interop.tables.questions import OpenTableError

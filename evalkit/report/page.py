@@ -56,9 +56,9 @@ from evalkit.report.texts import (
 )
 from evalkit.results import RunResult
 from evalkit.runs.layout import CAUSES, FIGURES, FINDINGS, PROMPTS
-from evalkit.scoring import Scores
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
 from evalkit.scoring.gate_rules import DECISION
+from evalkit.scoring.pipeline import Scores
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 from evalkit.values import Json, JsonObject
@@ -463,7 +463,7 @@ def _cluster_notes(result: RunResult, language: str) -> list[str]:
 
 def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
     # these load the template engine and transports, which findings do not need
-    from evalkit.evaluators import make_evaluator
+    from evalkit.evaluators.factory import make_evaluator
     from evalkit.judges import make_arbiter, spec_of
 
     try:

@@ -36,8 +36,8 @@ from evalkit.errors import (
 from evalkit.judges import make_judges
 from evalkit.judges.completions import sane
 from evalkit.protocols import Benchmark, Judge
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import Catalog
+from evalkit.scoring.pipeline import score_run
 from evalkit.testing.evaluators import CASES
 from evalkit.types import Case, JudgeRequest, Judgment
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.parsing import drop_thinking
-from evalkit.scoring import verdicts_of
+from evalkit.scoring.pipeline import verdicts_of
 from evalkit.tools.models import (
     CriterionComparison,
     CriterionScore,

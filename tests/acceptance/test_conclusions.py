@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.decisions import JUDGES, SCORED, Run
 from evalkit.decision import decide, labels_at_hand
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Metric
 from tests.support.command_line import Done, fake
 from tests.support.fake_provider import Provider, Reply, said

@@ -12,7 +12,7 @@ from evalkit.config import RunConfig
 from evalkit.holdout import read_split
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Response
 from tests.support.command_line import BRIEF, call_main
 from tests.support.fake_provider import Provider, Reply

@@ -18,7 +18,7 @@ from evalkit.alignment.search import (
 )
 from evalkit.config import RunConfig
 from evalkit.decision import CLASSES, PAIRS, SCORES
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Response
 from tests.alignment.conftest import NAMES, pair, passes
 from tests.scoring.test_dawid_skene import planted, slow

@@ -20,7 +20,7 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.prompting import neutralize
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response

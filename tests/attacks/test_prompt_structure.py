@@ -26,7 +26,7 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.prompting import MARKERS, marked_texts, neutralize
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, ChecklistItem, JudgeRequest, Response

@@ -17,7 +17,7 @@ from evalkit.config import (
 )
 from evalkit.core.turns import parts_of
 from evalkit.datasets import load_cases
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.prompting import marked_texts
 from evalkit.types import Case, ChecklistItem, Completion, Judgment
 from tests.attacks.test_fake_verdicts import FAKES, classed, item, pair, point

@@ -7,7 +7,7 @@ import pytest
 
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.datasets import Dataset, load_cases
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Metric
 
 FILES = Path(__file__).parent / "files"

@@ -15,7 +15,7 @@ from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.labels import benchmark_finding
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Judgment, Metric
 
 SIZE = 120

@@ -10,8 +10,8 @@ from sklearn.metrics import cohen_kappa_score, f1_score, precision_score, recall
 from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import full_catalog
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Response
 
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None

@@ -16,7 +16,7 @@ from evalkit.config import RunConfig, TrackingConfig
 from evalkit.report.findings import findings_of
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Judgment, Response
 from tests.scoring.drift_runs import pairs, right_in, truth

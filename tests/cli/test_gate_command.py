@@ -16,7 +16,7 @@ from evalkit.core.claims import claim_folder
 from evalkit.gating import check_gate
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.tracking.contents import tags
 from tests.scoring.drift_runs import pairs
 from tests.support.command_line import Done, fake, pair, shown

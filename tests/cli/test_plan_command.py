@@ -24,8 +24,8 @@ from evalkit.judges.litellm_transport import check_provider, load_litellm
 from evalkit.judges.setup import resolve_target
 from evalkit.results import RunResult
 from evalkit.runs import write_run
-from evalkit.scoring import score_run
 from evalkit.scoring.labels import labels_for, labels_for_width
+from evalkit.scoring.pipeline import score_run
 from tests.scoring.drift_runs import pairs, right_in, truth
 from tests.support.command_line import BRIEF, Done, call_main, fake, pair
 from tests.support.fake_provider import Provider, Reply, refused, said

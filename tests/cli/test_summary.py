@@ -21,9 +21,9 @@ from evalkit.engine import Progress
 from evalkit.report.page import render_report
 from evalkit.report.texts import metric_words
 from evalkit.results import RunResult
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS, full_catalog
 from evalkit.scoring.leaderboard import Leaderboard, Standing
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Metric, Response
 
 

@@ -29,8 +29,8 @@ from evalkit.config import (
 )
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
-from evalkit.evaluators import make_evaluator
-from evalkit.scoring import score_run
+from evalkit.evaluators.factory import make_evaluator
+from evalkit.scoring.pipeline import score_run
 from evalkit.store import open_url
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Response
 

@@ -29,7 +29,7 @@ from evalkit.engine.requests import (
     prompt_tokens,
     sample_fits,
 )
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Response, Usage
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, cases

@@ -17,7 +17,7 @@ from evalkit.datasets import Dataset
 from evalkit.engine import judge
 from evalkit.engine.judging import JudgingResult
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stopping import is_settled
 from evalkit.serving.watch import look_config
 from evalkit.stopping import StopRule, in_random_order, with_stop

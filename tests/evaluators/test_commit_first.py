@@ -9,7 +9,7 @@ import pytest
 from evalkit.config import RunConfig
 from evalkit.engine.requests import call_key
 from evalkit.errors import PromptError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 

@@ -9,7 +9,7 @@ import pytest
 from evalkit import plugins
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig
 from evalkit.errors import PluginError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.listwise import Listwise
 from evalkit.evaluators.pairwise import Pairwise
 from evalkit.evaluators.pointwise import Pointwise

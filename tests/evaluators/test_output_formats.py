@@ -9,7 +9,7 @@ import pytest
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError, PromptError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.hydra_app import load_config
 from evalkit.plugins import allowing_code

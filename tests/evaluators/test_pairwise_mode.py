@@ -21,7 +21,7 @@ from evalkit.config import (
     TieConfig,
 )
 from evalkit.errors import ConfigError, DatasetError, PluginError, PromptError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.pairwise import Pairwise
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, WeightedJudgment

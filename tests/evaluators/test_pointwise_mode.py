@@ -20,7 +20,7 @@ from evalkit.config import (
     SwapConfig,
 )
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.pointwise import Pointwise
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob

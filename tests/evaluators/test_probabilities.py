@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError, JudgeSetupError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.logprobs import Spellings, Tokens, margins, scores_of
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, TokenLogprob
 

@@ -8,8 +8,10 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.errors import EvalkitError
+from evalkit.foreign_files.records import Options
 from evalkit.hydra_app import load_config
-from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.importers.inspect import _archived
 from evalkit.materials import stream_cases
 from evalkit.types import Case

@@ -9,8 +9,10 @@ import pytest
 
 from evalkit.core.turns import parts_of
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.records import Options
 from evalkit.hydra_app import load_config
-from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.materials import stream_cases
 from evalkit.types import Case
 from tests.interop.test_tools import LOGS, written

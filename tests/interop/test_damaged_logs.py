@@ -19,8 +19,10 @@ from evalkit.config import RunConfig
 from evalkit.datasets import compression, formats
 from evalkit.errors import EvalkitError
 from evalkit.foreign_files import judgment_files
+from evalkit.foreign_files.records import Options
 from evalkit.hydra_app import load_config
-from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.importers import inspect as archives
 from evalkit.materials import stream_cases
 from evalkit.types import Case

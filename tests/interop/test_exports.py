@@ -13,7 +13,8 @@ import pytest
 from evalkit.errors import EvalkitError
 from evalkit.foreign_files.records import Options
 from evalkit.hydra_app import load_config
-from evalkit.interop import import_judgments, recognize_format
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.materials import stream_cases
 from evalkit.types import Case, Response
 from tests.support.exports import (

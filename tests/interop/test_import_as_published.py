@@ -14,7 +14,7 @@ import pytest
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
-from evalkit.interop import recognize_format
+from evalkit.interop.importer_discovery import recognize_format
 from tests.support.import_layouts import BARE, FAULT, LOG, METRICS, TEST_RUN, export, result, sample
 
 LOGPROBS = {

@@ -12,16 +12,10 @@ from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.foreign_files.judgment_files import Peek
-from evalkit.interop import (
-    Options,
-    describe_file,
-    format_signs,
-    formats,
-    importer_discovery,
-    importers,
-    recognize_format,
-)
-from evalkit.interop import import_judgments as brought
+from evalkit.foreign_files.records import Options
+from evalkit.interop import format_signs, importer_discovery, importers
+from evalkit.interop.import_file import import_judgments as brought
+from evalkit.interop.importer_discovery import describe_file, formats, recognize_format
 from tests.golden.runs import GOLDEN
 from tests.support.exports import SHAPES as EXPORTS
 from tests.support.exports import format_of

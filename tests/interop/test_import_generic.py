@@ -12,7 +12,7 @@ import pytest
 from evalkit import load_config
 from evalkit.cli import main
 from evalkit.datasets import load_cases
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.runs import read_run
 
 ROWS = [

@@ -9,7 +9,8 @@ import pytest
 
 from evalkit.errors import DatasetError, EvalkitError
 from evalkit.foreign_files.records import Options
-from evalkit.interop import import_judgments, recognize_format
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.interop.importers import inspect as reader
 from tests.support.import_layouts import LOG, export, result
 

@@ -14,7 +14,8 @@ from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import EvalkitError
 from evalkit.foreign_files.judgment_files import LocatedRow
-from evalkit.interop import Options, import_judgments
+from evalkit.foreign_files.records import Options
+from evalkit.interop.import_file import import_judgments
 from tests.interop.test_damaged_logs import REMOVED, damaged, fields, save
 from tests.support.import_layouts import CASES, SHAPES
 

@@ -8,7 +8,9 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.errors import DatasetError
-from evalkit.interop import ImportedJudgments, Options, import_judgments, recognize_format
+from evalkit.foreign_files.records import ImportedJudgments, Options
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from tests.support.import_layouts import (
     LOGS,
     MLFLOW_TRACES,

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from evalkit.foreign_files.records import Options
 from evalkit.hydra_app import load_config
-from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.interop.import_file import import_judgments
+from evalkit.interop.importer_discovery import recognize_format
 from evalkit.materials import stream_cases
 from evalkit.types import Case
 from tests.interop.logs.write import VERSIONS

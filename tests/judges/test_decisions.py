@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges
 from evalkit.types import Case, Response
 from tests.support.decision_server import MODEL, DecisionServer

@@ -8,7 +8,7 @@ import pytest
 from evalkit.config import RunConfig
 from evalkit.engine.requests import call_key
 from evalkit.errors import CallError, ConfigError, JudgeSetupError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges, spec_of
 from evalkit.types import Case, Judgment, Response
 from tests.support.fake_provider import Provider, Reply

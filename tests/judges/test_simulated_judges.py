@@ -14,7 +14,7 @@ from evalkit.errors import JudgeSetupError
 from evalkit.judges import make_judges
 from evalkit.judges.pricing import price_of
 from evalkit.materials import load_materials
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Judgment, Metric
 
 BRIEF = ("tracking=none", "scoring.bootstrap=50")

@@ -21,7 +21,7 @@ from evalkit.config import (
     SwapConfig,
 )
 from evalkit.core.scale import Scale
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.hydra_app import load_config
 from evalkit.parsing import UnreadableError, drop_thinking, read_json
 from evalkit.parsing.json import places

@@ -18,7 +18,7 @@ from evalkit.config import (
     RunConfig,
     SwapConfig,
 )
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
 from tests.support.thorough import some_of

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, SwapConfig
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.json_answers import read_confidence
 from evalkit.types import Case, Completion, JudgeRequest, Response
 

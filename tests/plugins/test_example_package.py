@@ -18,16 +18,16 @@ from evalkit.config.data import GateConfig
 from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, JudgeSetupError, PluginError, TrackingError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.gating import check_gate
 from evalkit.hydra_app import load_config
 from evalkit.report.findings import findings
 from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import metric_words, note_words
 from evalkit.results import RunResult
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import MetricSpec, catalog_of
 from evalkit.scoring.gate_rules import available_names
+from evalkit.scoring.pipeline import score_run
 from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Metric, Response

@@ -5,7 +5,7 @@ import pytest
 from evalkit.config import OutputConfig, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.evaluators.output_formats import ThirdPartyFormat
 from evalkit.parsing import AnswerTask, Reply, UnreadableError
 from evalkit.protocols import FollowUpEvaluator

@@ -22,7 +22,7 @@ from evalkit.config import (
 from evalkit.core.resources import shipped
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError, PromptError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Response
 

@@ -25,7 +25,7 @@ from evalkit.config import (
     SwapConfig,
 )
 from evalkit.errors import ConfigError, PromptError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.prompting import MARKERS, Prompts, foreign_template, neutralize, safety
 from evalkit.types import Case, Completion, JudgeRequest, Response
 

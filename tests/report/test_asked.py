@@ -7,7 +7,7 @@ import pytest
 
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig
 from evalkit.engine.requests import call_key
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.report import render_prompts
 from evalkit.report.case_list import PageBudget
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Response

@@ -19,7 +19,6 @@ from evalkit.report.figures.tables import MOST, confusion
 from evalkit.report.findings import findings, findings_of
 from evalkit.report.findings.decisions import headline
 from evalkit.report.findings.finding import Finding, class_names
-from evalkit.scoring import score_run
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.labels import labels_needed
@@ -27,6 +26,7 @@ from evalkit.scoring.metrics.classes import class_confusion, class_statistics
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.scoring.metrics.decisions import class_decision_statistics
 from evalkit.scoring.metrics.metric_registry import MODELS
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters

@@ -30,7 +30,7 @@ from evalkit.report.findings.finding import as_markdown
 from evalkit.report.page import asset
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT
 from evalkit.results import RunResult
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Completion, Judgment, Metric, Response, Verdict
 from tests.support.chromium import shoot
 

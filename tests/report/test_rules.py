@@ -14,7 +14,7 @@ from evalkit.decision import FEW, FLOOR, MARGIN, SUBSTANTIAL, beyond_chance, dec
 from evalkit.report.findings import findings
 from evalkit.report.findings.biases import _lead
 from evalkit.report.findings.decisions import _complement, headline
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from tests.support.thorough import some_of
 
 LOST = {

@@ -29,10 +29,10 @@ from evalkit.report.findings import findings
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.texts import metric_title, metric_words, note_words
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG, benchmark_title, full_catalog
 from evalkit.scoring.gate_rules import judge_metrics
 from evalkit.scoring.leaderboard import Contender, rank
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Metric, Response, Verdict
 
 CONFIG = {"judge": JudgeConfig(model="m"), "criteria": [{"name": "overall"}]}

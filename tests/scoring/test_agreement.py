@@ -12,10 +12,10 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from evalkit.core.scale import Scale
-from evalkit.scoring import score_run
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import correlation_statistics
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import ac1, kappa, weighted_kappa
 from evalkit.scoring.verdicts.pointwise import minmax, rank, zscore

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.types import Case, Judgment, Response

@@ -12,8 +12,8 @@ from scipy.stats import foldnorm
 from sklearn.metrics import brier_score_loss
 
 from evalkit.config import RunConfig, ScoringConfig
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics.biases import family, family_notes, judge_families
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import logistic
 from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters

@@ -17,9 +17,9 @@ from scipy import stats
 from evalkit.config import JudgeConfig, RunConfig, ScoringConfig
 from evalkit.errors import ConfigError
 from evalkit.report.findings import findings
-from evalkit.scoring import Scores, calibrated, escalated, score_run, verdicts_of
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.drift import measure_drift
+from evalkit.scoring.pipeline import Scores, calibrated, escalated, score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
     ABSTAINED,

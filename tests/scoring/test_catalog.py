@@ -19,7 +19,7 @@ from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError
 from evalkit.gating import check_gate
 from evalkit.results import RunResult
-from evalkit.scoring import metrics, pipeline, score_run
+from evalkit.scoring import metrics, pipeline
 from evalkit.scoring.catalog import (
     CATALOG,
     HEADINGS,
@@ -38,6 +38,7 @@ from evalkit.scoring.gate_rules import SETTINGS, available_names, is_available
 from evalkit.scoring.metrics.classes import class_statistics
 from evalkit.scoring.metrics.metric_registry import EACH, RUN
 from evalkit.scoring.metrics.panels import class_panel_statistics
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Tally

@@ -13,8 +13,8 @@ from evalkit.config import ScoringConfig
 from evalkit.core.checklists import ChecklistError, leaves, read_items
 from evalkit.core.turns import Part, render
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
 from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdicts.checklists import score_items
 from evalkit.types import Case, ChecklistItem, Judgment, Response
 

@@ -19,12 +19,12 @@ from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss
 from evalkit.config import RunConfig
 from evalkit.core.scale import Classes
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run, verdicts_of
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, read_judgments
 from evalkit.scoring.metrics.classes import class_confusion, class_statistics
 from evalkit.scoring.metrics.metric_registry import MODELS
 from evalkit.scoring.metrics.panels import class_panel_statistics
+from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, measure

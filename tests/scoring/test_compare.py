@@ -12,8 +12,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError
 from evalkit.report.comparison import values_table, with_interval
-from evalkit.scoring import score_run
 from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.bootstrap import tail_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import mcnemar as by_mcnemar

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics.agreement import contradictions
+from evalkit.scoring.pipeline import score_run
 
 
 def both(configure, pointwise, make_case, judged, scores, margins):

@@ -13,10 +13,10 @@ from scipy.stats import norm
 from evalkit.core.annotations import INCLUSION, UNKNOWN
 from evalkit.errors import ConfigError
 from evalkit.report.findings import findings
-from evalkit.scoring import score_run
 from evalkit.scoring.labels import ONLY_LABELED, label_weights
 from evalkit.scoring.metrics.corrections import Target, prediction_powered, rogan_gladen
 from evalkit.scoring.metrics.transport import GAP, MEAN, REFUSED
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, Judgment, Response
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics import transitivity
 from evalkit.scoring.metrics.transitivity import (
     chance_rate,
@@ -23,6 +22,7 @@ from evalkit.scoring.metrics.transitivity import (
     simulate_shares,
     weak_violation,
 )
+from evalkit.scoring.pipeline import score_run
 
 
 def outcomes(most: int):

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics import refits
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.dawid_skene import VotePatterns, true_codes
 from tests.support.panels import panel_of
 

@@ -17,9 +17,9 @@ from evalkit.decision.evidence import (
 )
 from evalkit.decision.leans import Leans, RateLean, leans_of
 from evalkit.decision.limits import gaps_and_biases
-from evalkit.scoring import score_run
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.leaderboard import Leaderboard, Standing
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Metric
 
 

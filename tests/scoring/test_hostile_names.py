@@ -15,8 +15,7 @@ from evalkit.core.checklists import read_items
 from evalkit.core.display import visible_names
 from evalkit.report.findings import findings
 from evalkit.report.findings.slices import slice_findings
-from evalkit.scoring import score_run
-from evalkit.scoring.pipeline import Scores
+from evalkit.scoring.pipeline import Scores, score_run
 from evalkit.scoring.slices import slice_name, slices_of
 from evalkit.types import Case, Judgment, Response
 

@@ -14,12 +14,12 @@ from statsmodels.stats.proportion import samplesize_confint_proportion
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.decision import decide
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import bootstrap, clusters, coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
 from evalkit.scoring.stats.bounded_intervals import (

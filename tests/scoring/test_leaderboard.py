@@ -11,7 +11,6 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
 from evalkit.decision import USES, Decision
-from evalkit.scoring import score_run
 from evalkit.scoring.leaderboard import (
     Choice,
     Contender,
@@ -21,6 +20,7 @@ from evalkit.scoring.leaderboard import (
     clearly_cheaper,
     rank,
 )
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Completion, Metric, Orders, Verdict
 
 SETTINGS = ScoringConfig(bootstrap=400)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run, verdicts_of
+from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.verdicts.pairs import coin
 from evalkit.types import WeightedJudgment
 

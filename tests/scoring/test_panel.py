@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring import Scores, score_run, verdicts_of
 from evalkit.scoring.columns import all_pairs
 from evalkit.scoring.judgments import read_judgments
-from evalkit.scoring.pipeline import resolve, score_without_intervals, verdict_statistics
+from evalkit.scoring.pipeline import (
+    Scores,
+    resolve,
+    score_run,
+    score_without_intervals,
+    verdict_statistics,
+    verdicts_of,
+)
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Case, Judgment, Response, Verdict
 

@@ -13,7 +13,6 @@ from evalkit.core.annotations import INCLUSION
 from evalkit.report.findings import findings
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.panels import panel_findings
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics.panels import (
     ALIKE,
     DISAGREEMENT,
@@ -24,6 +23,7 @@ from evalkit.scoring.metrics.panels import (
     VOTES,
 )
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD, TOO_FEW, TOO_MANY
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment
 from tests.support.panels import PAIR, panel_of

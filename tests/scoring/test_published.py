@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.interop import Options, import_judgments
+from evalkit.foreign_files.records import Options
+from evalkit.interop.import_file import import_judgments
 from evalkit.report.findings import findings
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics.panels import ERRORS, VOTES
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
 from evalkit.scoring.metrics.transport import MEAN
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, Judgment, Response
 
 pytestmark = pytest.mark.shared

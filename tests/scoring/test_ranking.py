@@ -15,7 +15,6 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run, verdicts_of
 from evalkit.scoring.judgments import implied, is_list, read_judgments, scores_of
 from evalkit.scoring.metrics.ranking import (
     POINTS,
@@ -28,6 +27,7 @@ from evalkit.scoring.metrics.ranking import (
     rank_systems,
     standing,
 )
+from evalkit.scoring.pipeline import score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment, Ranking, Response
 

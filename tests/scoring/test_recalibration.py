@@ -12,8 +12,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss
 
-from evalkit.scoring import score_run
 from evalkit.scoring.metrics.calibration import EDGE, by_isotonic, by_temperature
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.stats import logistic
 from evalkit.scoring.stats.logistic import Penalized, fit, penalized_fit
 from tests.support.penalized import slow_fit, slow_likelihood

@@ -14,14 +14,14 @@ import evalkit
 from evalkit.config import GateConfig, LeadRule, ScoringConfig
 from evalkit.core.spool import LazySequence
 from evalkit.errors import ConfigError, PluginError
-from evalkit.scoring import catalog, run_metrics, score_run, verdicts_by_judge, verdicts_of
+from evalkit.scoring import catalog, run_metrics
 from evalkit.scoring.catalog import CATALOG, MetricSpec, catalog_of
 from evalkit.scoring.columns import NONE, A, B, all_pairs
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, fits, judge_lead, judge_metrics, lead_text
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import kendall_bounds, pearson_bounds
-from evalkit.scoring.pipeline import frontier_of
+from evalkit.scoring.pipeline import frontier_of, score_run, verdicts_by_judge, verdicts_of
 from evalkit.scoring.stats import clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Table, resample, totals_of
 from evalkit.scoring.stats.clusters import Clusters, check_column

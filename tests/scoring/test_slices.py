@@ -15,8 +15,8 @@ from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.errors import ConfigError
 from evalkit.report.findings.slices import slice_findings
-from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.slices import (
     COUNTED,
     check_slices,

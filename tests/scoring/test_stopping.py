@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from evalkit import load_config
 from evalkit.config import RunConfig
-from evalkit.scoring import score_run
-from evalkit.scoring.pipeline import score_without_intervals, verdict_statistics
+from evalkit.scoring.pipeline import score_run, score_without_intervals, verdict_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import clusters_needed, mean_sequence, width_of

@@ -9,7 +9,6 @@ from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.turns import turn_findings
-from evalkit.scoring import score_run
 from evalkit.scoring.columns import NO_SCALE
 from evalkit.scoring.labels import ONLY_LABELED
 from evalkit.scoring.metrics.turns import (
@@ -28,6 +27,7 @@ from evalkit.scoring.metrics.turns import (
     SLOPE,
     UNLABELED,
 )
+from evalkit.scoring.pipeline import score_run
 from evalkit.types import Case, ChecklistItem, Judgment, Metric, Response
 
 CLASSES = {"classes": {"pass": "", "unsure": "", "fail": ""}, "positive": "pass"}

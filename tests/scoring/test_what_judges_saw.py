@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.core.images import OMITTED
 from evalkit.decision import decide
-from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import score_run
 
 
 def test_omitted_pictures_and_cut_prompts_are_metrics_and_limits(configure, make_case, passes):

@@ -22,7 +22,7 @@ from evalkit.config import RunConfig
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.event_loop import Clock
 from evalkit.errors import EvalkitError
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.judges import make_judges
 from evalkit.report.findings.causes import REMEDIES
 from evalkit.types import Case, Response

@@ -15,8 +15,8 @@ from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.finding import Finding
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import SweepFacts, render_sweep
-from evalkit.scoring import score_run
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, rank
+from evalkit.scoring.pipeline import score_run
 from evalkit.sweeps import as_csv, as_json
 from evalkit.types import Case, Judgment, Metric, Response
 

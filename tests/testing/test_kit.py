@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.factory import make_evaluator
 from evalkit.hydra_app import load_config
 from evalkit.testing import CASES, ODD, check_evaluator, example_answer, faults
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment

@@ -26,8 +26,7 @@ from evalkit.datasets import Source
 from evalkit.datasets.sources import CASE
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.foreign_files.judgment_files import rows_of
-from evalkit.foreign_files.records import NONE
-from evalkit.interop import ImportedJudgments
+from evalkit.foreign_files.records import NONE, ImportedJudgments
 from evalkit.interop.import_file import imported, to_cases
 from evalkit.interop.tables.columns import Rows
 from evalkit.interop.tables.fixed_roles import Choices
